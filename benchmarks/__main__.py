@@ -1,0 +1,69 @@
+"""The command: `python -m benchmarks [--only NAME ...] [--threads N] [--quick] [--write]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from benchmarks import contraction, elementwise, processes, recording, report, training
+from benchmarks.libraries import MODULES, load
+from benchmarks.measure import Context, Line
+
+SUITE: dict[str, Callable[[Context], None]] = {
+    "record": recording.record,
+    "chain": recording.chain,
+    "loop": recording.loop,
+    "gelu": elementwise.gelu,
+    "norms": elementwise.norms,
+    "sums": elementwise.sums,
+    "gemm": contraction.gemm,
+    "mlp": training.mlp,
+    "gpt": training.language,
+    "trees": training.trees,
+    "first": processes.first_step,
+    "import": processes.importing,
+    "memory": processes.memory,
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    top = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    top.add_argument("--only", nargs="+", choices=SUITE, metavar="NAME", help=", ".join(SUITE))
+    top.add_argument("--threads", type=int, default=os.cpu_count(), help="for both libraries")
+    top.add_argument("--quick", action="store_true", help="small sizes, few turns: a check")
+    top.add_argument("--library", choices=MODULES, help="run one side alone, to profile it")
+    top.add_argument("--write", action="store_true", help=f"append to {report.RESULTS.name}")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    options = parser().parse_args(arguments)
+    lines: list[Line] = []
+
+    def keep(line: Line) -> None:
+        lines.append(line)
+        report.print_line(line)
+
+    names = [options.library] if options.library else list(MODULES)
+    libraries = load(names, options.threads)
+    context = Context(libraries, options.threads, report=keep)
+    if options.quick:
+        context = replace(context, quick=True, repeats=5, turn_seconds=0.01, budget_seconds=1.0)
+    print(*report.machine(options.threads), sep="\n", end="\n\n")
+    report.print_heading()
+    for name in options.only or SUITE:
+        SUITE[name](context)
+    if options.write:
+        given = sys.argv[1:] if arguments is None else arguments
+        report.write(lines, options.threads, shlex.join(given))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

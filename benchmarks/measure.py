@@ -1,0 +1,135 @@
+"""Timing two libraries on the same work.
+
+In: a workload as a function from a library to a `Job`. Out: a `Line` with one figure for each
+library. The libraries take turns (A B A B ...), each turn after an untimed run that wakes its
+threads, and the median turn counts. Results are compared first: wrong work is not timed. What the
+work is, and how lines are shown, is left to others.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.counting import Events
+
+PAUSE = 0.004  # between turns: the other library's workers stop spinning
+Result = Sequence[Any]
+
+
+class WrongWork(AssertionError):
+    """The libraries computed different things."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One library's side of a workload."""
+
+    run: Callable[[], Any]  # one unit of work, up to the values that a user would read
+    result: Callable[[], Result]  # arrays in which the libraries must agree; called before timing
+    clean_up: Callable[[], Any] = lambda: None  # after each turn, untimed
+    per: int = 1  # operations in one run; the time of one is reported
+    compare: tuple[float, float] = (1e-4, 1e-6)  # relative and absolute tolerance
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: a figure for each library, in seconds or bytes."""
+
+    title: str
+    figures: dict[str, float]
+    unit: str = "s"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """How to measure."""
+
+    libraries: dict[str, Any]  # name -> module, in the order of turns
+    threads: int
+    quick: bool = False
+    repeats: int = 15
+    turn_seconds: float = 0.05
+    budget_seconds: float = 8.0
+    report: Callable[[Line], None] = field(default=print)
+
+    def pick(self, full: Any, quick: Any) -> Any:
+        """A size, by the kind of run."""
+        return quick if self.quick else full
+
+
+Note = Callable[[dict[str, float]], str]
+
+
+def compare(
+    context: Context, title: str, make: Callable[[Any], Job], note: Note | None = None
+) -> None:
+    """Measure a workload and report its line; `note` makes words of the figures."""
+    jobs = {name: make(module) for name, module in context.libraries.items()}
+    check(title, jobs)
+    runs, turns = plan(context, {name: settle(job) for name, job in jobs.items()})
+    gc.collect()
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    events = Events()
+    for _ in range(turns):
+        for name, job in jobs.items():
+            time.sleep(PAUSE)
+            job.run()
+            with events.of(name, runs):
+                times[name].append(timed(job, runs) / job.per)
+            job.clean_up()
+    figures = {name: statistics.median(values) for name, values in times.items()}
+    words = [note(figures)] if note else []
+    context.report(Line(title, figures, "s", "; ".join([*words, *events.words()])))
+
+
+def check(title: str, jobs: dict[str, Job]) -> None:
+    """Errors: WrongWork where two libraries' results differ."""
+    first: Result | None = None
+    for name, job in jobs.items():
+        result = [np.asarray(array) for array in job.result()]
+        first = result if first is None else first
+        relative, absolute = job.compare
+        for number, (ours, theirs) in enumerate(zip(result, first, strict=True)):
+            try:
+                np.testing.assert_allclose(ours, theirs, relative, absolute)
+            except AssertionError as error:
+                raise WrongWork(f"{title}: result {number} of {name} differs: {error}") from None
+
+
+def settle(job: Job, limit: float = 2.0) -> float:
+    """Run until nothing is new (kernels compiled, memory pooled); the seconds of the last run."""
+    start = last = time.perf_counter()
+    for number in range(12):
+        job.run()
+        now = time.perf_counter()
+        if number >= 4 and now - start > limit:
+            break
+        seconds, last = now - last, now
+    job.clean_up()
+    return seconds
+
+
+def plan(context: Context, seconds: dict[str, float]) -> tuple[int, int]:
+    """Runs in a turn (the same for both, long enough for the faster) and turns in the budget."""
+    fastest, slowest = min(seconds.values()), sum(seconds.values())
+    runs = max(1, int(context.turn_seconds / max(slowest, 1e-9)))
+    runs = min(max(runs, int(2e-3 / max(fastest, 1e-9))), 10_000)
+    turns = int(context.budget_seconds / ((runs + 1) * slowest + 2 * PAUSE))
+    return runs, max(3, min(context.repeats, turns))
+
+
+def timed(job: Job, runs: int) -> float:
+    """Seconds of one run, averaged over a turn."""
+    run = job.run
+    start = time.perf_counter()
+    for _ in range(runs):
+        run()
+    return (time.perf_counter() - start) / runs

@@ -1,0 +1,98 @@
+"""The check that hot modules run compiled, and that the build matches the sources.
+
+Each module that Cython compiles calls `require(__name__, cython.compiled)` first. Interpreted it
+would be a hundred times slower and some of it cannot work at all, so it refuses. `setup.py` writes
+the hash of every source that it compiled into `_build_info.py`; `stale_modules` names the sources
+that have changed since. Compiling is left to `setup.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if (
+    TYPE_CHECKING
+):  # what only the build and the checks need is imported there: this runs at every `import weft`
+    from pathlib import Path
+
+MARKER = "# cython: language_level=3"
+HOW_TO_BUILD = "python setup.py build_ext --inplace   (in the source tree; needs gcc or clang)"
+
+
+def is_compiled_source(path: Path) -> bool:
+    """Whether `setup.py` compiles this .py file: it has a sibling .pxd, or carries the marker."""
+    if path.with_suffix(".pxd").exists():
+        return True
+    with path.open(encoding="utf-8") as lines:
+        return any(line.strip() == MARKER for _, line in zip(range(5), lines, strict=False))
+
+
+def package_folder() -> Path:
+    """The folder of the package's sources."""
+    from pathlib import Path
+
+    return Path(__file__).resolve().parent
+
+
+def compiled_sources(package: Path | None = None) -> dict[str, Path]:
+    """The modules of the package that are compiled: dotted name to .py file, sorted by name."""
+    package = package_folder() if package is None else package
+    found = (path for path in package.rglob("*.py") if is_compiled_source(path))
+    names = {
+        ".".join((package.name, *path.relative_to(package).with_suffix("").parts)): path
+        for path in found
+    }
+    return dict(sorted(names.items()))
+
+
+def source_hash(path: Path) -> str:
+    """The hash of a module's .py and its .pxd."""
+    import hashlib
+
+    digest = hashlib.sha256(path.read_bytes())
+    declarations = path.with_suffix(".pxd")
+    if declarations.exists():
+        digest.update(b"\0" + declarations.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def built_hashes() -> dict[str, str]:
+    """The source hashes at the last build; empty where nothing has been built."""
+    import importlib.util
+
+    # Read anew each time, past sys.modules: a build may have run since the last look.
+    info = package_folder() / "_build_info.py"
+    if not info.exists():
+        return {}
+    spec = importlib.util.spec_from_file_location("weft._build_info", info)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.SOURCE_HASHES)
+
+
+def stale_modules() -> list[str]:
+    """The compiled modules whose sources have changed since they were built."""
+    built = built_hashes()
+    return [
+        name for name, path in compiled_sources().items() if built.get(name) != source_hash(path)
+    ]
+
+
+def require(module: str, compiled: bool) -> None:
+    """Refuse to go on interpreted; under WEFT_CHECK_BUILD=1 also with a stale build."""
+    if not compiled:
+        raise ImportError(
+            f"{module} runs only compiled\n"
+            f"  expected  {module} built by Cython\n"
+            f"  got       the plain Python source\n"
+            f"  fix       {HOW_TO_BUILD}"
+        )
+    if os.environ.get("WEFT_CHECK_BUILD") == "1" and module in stale_modules():
+        raise ImportError(
+            f"{module} is a stale build\n"
+            f"  expected  the build of the present source\n"
+            f"  got       the build of an older source\n"
+            f"  fix       {HOW_TO_BUILD}"
+        )

@@ -1,0 +1,269 @@
+"""`backward` and `grad`: arguments checked, roots and targets made, the walk run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.autograd.walk import Walk, target_for
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from weft.graph import node as graph
+from weft.graph.frames import pause_collector, resume_collector
+from weft.graph.node import AccumulateGrad
+from weft.graph.tensor import Tensor, cast, edge_for
+from weft.ops.primitives import full, zeros_like
+from weft.schedule import batch
+
+
+def _implicit(tensor: Tensor) -> Tensor:
+    if tensor._shape and tensor.numel() != 1:
+        raise ShapeError(
+            "grad can be implicitly created only for scalar outputs",
+            expected="an output with one element",
+            got=f"{tensor.dtype.name}{list(tensor.shape)}",
+            fix="reduce it first (.sum(), .mean()), or pass gradient= of the same shape",
+        )
+    if tensor.dtype.is_complex:
+        raise ShapeError(
+            f"grad can be implicitly created only for real scalar outputs but got torch.{tensor.dtype.name}",
+            expected="a real output",
+            got=tensor.dtype.name,
+            fix="pass gradient=, or take .abs() or .real",
+        )
+    return full(tensor._shape, 1, tensor.dtype)
+
+
+def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
+    if not isinstance(gradient, Tensor):
+        raise ArgumentTypeError(
+            "gradients can be either Tensors or None",
+            expected="a Tensor or None",
+            got=type(gradient).__name__,
+            fix="wrap the number with weft.tensor(...)",
+        )
+    if gradient._shape != tensor._shape:
+        raise ShapeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {list(gradient.shape)} and output[{index}] has "
+            f"a shape of {list(tensor.shape)}.",
+            expected=str(list(tensor.shape)),
+            got=str(list(gradient.shape)),
+            fix="pass a gradient of the output's shape",
+        )
+    if gradient.dtype.is_complex != tensor.dtype.is_complex:
+        raise GradientError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+            f"dtype: grad_output[{index}] has a dtype of {gradient.dtype!r} and output[{index}] has a dtype of "
+            f"{tensor.dtype!r}.",
+            expected=tensor.dtype.name,
+            got=gradient.dtype.name,
+            fix="convert the gradient",
+        )
+    return cast(gradient, tensor.dtype)
+
+
+def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Any, Tensor]]:
+    """(edge, cotangent) for each output. Errors: no graph, not a scalar, wrong shape."""
+    roots = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        edge = edge_for(output)
+        if edge is None:
+            raise GradientError(
+                f"element {index} of tensors does not require grad and does not have a grad_fn",
+                expected="an output computed from a tensor with requires_grad=True, in grad mode",
+                got=f"{output.dtype.name}{list(output.shape)} without a graph",
+                fix="set requires_grad on a leaf before the forward pass; check for detach() and no_grad()",
+            )
+        roots.append(
+            (edge, _implicit(output) if gradient is None else _explicit(output, gradient, index))
+        )
+    return roots
+
+
+def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
+    if value is None:
+        return (None,) * (count or 0)
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+    """Group what is pending, walk, and give depths to what the walk recorded."""
+    tape = graph.tape()
+    start = tape.watermark
+    collector = pause_collector()
+    try:
+        batch.group(tape.since(tape.watermark))
+        start = graph.last_sequence()
+        return Walk().run(roots, captured, keep, create, leaves)
+    finally:
+        resume_collector(collector)
+        batch.set_depths(tape.since(start))
+        tape.watermark = graph.last_sequence()
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of `tensors` into the `.grad` of leaves, or of `inputs` only.
+
+    Errors: RuntimeError for an output that is not a scalar and has no gradient, that has no graph, or whose graph
+    has been freed. Cost: one recorded derivative per batch of equal operations; nothing runs until it is read.
+    """
+    outputs = _as_tuple(tensors)
+    gradients = _as_tuple(grad_tensors, len(outputs))
+    if len(gradients) != len(outputs):
+        raise GradientError(
+            f"got {len(outputs)} tensors and {len(gradients)} gradients",
+            expected="one gradient (or None) per tensor",
+            got=str(len(gradients)),
+            fix="pass a list",
+        )
+    captured: dict[Any, Any] = {}
+    chosen = None if inputs is None else _as_tuple(inputs)
+    if chosen is not None:
+        if not chosen:
+            raise GradientError(
+                "'inputs' argument to .backward() cannot be empty.",
+                expected="at least one tensor",
+                got="an empty list",
+                fix="leave inputs out to accumulate into all leaves",
+            )
+        for tensor in chosen:
+            edge = edge_for(tensor)
+            if edge is None:
+                raise GradientError(
+                    "One of the differentiated Tensors does not require grad",
+                    expected="inputs with requires_grad=True",
+                    got=repr(tensor.dtype),
+                    fix="set requires_grad before the forward pass",
+                )
+            captured[target_for(edge)[0]] = None
+    keep = create_graph if retain_graph is None else retain_graph
+    roots = make_roots(outputs, gradients)
+    results = walk(roots, captured, keep, create_graph, chosen is None)
+    for tensor in chosen or ():
+        target = target_for(edge_for(tensor))
+        gradient = results.get(target)
+        if gradient is not None and not isinstance(target[0], AccumulateGrad):
+            tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple (a dict for dict inputs).
+
+    Errors: RuntimeError for an input that does not require grad or was not used (see `allow_unused`).
+    """
+    if isinstance(inputs, Mapping):
+        values = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
+        return dict(zip(inputs, values, strict=True))
+    if allow_unused is False and materialize_grads:
+        raise ArgumentError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False.",
+            expected="allow_unused=True or nothing",
+            got="False",
+            fix="drop one of the two arguments",
+        )
+    results = _as_tuple(outputs)
+    if is_grads_batched:
+        return _batched_grad(
+            results,
+            inputs,
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            allow_unused,
+            materialize_grads,
+        )
+    chosen = _as_tuple(inputs)
+    targets = []
+    for tensor in chosen:
+        edge = edge_for(tensor)
+        if edge is None:
+            raise GradientError(
+                "One of the differentiated Tensors does not require grad",
+                expected="inputs with requires_grad=True",
+                got=f"{tensor.dtype.name}{list(tensor.shape)}",
+                fix="call requires_grad_() on it before the forward pass",
+            )
+        targets.append(target_for(edge))
+    captured = {record: True for record, _ in targets}
+    keep = create_graph if retain_graph is None else retain_graph
+    found = walk(
+        make_roots(results, _as_tuple(grad_outputs, len(results))),
+        captured,
+        keep,
+        create_graph,
+        False,
+    )
+    return tuple(
+        _result(found.get(target), tensor, allow_unused or materialize_grads, materialize_grads)
+        for target, tensor in zip(targets, chosen, strict=True)
+    )
+
+
+def _result(gradient: Any, tensor: Any, allowed: bool | None, materialize: bool) -> Any:
+    if gradient is not None:
+        return gradient
+    if not allowed:
+        raise GradientError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior.",
+            expected="inputs that the outputs depend on",
+            got=f"an unused {tensor.dtype.name}{list(tensor.shape)}",
+            fix="pass allow_unused=True",
+        )
+    return zeros_like(tensor) if materialize else None
+
+
+def _batched_grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any,
+    retain: Any,
+    create: bool,
+    allow_unused: Any,
+    materialize: bool,
+) -> Any:
+    """One walk per row of the leading axis of grad_outputs, stacked."""
+    from weft.ops.primitives import concat, reshape, slice_axis
+
+    rows = _as_tuple(grad_outputs)
+    count = rows[0]._shape[0]
+    walks = []
+    for index in range(count):
+        cotangents = tuple(reshape(slice_axis(row, 0, index, 1), row._shape[1:]) for row in rows)
+        last = index == count - 1 and not (create if retain is None else retain)
+        walks.append(
+            grad(outputs, inputs, cotangents, not last, create, allow_unused, False, materialize)
+        )
+    stacked = []
+    for parts in zip(*walks, strict=True):
+        stacked.append(
+            None
+            if parts[0] is None
+            else concat(tuple(reshape(part, (1, *part._shape)) for part in parts), 0)
+        )
+    return tuple(stacked)

@@ -1,0 +1,323 @@
+"""Custom differentiable functions, in PyTorch's two styles (`ctx` in forward, or `setup_context`).
+
+`forward` runs once, at the call, with gradients off; what it records runs lazily like everything else. One gradient
+record stands for the call; its `backward` runs once per walk that reaches it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import ArgumentTypeError, GradientError, MutationError, user_line
+from weft.graph import node as graph
+from weft.graph.node import GradientFunction, OutputEdge
+from weft.graph.tensor import Tensor, alias_of, cast, edge_for, set_edge
+from weft.ops.primitives import full, sum_to
+
+
+class FunctionCtx:
+    """What `forward` leaves for `backward`."""
+
+    def __init__(self) -> None:
+        self._saved: tuple[Any, ...] | None = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._constant: tuple[Any, ...] = ()
+        self._materialize = True
+        self.needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise ArgumentTypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(tensor).__name__}",
+                    expected="tensors or None",
+                    got=type(tensor).__name__,
+                    fix="store it as an attribute of ctx",
+                )
+        self._saved = tuple((None, None) if t is None else (alias_of(t), None) for t in tensors)
+        self._originals = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Declare inputs that forward changed in place and returns."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Declare outputs without a gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing cotangents arrive as zeros (the default) or as None."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved. Errors: RuntimeError after it has been freed."""
+        from weft.autograd.walk import SECOND_TIME
+
+        if self._saved is None:
+            raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
+        return tuple(alias for alias, _ in self._saved)
+
+
+class FunctionNode(GradientFunction):
+    """The gradient record of one call of a custom Function."""
+
+    def __init__(
+        self,
+        ctx: FunctionCtx,
+        function: type[Function],
+        edges: tuple[Any, ...],
+        outputs: list[tuple[tuple[int, ...], Any]],
+        inputs: list[tuple[tuple[int, ...], Any] | None],
+    ) -> None:
+        self.ctx = ctx
+        self.function = function
+        self.edges = edges
+        self.outputs = len(outputs)
+        self.output_types = outputs
+        self.input_types = inputs
+        self.where = user_line()
+
+    def name(self) -> str:
+        """`<class>Backward`."""
+        return f"{self.function.__name__}Backward"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object>"
+
+    def check_usable(self) -> None:
+        """Errors: RuntimeError where the saved tensors are gone."""
+        if self.ctx._saved is None:
+            from weft.autograd.walk import SECOND_TIME
+
+            raise GradientError(
+                SECOND_TIME,
+                got=f"{self.name()}, called at {self.where}",
+                fix="pass retain_graph=True to the first backward",
+            )
+
+    def release(self) -> None:
+        """Free what was saved; a call that saved nothing can be walked again."""
+        if self.ctx._saved:
+            self.ctx._saved = None
+
+    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+        """Run the user's backward and check what it returns."""
+        if self.ctx._materialize:
+            cotangents = [
+                full(shape, 0, dtype) if g is None else g
+                for g, (shape, dtype) in zip(cotangents, self.output_types, strict=True)
+            ]
+        returned = self.function.backward(self.ctx, *cotangents)
+        parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        count = len(self.input_types)
+        while len(parts) > count and parts[-1] is None:
+            parts.pop()
+        if len(parts) != count:
+            raise GradientError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {count}, got "
+                f"{len(parts)})",
+                expected=f"{count} gradients, one per argument of forward",
+                got=str(len(parts)),
+                fix="return None for arguments without a gradient",
+                where=self.where,
+            )
+        return [self._checked(index, part) for index, part in enumerate(parts)]
+
+    def _checked(self, index: int, part: Any) -> Any:
+        expected = self.input_types[index]
+        if part is None or expected is None or self.edges[index] is None:
+            return None
+        if not isinstance(part, Tensor):
+            raise ArgumentTypeError(
+                f"function {self.name()} returned a gradient of type {type(part).__name__}",
+                expected="a Tensor or None",
+                got=type(part).__name__,
+                fix="return a Tensor",
+            )
+        shape, dtype = expected
+        if part._shape != shape:
+            try:
+                part = sum_to(part, shape)
+            except Exception:
+                part = None
+            if part is None or part._shape != shape:
+                raise GradientError(
+                    f"Function {self.name()} returned an invalid gradient at index {index} - got "
+                    f"{list(returned_shape(part))} but expected shape compatible with {list(shape)}",
+                    expected=str(list(shape)),
+                    fix="return a gradient of the argument's shape",
+                    where=self.where,
+                )
+        return cast(part, dtype)
+
+
+def returned_shape(part: Any) -> tuple[int, ...]:
+    """The shape of a gradient for an error text."""
+    return () if part is None else tuple(part.shape)
+
+
+class Function:
+    """Base class of custom functions: static `forward`, `backward`, optionally `setup_context`; call `apply`."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Errors: RuntimeError; instances are not called."""
+        raise GradientError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method.",
+            expected=f"{type(self).__name__}.apply(...)",
+            got="a call of an instance",
+            fix="call apply on the class",
+        )
+
+    @staticmethod
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        """Compute the result; defined by subclasses."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        """Compute the gradients of forward's arguments; defined by subclasses."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *arguments: Any, **keywords: Any) -> Any:
+        """Run `forward` and put one gradient record behind its outputs."""
+        mode = graph.tape().mode
+        tracked = mode.grad
+        ctx = FunctionCtx()
+        edges = tuple(edge_for(a) if isinstance(a, Tensor) and tracked else None for a in arguments)
+        ctx.needs_input_grad = tuple(edge is not None for edge in edges)
+        mode.grad = False
+        try:
+            outputs = cls._run(ctx, arguments, keywords)
+        finally:
+            mode.grad = tracked
+        if not any(ctx.needs_input_grad):
+            return outputs
+        return _attach(cls, ctx, arguments, edges, outputs)
+
+    @classmethod
+    def _run(cls, ctx: FunctionCtx, arguments: Any, keywords: Any) -> Any:
+        setup = getattr(cls, "setup_context", None)
+        if setup is None:
+            return cls.forward(ctx, *arguments, **keywords)
+        outputs = cls.forward(*arguments, **keywords)
+        setup(ctx, arguments, outputs)
+        return outputs
+
+
+def _attach(cls: type[Function], ctx: FunctionCtx, arguments: Any, edges: Any, outputs: Any) -> Any:
+    single = not isinstance(outputs, tuple)
+    values = (outputs,) if single else outputs
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    inputs = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
+    record = FunctionNode(ctx, cls, edges, [(t._shape, t.dtype) for t in tensors], inputs)
+    for tensor in ctx._dirty:
+        if not any(tensor is t for t in tensors):
+            raise MutationError(
+                "Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function.",
+                expected="every dirty input among the outputs",
+                got="one that is missing",
+                fix="return it from forward",
+            )
+        if tensor.leaf_grad:
+            raise MutationError(
+                "a leaf Variable that requires grad is being used in an in-place operation.",
+                fix="clone it before the call",
+            )
+    number = 0
+    result = []
+    for v in values:
+        if not isinstance(v, Tensor):
+            result.append(v)
+            continue
+        result.append(_output(ctx, record, v, number, arguments))
+        number += 1
+    _link_saved(ctx, tensors, result, arguments)
+    return result[0] if single else tuple(result)
+
+
+def _output(
+    ctx: FunctionCtx, record: FunctionNode, tensor: Tensor, number: int, arguments: Any
+) -> Tensor:
+    if any(tensor is c for c in ctx._constant) or tensor.dtype.category < 2:
+        return tensor
+    if not any(tensor is d for d in ctx._dirty) and any(tensor is a for a in arguments):
+        tensor = alias_of(tensor)
+    set_edge(tensor, OutputEdge(record, number))
+    return tensor
+
+
+def _link_saved(ctx: FunctionCtx, raw: list[Tensor], result: list[Any], arguments: Any) -> None:
+    """Saved inputs keep their edges (for double backward); saved outputs get the record's edge, without a cycle."""
+    if not ctx._saved:
+        return
+    saved = []
+    for (alias, _), original in zip(ctx._saved, ctx._originals, strict=True):
+        if alias is None:
+            saved.append((None, None))
+            continue
+        if any(original is a for a in arguments if isinstance(a, Tensor)):
+            saved.append(
+                (original, None) if not any(original is d for d in ctx._dirty) else (alias, None)
+            )
+        else:
+            saved.append((alias, None))
+    ctx._saved = tuple(saved)
+    del ctx._originals
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward that cannot itself be differentiated: its results raise when it is tried."""
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *cotangents: Any) -> Any:
+        mode = graph.tape().mode
+        tracked, mode.grad = mode.grad, False
+        try:
+            results = function(ctx, *cotangents)
+        finally:
+            mode.grad = tracked
+        if not tracked or not any(
+            isinstance(g, Tensor) and edge_for(g) is not None for g in cotangents
+        ):
+            return results
+        return tuple(_poisoned(r) for r in (results if isinstance(results, tuple) else (results,)))
+
+    return wrapper
+
+
+def _poisoned(result: Any) -> Any:
+    if not isinstance(result, Tensor):
+        return result
+    tensor = alias_of(result)
+    set_edge(tensor, OutputEdge(_Twice(), 0))
+    return tensor
+
+
+class _Twice(GradientFunction):
+    """The record behind a gradient that cannot be differentiated again."""
+
+    def name(self) -> str:
+        return "DelayedError"
+
+    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+        raise GradientError(
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+            expected="one differentiation",
+            got="a second one",
+            fix="write backward in differentiable operations and drop the decorator",
+        )
+
+    def check_usable(self) -> None:
+        self.pull([], False)

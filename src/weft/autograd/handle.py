@@ -1,0 +1,100 @@
+"""The gradient methods of Tensor: backward, hooks, retain_grad; and the graph as users see it on `grad_fn`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.backward import backward
+from weft.autograd.observe import Observers, RemovableHandle, add_hook
+from weft.autograd.walk import target_for
+from weft.errors import GradientError
+from weft.graph.node import AccumulateGrad
+from weft.graph.tensor import Tensor, edge_for
+
+
+def tensor_backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def observers_of(record: Any) -> Observers:
+    """The hooks of a gradient record, made on first use."""
+    if record.observers is None:
+        record.observers = Observers()
+    found: Observers = record.observers
+    return found
+
+
+def _leaf_observers(tensor: Tensor) -> Observers:
+    if tensor.hooks is None:
+        tensor.hooks = Observers()
+    found: Observers = tensor.hooks
+    return found
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call `hook(grad)` once per backward with the summed gradient of this tensor; a result replaces it.
+
+    Errors: RuntimeError on a tensor that does not require grad.
+    """
+    edge = edge_for(self)
+    if edge is None:
+        raise GradientError(
+            "cannot register a hook on a tensor that doesn't require gradient",
+            expected="requires_grad=True",
+            got="a tensor without a graph",
+            fix="call requires_grad_() first",
+        )
+    record, number = target_for(edge)
+    observers = (
+        _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)
+    )
+    return add_hook(observers.tensor_hooks, (number, hook))
+
+
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """Call `hook(param)` each time backward has accumulated into this leaf's `.grad`."""
+    if not self.leaf_grad:
+        raise GradientError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors",
+            expected="a leaf with requires_grad=True",
+            got="another tensor",
+            fix="use register_hook, or retain_grad",
+        )
+    return add_hook(_leaf_observers(self).post_accumulate, hook)
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this non-leaf in `.grad`. Errors: RuntimeError where it does not require grad."""
+    edge = edge_for(self)
+    if edge is None:
+        raise GradientError(
+            "can't retain_grad on Tensor that has requires_grad=False",
+            expected="requires_grad=True",
+            got="a tensor without a graph",
+            fix="call requires_grad_() before the forward pass",
+        )
+    if self.leaf_grad or self.retains:
+        return
+    record, number = target_for(edge)
+    self.retains = True
+    observers_of(record).retained.append((number, weakref.ref(self)))
+
+
+METHODS: dict[str, Any] = {
+    "backward": tensor_backward,
+    "register_hook": register_hook,
+    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "retain_grad": retain_grad,
+    "retains_grad": property(lambda self: self.retains),
+}

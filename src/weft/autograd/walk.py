@@ -1,0 +1,741 @@
+# cython: language_level=3
+"""The reverse walk: from root cotangents to the gradients of leaves or of chosen inputs.
+
+In come roots (an edge and its cotangent) and targets; out go cotangents, recorded as ordinary nodes and not yet run.
+The walk is over the original nodes' edges, latest created first. Where the schedule has put equal nodes into a
+batch, the derivative of all reached members is recorded once, on the batch; a member that somebody observes (hooks,
+`retain_grad`, a capture) and every walk with `create_graph` goes node by node. Cotangents are keyed on edges.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.weft.graph.node import (
+    DONE,
+    RESULT_SHIFT,
+    AccumulateGrad,
+    GradientFunction,
+    Mode,
+    Node,
+    OpRow,
+    OutputEdge,
+    current_tape,
+    drop_inputs,
+    release_saves,
+)
+from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value, wrap
+
+from weft._compiled import require
+from weft.autograd.anomaly import check_parts
+from weft.autograd.observe import after_node, before_node, observe_leaf
+from weft.errors import GradientError
+from weft.graph.node import COMPOSITE
+from weft.graph.tensor import cast, mutate
+from weft.ops.primitives import reshape, sum_to
+from weft.schedule import batch
+
+require(__name__, cython.compiled)
+
+SECOND_TIME = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+@cython.final
+@cython.cclass
+class At:
+    """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""
+
+    params = cython.declare(object, visibility="readonly")
+    shapes = cython.declare(tuple, visibility="readonly")
+    shape = cython.declare(tuple, visibility="readonly")
+
+    def __cinit__(self, params, shapes: tuple, shape: tuple):
+        self.params = params
+        self.shapes = shapes
+        self.shape = shape
+
+
+@cython.cfunc
+def input_shapes(node: Node) -> tuple:
+    """The shapes of a node's value inputs; where the record has none, all are the node's own."""
+    if node.payload is not None:
+        return node.payload
+    return (node.shape,) * max(len(node.edges), 1)
+
+
+_stamp = cython.declare(cython.longlong, 0)
+
+
+@cython.final
+@cython.cclass
+class Group:
+    """The reached members of one batch in a walk: how many still wait, and cotangents that came for all rows."""
+
+    members = cython.declare(list)
+    waiting = cython.declare(cython.Py_ssize_t)
+    whole = cython.declare(list)
+
+    def __cinit__(self):
+        self.members = []
+        self.whole = []
+
+
+@cython.cclass
+class Walk:
+    """One reverse walk. Use `run(roots, targets, keep, create)`."""
+
+    stamp = cython.declare(cython.longlong)
+    keep = cython.declare(cython.bint)
+    create = cython.declare(cython.bint)
+    batched = cython.declare(cython.bint)
+    reached = cython.declare(list)
+    heap = cython.declare(list)
+    groups = cython.declare(list)
+    captured = cython.declare(dict)
+    results = cython.declare(dict)
+    leaves = cython.declare(cython.bint)
+    observed = cython.declare(cython.int)
+    deferred = cython.declare(list)
+
+    def __cinit__(self):
+        global _stamp
+        _stamp += 1
+        self.stamp = _stamp
+        self.reached = []
+        self.heap = []
+        self.groups = []
+        self.captured = {}
+        self.results = {}
+        self.deferred = []
+
+    # -- discovery -------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def discover(self, roots: list) -> cython.void:
+        """Find every gradient record below the roots and count its reached consumers; nothing has run yet."""
+        stack: list = []
+        for edge, _cotangent in roots:
+            self.reach(edge, stack, False)
+        while stack:
+            current = stack.pop()
+            if isinstance(current, Node):
+                node: Node = cython.cast(Node, current)
+                if node.released and node.saved != 0:
+                    raise GradientError(
+                        SECOND_TIME,
+                        expected="a graph that still has its saved values",
+                        got=f"{node.row.grad_name}, recorded at {node.where}",
+                        fix="pass retain_graph=True to the first backward",
+                    )
+                edges: tuple = node.edges
+            else:
+                if isinstance(current, GradientFunction):
+                    current.check_usable()
+                edges = current.edges
+            for edge in edges:
+                if edge is not None:
+                    self.reach(edge, stack, True)
+
+    @cython.cfunc
+    def reach(self, edge, stack: list, counted: cython.bint) -> cython.void:
+        if isinstance(edge, Node):
+            node: Node = cython.cast(Node, edge)
+            if node.mark != self.stamp:
+                node.mark = self.stamp
+                node.count = 0
+                node.scratch = None
+                self.reached.append(node)
+                stack.append(node)
+                if node.observers is not None:
+                    self.observed += 1
+            if counted:
+                node.count += 1
+            return
+        if isinstance(edge, OutputEdge):
+            edge = cython.cast(OutputEdge, edge).function
+        if isinstance(edge, GradientFunction):
+            function: GradientFunction = cython.cast(GradientFunction, edge)
+            if function.mark != self.stamp:
+                function.mark = self.stamp
+                function.count = 0
+                function.scratch = []
+                self.reached.append(function)
+                stack.append(function)
+                self.observed += 1
+            if counted:
+                function.count += 1
+            return
+        sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
+        if sink.mark != self.stamp:
+            sink.mark = self.stamp
+            sink.count = 0
+            sink.scratch = []
+            self.reached.append(sink)
+            if sink.observers is not None or cython.cast(Tensor, sink.variable).hooks is not None:
+                self.observed += 1
+        if counted:
+            sink.count += 1
+
+    @cython.cfunc
+    def prune(self) -> cython.void:
+        """Keep only records on paths to the captured edges: nothing else runs, and no hook off them fires."""
+        useful: set = set()
+        for current in sorted(self.reached, key=sequence):
+            keep: cython.bint = current in self.captured
+            if not isinstance(current, AccumulateGrad):
+                for edge in current.edges:
+                    if edge is not None and target_of(edge) in useful:
+                        keep = True
+            if keep:
+                useful.add(current)
+        for current in self.reached:
+            if current not in useful:
+                current.mark = 0
+        self.reached = [current for current in self.reached if current in useful]
+        for current in self.reached:
+            current.count = 0
+        for current in self.reached:
+            if not isinstance(current, AccumulateGrad):
+                for edge in current.edges:
+                    if edge is not None:
+                        target = target_of(edge)
+                        if target.mark == self.stamp:
+                            target.count += 1
+
+    # -- the agenda ------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def start(self, roots: list) -> cython.void:
+        if self.batched:
+            self.find_groups()
+        for edge, cotangent in roots:
+            self.give(edge, value(cotangent), -1, cotangent)
+        for current in self.reached:
+            if current.count == 0:
+                self.ready(current)
+
+    @cython.cfunc
+    def find_groups(self) -> cython.void:
+        """The reached members of each batch; what is observed or captured stays by itself."""
+        free: list = []
+        for current in self.reached:
+            if (
+                isinstance(current, Node)
+                and cython.cast(Node, current).observers is None
+                and not (self.captured and current in self.captured)
+            ):
+                free.append(current)
+        batch.group_records(free)
+        node: Node
+        quotient: Node
+        group: Group
+        for node in free:
+            quotient = node.quotient
+            if quotient is None:
+                continue
+            if quotient.mark != self.stamp:
+                quotient.mark = self.stamp
+                group = Group()
+                quotient.scratch = group
+                self.groups.append(quotient)
+            else:
+                group = quotient.scratch
+            group.members.append(node)
+            group.waiting += 1
+        for quotient in self.groups:
+            group = quotient.scratch
+            group.members.sort(key=row_number)
+
+    @cython.cfunc
+    def give(self, edge, cotangent: Node, row: cython.longlong, tensor) -> cython.void:
+        """One contribution to the cotangent of an edge; the handle keeps its value alive while it is in flight."""
+        number: cython.int = 0
+        if isinstance(edge, OutputEdge):
+            number = cython.cast(OutputEdge, edge).number
+            edge = cython.cast(OutputEdge, edge).function
+        if isinstance(edge, Node):
+            node: Node = cython.cast(Node, edge)
+            if node.mark == self.stamp:
+                if node.scratch is None:
+                    node.scratch = []
+                cython.cast(list, node.scratch).append((cotangent, row, tensor, number))
+        elif edge.mark == self.stamp:
+            cython.cast(list, edge.scratch).append((cotangent, row, tensor, number))
+
+    @cython.cfunc
+    def give_rows(self, members: list, index: cython.Py_ssize_t, part: Tensor) -> cython.void:
+        """One cotangent with a row for each member: handed over whole where the rows are another batch's."""
+        cotangent: Node = value(part)
+        count: cython.Py_ssize_t = len(members)
+        target: Node
+        node: Node
+        row: cython.Py_ssize_t
+        group: Group = None
+        first = cython.cast(Node, members[0]).edges[index]
+        if isinstance(first, Node):
+            target = cython.cast(Node, first)
+            if (
+                target.quotient is not None
+                and target.quotient.mark == self.stamp
+                and target.observers is None
+            ):
+                group = target.quotient.scratch
+                if len(group.members) != count:
+                    group = None
+        if group is not None:
+            for row in range(count):
+                node = members[row]
+                if node.edges[index] is not group.members[row]:
+                    group = None
+                    break
+        if group is not None:
+            group.whole.append(part)
+            return
+        for row in range(count):
+            node = members[row]
+            self.give(node.edges[index], cotangent, row, part)
+
+    @cython.cfunc
+    def settle(self, edge) -> cython.void:
+        """One consumer of an edge is done."""
+        if isinstance(edge, Node):
+            node: Node = cython.cast(Node, edge)
+            node.count -= 1
+            if node.count == 0 and node.mark == self.stamp:
+                self.ready(node)
+            return
+        target = target_of(edge)
+        target.count -= 1
+        if target.count == 0 and target.mark == self.stamp:
+            self.ready(target)
+
+    @cython.cfunc
+    def ready(self, current) -> cython.void:
+        if isinstance(current, AccumulateGrad):
+            self.accumulate(current)
+            return
+        if isinstance(current, Node):
+            node: Node = cython.cast(Node, current)
+            quotient: Node = node.quotient
+            if (
+                quotient is not None
+                and self.batched
+                and quotient.mark == self.stamp
+                and node.observers is None
+                and quotient.scratch is not None
+                and not (self.captured and node in self.captured)
+            ):
+                group: Group = quotient.scratch
+                group.waiting -= 1
+                if group.waiting > 0:
+                    return
+                heapq.heappush(
+                    self.heap,
+                    (
+                        -cython.cast(Node, group.members[len(group.members) - 1]).seq,
+                        quotient.seq,
+                        group,
+                    ),
+                )
+                return
+        heapq.heappush(self.heap, (-current.seq, 0, current))
+
+    def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
+        """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
+        self.captured, self.keep, self.create, self.leaves = captured, keep, create, leaves
+        self.discover(roots)
+        if captured:
+            self.prune()
+        mode: Mode = current_tape().mode
+        self.batched = batch.enabled() and not create and self.observed <= 1 and not mode.anomaly
+        previous: cython.bint = mode.grad
+        mode.grad = create
+        try:
+            self.start(roots)
+            self.drain()
+        finally:
+            mode.grad = previous
+            for current in self.reached:
+                current.scratch = None
+            for quotient in self.groups:
+                cython.cast(Node, quotient).scratch = None
+        return self.results
+
+    @cython.cfunc
+    def drain(self) -> cython.void:
+        while True:
+            while self.heap:
+                _priority, _tie, unit = heapq.heappop(self.heap)
+                if isinstance(unit, Group):
+                    self.pull_group(unit)
+                elif isinstance(unit, Node):
+                    self.pull_node(unit)
+                else:
+                    self.pull_function(unit)
+            if not self.split_stuck():
+                return
+
+    @cython.cfunc
+    def split_stuck(self) -> cython.bint:
+        """Groups that wait for each other: run the ready members of the latest one by themselves."""
+        latest: Node = None
+        quotient: Node
+        group: Group
+        for quotient in self.groups:
+            group = quotient.scratch
+            if group.waiting > 0:
+                for node in group.members:
+                    if cython.cast(Node, node).count == 0 and (
+                        latest is None or node.seq > latest.seq
+                    ):
+                        latest = node
+        if latest is None:
+            return False
+        group = latest.quotient.scratch
+        part: Group = Group()
+        rest: Group = Group()
+        for row in range(len(group.members)):
+            node = group.members[row]
+            chosen: Group = part if cython.cast(Node, node).count == 0 else rest
+            chosen.members.append(node)
+            for whole in group.whole:
+                self.give(node, value(whole), row, whole)
+        rest.waiting = len(rest.members)
+        latest.quotient.scratch = rest
+        heapq.heappush(self.heap, (-latest.seq, latest.quotient.seq, part))
+        return True
+
+    # -- cotangents ------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def total(self, contributions, shape: tuple):
+        """The sum of the contributions to one edge, as a tensor; None where there are none."""
+        result = None
+        if contributions is None:
+            return None
+        for cotangent, row, tensor, _number in contributions:
+            part = tensor if row < 0 else wrap(batch.row_of(cotangent, row), None)
+            if cython.cast(Tensor, part)._shape != shape:
+                part = reshape(part, shape)
+            result = part if result is None else result + part
+        return result
+
+    @cython.cfunc
+    def assemble(self, group: Group, shape: tuple):
+        """The cotangents of a group's members, stacked; what came for all rows is added as it is."""
+        total = None
+        for whole in group.whole:
+            part = whole
+            if cython.cast(Tensor, part)._shape != shape:
+                part = reshape(part, shape)
+            total = part if total is None else total + part
+        rows = self.assemble_rows(group.members, shape)
+        if rows is None:
+            return total
+        return rows if total is None else total + rows
+
+    @cython.cfunc
+    def assemble_rows(self, members: list, shape: tuple):
+        """Contributions to single members, gathered and added; a batch that arrives in order is taken as it is."""
+        first: Node = members[0]
+        count: cython.Py_ssize_t = len(members)
+        straight: cython.bint = first.scratch is not None
+        whole: Node = cython.cast(list, first.scratch)[0][0] if straight else None
+        index: cython.Py_ssize_t
+        numbers: list = []
+        rows: list = []
+        offsets: list = [0]
+        sources: dict = {}
+        for index in range(count):
+            node: Node = members[index]
+            contributions: list = node.scratch
+            if contributions is None:
+                straight = False
+                offsets.append(len(numbers))
+                continue
+            if straight and (
+                len(contributions) != 1
+                or contributions[0][0] is not whole
+                or contributions[0][1] != index
+            ):
+                straight = False
+            for cotangent, row, _tensor, _number in contributions:
+                position = sources.get(cotangent)
+                if position is None:
+                    position = sources[cotangent] = len(sources)
+                numbers.append(position)
+                rows.append(row)
+            offsets.append(len(numbers))
+        if not numbers:
+            return None
+        if (
+            straight
+            and whole.shape
+            and whole.shape[0] == count
+            and whole.numel == count * first.numel
+        ):
+            return reshape(wrap(whole, None), shape)
+        stacked = wrap(
+            batch.gather_rows(
+                tuple(sources),
+                numbers,
+                rows,
+                None if len(numbers) == count and _single(offsets) else offsets,
+                (count, *first.shape),
+                first.dtype,
+            ),
+            None,
+        )
+        return reshape(stacked, shape)
+
+    # -- units -----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def capture(self, current, number: cython.int, gradient) -> cython.void:
+        self.results[(current, number)] = gradient
+
+    @cython.cfunc
+    def pull_node(self, node: Node) -> cython.void:
+        """The derivative of one node."""
+        g = self.total(node.scratch, node.shape)
+        if node.observers is not None and g is not None:
+            g = before_node(node.observers, (g,), self.create)[0]
+        if node in self.captured:
+            self.capture(node, 0, g)
+        if g is not None and self.wanted(node):
+            parts: list = pull_single(node, g, self.create)
+            if current_tape().mode.anomaly:
+                check_parts(node, parts)
+            if node.observers is not None:
+                parts = after_node(node.observers, parts, (g,))
+            for index in range(len(node.edges)):
+                edge = node.edges[index]
+                if edge is not None and parts[index] is not None:
+                    self.give(edge, value(parts[index]), -1, parts[index])
+        self.finish(node)
+        for edge in node.edges:
+            if edge is not None:
+                self.settle(edge)
+
+    @cython.cfunc
+    def wanted(self, node) -> cython.bint:
+        """Whether anything below a record is part of this walk."""
+        for edge in node.edges:
+            if edge is not None and target_of(edge).mark == self.stamp:
+                return True
+        return False
+
+    @cython.cfunc
+    def finish(self, node: Node) -> cython.void:
+        """Give up saves, unless the graph is retained."""
+        if self.keep:
+            return
+        node.released = True
+        release_saves(node)
+        if node.quotient is not None and not node.batched:
+            node.batched = True
+            node.quotient.members -= 1
+            if node.quotient.members == 0:
+                release_saves(node.quotient)
+                if node.quotient.state == DONE:
+                    drop_inputs(node.quotient)
+        if node.state == DONE:
+            drop_inputs(node)
+            node.quotient = None
+        if node.row.kind == COMPOSITE:
+            node.inputs = None
+            node.result = None
+            node.quotient = None
+
+    @cython.cfunc
+    def pull_group(self, group: Group) -> cython.void:
+        """The derivative of the reached members of a batch, recorded once."""
+        members: list = group.members
+        first: Node = members[0]
+        if len(members) == 1:
+            for whole in group.whole:
+                self.give(first, value(whole), 0, whole)
+            self.pull_node(first)
+            return
+        form = batch.form_of(first.quotient, members)
+        g = self.assemble(group, form.shape)
+        index: cython.Py_ssize_t
+        if g is not None:
+            parts: list = pull_rules(
+                first.row,
+                g,
+                At(form.params, form.shapes, form.shape),
+                form.inputs,
+                form.result,
+                [edge is not None for edge in first.edges],
+                form.dtypes,
+            )
+            for index in range(len(first.edges)):
+                part = parts[index]
+                if part is None:
+                    continue
+                if form.flags[index]:
+                    self.give_rows(members, index, part)
+                else:
+                    self.give(first.edges[index], value(part), -1, part)
+        node: Node
+        for node in members:
+            self.finish(node)
+        for node in members:
+            for edge in node.edges:
+                if edge is not None:
+                    self.settle(edge)
+
+    @cython.cfunc
+    def pull_function(self, function: GradientFunction) -> cython.void:
+        """The derivative of a gradient record with Python of its own."""
+        sums: list = [None] * function.outputs
+        for contribution in function.scratch:
+            number = contribution[3]
+            part = self.total([contribution], cython.cast(Node, contribution[0]).shape)
+            sums[number] = part if sums[number] is None else sums[number] + part
+        if function.observers is not None:
+            sums = list(before_node(function.observers, tuple(sums), self.create))
+        for number in range(function.outputs):
+            if (function, number) in self.captured or function in self.captured:
+                self.capture(function, number, sums[number])
+        if self.wanted(function):
+            parts = function.pull(sums, self.create)
+            if function.observers is not None:
+                parts = after_node(function.observers, parts, tuple(sums))
+            for edge, part in zip(function.edges, parts, strict=True):
+                if edge is not None and part is not None:
+                    self.give(edge, value(part), -1, part)
+        if not self.keep:
+            function.released = True
+            function.release()
+        for edge in function.edges:
+            if edge is not None:
+                self.settle(edge)
+
+    @cython.cfunc
+    def accumulate(self, sink: AccumulateGrad) -> cython.void:
+        """Add the cotangent of a leaf to its `.grad`, or capture it."""
+        leaf: Tensor = sink.variable
+        g = self.total(sink.scratch, leaf._shape)
+        if g is None:
+            return
+        if cython.cast(Tensor, g)._dtype is not leaf._dtype:
+            g = cast(g, leaf._dtype)
+        g = observe_leaf(leaf, g, self.create)
+        if sink in self.captured:
+            self.capture(sink, 0, g)
+        if self.leaves or (sink in self.captured and self.captured[sink] is None):
+            accumulate_grad(leaf, g, self.create, sink)
+
+
+@cython.cfunc
+def _single(offsets: list) -> cython.bint:
+    index: cython.Py_ssize_t
+    for index in range(len(offsets)):
+        if offsets[index] != index:
+            return False
+    return True
+
+
+def sequence(current):
+    """The creation number of a gradient record; leaves come before everything."""
+    return current.seq if not isinstance(current, AccumulateGrad) else -1
+
+
+def row_number(node: Node):
+    """A member's row in its batch."""
+    return node.qrow
+
+
+@cython.cfunc
+def target_of(edge):
+    """The gradient record that an edge leads to."""
+    return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
+
+
+def accumulate_grad(leaf: Tensor, g, create: bool, sink):
+    """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
+    if leaf._grad is None:
+        fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
+        leaf._grad = fresh
+    elif create:
+        leaf._grad = leaf._grad + g
+    else:
+        mutate(leaf._grad, leaf._grad + g)
+    after = sink.observers
+    hooks = leaf.hooks
+    if hooks is not None and hooks.post_accumulate:
+        for hook in list(hooks.post_accumulate.values()):
+            hook(leaf)
+    if after is not None:
+        after_node(after, [], (g,))
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def pull_single(node: Node, g, create: cython.bint) -> list:
+    """The cotangents of one node's inputs."""
+    shapes: tuple = input_shapes(node)
+    if len(shapes) < len(node.edges):
+        shapes = tuple([shapes[0]] * len(node.edges))
+    inputs: list = [None] * len(shapes)
+    mask: cython.longlong = node.saved
+    index: cython.Py_ssize_t
+    for index in range(len(shapes)):
+        if mask >> index & 1:
+            saved: Node = batch.saved_input(node, index)
+            inputs[index] = wrap(saved, node.edges[index] if create else None)
+    result = None
+    if mask >> RESULT_SHIFT & 1:
+        result = wrap(batch.saved_result(node), node if create else None)
+    needs = [edge is not None for edge in node.edges]
+    return pull_rules(node.row, g, At(node.params, shapes, node.shape), inputs, result, needs, None)
+
+
+@cython.cfunc
+def pull_rules(row: OpRow, g, at: At, inputs: list, result, needs: list, dtypes) -> list:
+    """Apply a row's derivative rules to an arriving cotangent; sums undo broadcasting."""
+    parts: list = []
+    count: cython.Py_ssize_t = len(needs)
+    if len(row.operands) == 1 and count != 1 or row.name == "cat":
+        return [
+            part if need else None for part, need in zip(row.pulls[0](g, at), needs, strict=True)
+        ]
+    index: cython.Py_ssize_t
+    for index in range(count):
+        rule = row.pulls[index]
+        if not needs[index] or rule is None:
+            parts.append(None)
+            continue
+        arguments: list = [g]
+        for number in row.pull_saves[index]:
+            arguments.append(at if number == -2 else result if number == -1 else inputs[number])
+        part = rule(*arguments)
+        if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
+            part = sum_to(part, at.shapes[index])
+        parts.append(part)
+    return parts
+
+
+def pull_for(row: OpRow, g, at, inputs: list, result, needs: list):
+    """`pull_rules` for tests over the op table."""
+    return pull_rules(row, g, at, inputs, result, needs, None)
+
+
+def make_at(params, shapes: tuple, shape: tuple):
+    """An `At` for tests over the op table."""
+    return At(params, shapes, shape)
+
+
+def target_for(edge):
+    """(record, output number) of an edge."""
+    if isinstance(edge, OutputEdge):
+        return cython.cast(OutputEdge, edge).function, cython.cast(OutputEdge, edge).number
+    return edge, 0

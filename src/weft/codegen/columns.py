@@ -1,0 +1,260 @@
+"""Reductions with the lanes across the innermost parallel axis, as a sum over a matrix's rows.
+
+Every column keeps the sixteen partial results of its block, so the element that meets another is
+the same as in `rows_reduced`; they lie in memory that stays in the nearest cache, for a strip of
+columns at a time.  Blocks then fold by the same tree, strip by strip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir as llvm
+
+from . import ir
+from .frame import Frame, Scope
+from .reductions import Reductions, State, load_state, store_state
+from .rows_reduced import SHIFT
+from .stage import Lookup, Stage, Window
+from .target import Target
+from .text import I1, I64, Builder, Value, counted, integer, minimum
+from .values import Lanes
+
+STRIP = 256  # columns of four bytes
+LEVELS = 32  # blocks of blocks: enough for 2**44 elements
+
+
+class _Strip:
+    """States of a strip of columns: `rows` rows of them, in memory."""
+
+    def __init__(self, b: Builder, reductions: Reductions, rows: int, width: int) -> None:
+        self.builder = b
+        self.elements = reductions.elements()
+        self.width = width
+        self.arrays = [
+            b.alloca(f"[{rows * width * _bytes(element)} x i8]") for element in self.elements
+        ]
+
+    def places(self, row: Value, column: Value) -> list[Value]:
+        """Where the states of a row from a column on lie."""
+        b = self.builder
+        index = b.add(b.mul(row, integer(self.width)), column)
+        return [
+            b.gep(array, [b.mul(index, integer(_bytes(element)))])
+            for array, element in zip(self.arrays, self.elements, strict=True)
+        ]
+
+    def load(self, row: Value, column: Value, lanes: int) -> State:
+        """The states of `lanes` columns."""
+        return load_state(self.builder, self.elements, lanes, self.places(row, column))
+
+    def store(self, state: State, row: Value, column: Value) -> None:
+        """Write the states of a vector of columns."""
+        store_state(self.builder, state, self.places(row, column))
+
+
+def _bytes(element: object) -> int:
+    if element == I1:
+        return 1
+    if isinstance(element, llvm.IntType):
+        return int(element.width) // 8
+    return {"float": 4, "double": 8}[str(element)]
+
+
+class Columns:
+    """The lowering of one kernel."""
+
+    def __init__(self, frame: Frame, lookup: Lookup, target: Target, lanes: int) -> None:
+        kernel = frame.kernel
+        self.frame = frame
+        self.builder = frame.builder
+        self.lanes = lanes
+        self.axis = kernel.axis
+        self.outer = tuple(range(self.axis))
+        self.axes = tuple(range(kernel.parallel, kernel.rank))
+        order = (*self.outer, *self.axes, self.axis)
+        self.body = Stage(frame, lookup, target, "body", order, lanes)
+        self.after = Stage(frame, lookup, target, "epilogue", (*self.outer, self.axis), lanes)
+        self.e = self.body.e
+        self.reductions = Reductions(kernel)
+        wide = any(_bytes(element) > 4 for element in self.reductions.elements())
+        self.width = STRIP // 2 if wide else STRIP
+        self.partial = _Strip(self.builder, self.reductions, ir.LANES, self.width)
+        self.stack = _Strip(self.builder, self.reductions, LEVELS, self.width)
+        self.total = frame.extent(self.axes)
+        rounded = self.builder.add(self.total, integer(ir.BLOCK - 1))
+        self.blocks = self.builder.lshr(rounded, integer(SHIFT))
+
+    def lower(self) -> None:
+        """Loops over the outer axes around strips of the vector axis."""
+        root = self.frame.root()
+        self.body.uniform(root, -1)
+        start, stop = integer(0), self.frame.dims[self.axis]
+        if self.axis == 0:
+            start, stop = self.frame.begin, self.frame.end
+
+        def strips(scope: Scope) -> None:
+            def strip(column: Value, carry: list[Value]) -> list[Value]:
+                end = minimum(self.builder, stop, self.builder.add(column, integer(self.width)))
+                self._strip(scope, column, end)
+                return carry
+
+            counted(self.builder, start, stop, self.width, [], strip)
+
+        self.frame.nest(root, self.outer, strips, self.body.entered)
+
+    def _strip(self, scope: Scope, start: Value, stop: Value) -> None:
+        b = self.builder
+        size = b.sub(stop, start)
+
+        def block(number: Value, carry: list[Value]) -> list[Value]:
+            self._block(scope, number, start, stop)
+            self._push(number, size)
+            return carry
+
+        self._clear(integer(1), size)
+        counted(b, integer(0), self.blocks, 1, [], block)
+        self._result(size)
+        here = scope.inner()
+        here.values = {}
+        for level in range(-1, len(self.outer)):
+            self.after.uniform(here, level)
+
+        def given(window: Window) -> dict[int, Lanes]:
+            state = self.partial.load(integer(0), b.sub(window.index, start), self.lanes)
+            return self.reductions.finished(self.e, state)
+
+        self.after.windows(here, start, stop, [], given=given)
+
+    def _columns(self, size: Value, visit: Callable[[Value], None]) -> None:
+        """`visit(column)` for each vector of columns."""
+
+        def body(column: Value, carry: list[Value]) -> list[Value]:
+            visit(column)
+            return carry
+
+        counted(self.builder, integer(0), size, self.lanes, [], body)
+
+    def _clear(self, rows: Value, size: Value) -> None:
+        """Identities in the first rows of the partial results."""
+        identity = self.reductions.identity(self.e)
+
+        def row(number: Value, carry: list[Value]) -> list[Value]:
+            self._columns(size, lambda column: self.partial.store(identity, number, column))
+            return carry
+
+        counted(self.builder, integer(0), rows, 1, [], row)
+
+    def _block(self, scope: Scope, number: Value, start: Value, stop: Value) -> None:
+        """The folded results of one block in row 0 of the partial results."""
+        b, size = self.builder, self.builder.sub(stop, start)
+        first = b.shl(number, integer(SHIFT))
+        last = minimum(b, self.total, b.add(first, integer(ir.BLOCK)))
+        used = integer(ir.LANES)
+        if self.reductions.neutral:
+            used = minimum(b, used, b.sub(last, first))
+        self._clear(used, size)
+
+        def element(flat: Value, carry: list[Value]) -> list[Value]:
+            self._element(scope, flat, start, stop)
+            return carry
+
+        counted(b, first, last, 1, [], element)
+
+        def half(step: Value, carry: list[Value]) -> list[Value]:
+            self._fold(b.lshr(integer(ir.LANES // 2), step), used, size)
+            return carry
+
+        counted(b, integer(0), integer(ir.LANES.bit_length() - 1), 1, [], half)
+
+    def _fold(self, distance: Value, used: Value, size: Value) -> None:
+        """Each lane takes the one `distance` further, as far as there are lanes."""
+        b = self.builder
+
+        def lane(number: Value, carry: list[Value]) -> list[Value]:
+            self._merge(self.partial, number, self.partial, b.add(number, distance), number, size)
+            return carry
+
+        counted(b, integer(0), minimum(b, distance, b.sub(used, distance)), 1, [], lane)
+
+    def _merge(
+        self,
+        left: _Strip,
+        left_row: Value,
+        right: _Strip,
+        right_row: Value,
+        target: Value,
+        size: Value,
+    ) -> None:
+        """Row `target` of the partial results becomes the left row combined with the right one."""
+
+        def column(index: Value) -> None:
+            a = left.load(left_row, index, self.lanes)
+            other = right.load(right_row, index, self.lanes)
+            self.partial.store(self.reductions.combine(self.e, a, other), target, index)
+
+        self._columns(size, column)
+
+    def _element(self, scope: Scope, flat: Value, start: Value, stop: Value) -> None:
+        """One element of every column, into its lane."""
+        b = self.builder
+        lane = b.and_(flat, integer(ir.LANES - 1))
+        indexes = b.broadcast(flat, self.lanes) if self.reductions.indexed else None
+
+        def finish(window: Window, values: dict[int, Lanes], carry: State) -> State:
+            places = self.partial.places(lane, b.sub(window.index, start))
+            before = load_state(b, self.partial.elements, self.lanes, places)
+            lifted = self.reductions.lift(self.e, values, indexes)
+            store_state(b, self.reductions.combine(self.e, before, lifted), places)
+            return carry
+
+        self.body.windows(self._row(scope, flat), start, stop, [], finish)
+
+    def _row(self, scope: Scope, flat: Value) -> Scope:
+        """The scope at a flat reduced index."""
+        b, indexes, rest = self.builder, [], flat
+        for axis in reversed(self.axes[1:]):
+            quotient = b.udiv(rest, self.frame.dims[axis])
+            indexes.append((axis, b.sub(rest, b.mul(quotient, self.frame.dims[axis]))))
+            rest = quotient
+        for axis, index in [(self.axes[0], rest), *reversed(indexes)]:
+            scope = self.frame.enter(scope, axis, index)
+            self.body.entered(scope, axis)
+        return scope
+
+    def _height(self, blocks: Value) -> Value:
+        return self.builder.intrinsic("llvm.ctpop.i64", I64, [blocks])
+
+    def _push(self, number: Value, size: Value) -> None:
+        """Take the block in row 0 onto the stack; see `reductions.Tree`."""
+        b, height = self.builder, self._height(number)
+        ones = b.intrinsic("llvm.cttz.i64", I64, [b.not_(number), Value(I1, "false")])
+        self._unstack(height, ones, size)
+        row = b.sub(height, ones)
+
+        def column(index: Value) -> None:
+            self.stack.store(self.partial.load(integer(0), index, self.lanes), row, index)
+
+        self._columns(size, column)
+
+    def _unstack(self, height: Value, count: Value, size: Value) -> None:
+        """Combine the topmost `count` rows of the stack with row 0 of the partial results."""
+        b = self.builder
+
+        def merge(step: Value, carry: list[Value]) -> list[Value]:
+            row = b.sub(b.sub(height, integer(1)), step)
+            self._merge(self.stack, row, self.partial, integer(0), integer(0), size)
+            return carry
+
+        counted(b, integer(0), count, 1, [], merge)
+
+    def _result(self, size: Value) -> None:
+        """The result of all blocks in row 0; the last pushed block is still there."""
+        height = self._height(self.blocks)
+        below = self.builder.sub(height, integer(1))
+        self._unstack(below, below, size)
+
+
+def lower(frame: Frame, lookup: Lookup, target: Target, lanes: int) -> None:
+    """Write the function of a kernel whose lanes run across its rows."""
+    Columns(frame, lookup, target, lanes).lower()

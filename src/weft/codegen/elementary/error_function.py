@@ -1,0 +1,64 @@
+"""erf and erfc.
+
+float32 erf has polynomials of its own.  The others rest on a float64 polynomial for
+(1 + 2x) exp(x*x) erfc(x) in t = (x - c)/(x + c), which covers 0 <= x < inf.
+"""
+
+from __future__ import annotations
+
+from . import coefficients as table
+from .exponential import DOUBLE, reduce, scale
+from .lanes import Lanes, fma, horner
+from .pairs import Pair, fast_sum, two_product
+
+CENTRE = 3.75
+ERFC_HIGH = 27.3  # above this, erfc is 0
+
+
+def erf_32(x: Lanes) -> Lanes:
+    size = x.magnitude().at_most(3.9375)
+    small = fma(size, horner(size * size, table.ERF_SMALL_32), size)
+    large = 1.0 - horner(size - 2.59375, table.ERF_LARGE_32)
+    return (size > 1.25).where(large, small).with_sign_of(x)
+
+
+def exp_of_negative_square(x: Lanes) -> tuple[Pair, Lanes]:
+    """((high, low), t) with exp(-x*x) = (high + low) * 2**k, for `scale`."""
+    square, error = two_product(x, x)
+    shifted, r = reduce(-square, 2 * DOUBLE.bias)
+    tail = horner(r, DOUBLE.exp[1:])
+    high, low = fast_sum(x.like(1.0), r * tail)
+    return (high, low - error * high), shifted
+
+
+def erfc_of_size(size: Lanes) -> Lanes:
+    """erfc of size in [0, ERFC_HIGH]."""
+    t = (size - CENTRE) / (size + CENTRE)
+    above, above_low = fast_sum(size.like(table.ERFC_64[0]), t * horner(t, table.ERFC_64[1:]))
+    (power, power_low), shifted = exp_of_negative_square(size)
+    below, below_low = fast_sum(size.like(1.0), size + size)
+    product, product_low = two_product(above, power)
+    product_low = product_low + fma(above, power_low, above_low * power)
+    ratio = product / below
+    rest = fma(-ratio, below_low, fma(-ratio, below, product) + product_low)
+    return scale(ratio + rest / below, shifted)
+
+
+def near_zero(x: Lanes) -> Lanes:
+    """erf for |x| <= 1."""
+    return fma(x, horner(x * x, table.ERF_64), x)
+
+
+def erfc(x: Lanes) -> Lanes:
+    size = x.magnitude().at_most(ERFC_HIGH)
+    far = erfc_of_size(size)
+    return (size < 0.5).where(1.0 - near_zero(x), (x < 0.0).where(2.0 - far, far))
+
+
+def erf(x: Lanes) -> Lanes:
+    """1 - erfc beyond 1; float32 has `erf_32`."""
+    if x.single:
+        return erf_32(x)
+    size = x.magnitude().at_most(7.0)
+    far = 1.0 - erfc_of_size(size)
+    return (size < 1.0).where(near_zero(size), far).with_sign_of(x)

@@ -1,0 +1,59 @@
+"""Which variant of the kernel a shape takes, and into how many units it is cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..target import Target, host
+from .integers import VARIANT as INTEGER_VARIANT
+from .spec import NUMBERS, full_tile, parse
+
+PIECE_FLOPS = 2e6  # with less work than this a second thread does not pay
+WIDE = 128  # columns from which one row is worth a kernel of its own
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to run one product: the kernel's variant, its range, and the least piece of it.
+
+    Threads take pieces of [0, units) cut at multiples of `grain`.  Kernels hold what they pack on
+    the stack, about half a MiB; none asks for scratch memory.
+    """
+
+    variant: str
+    units: int
+    grain: int
+    scratch_bytes: int = 0
+
+
+@lru_cache(maxsize=4096)
+def launch_gemm(
+    dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
+) -> Launch:
+    """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]."""
+    if dtype not in NUMBERS:
+        return Launch(INTEGER_VARIANT, batch * m, grain(2.0 * n * max(k, 1)))
+    chosen = target or host()
+    variant = pick(dtype, m, n, chosen)
+    spec = parse(dtype, variant, chosen)
+    rows, columns = (n, m) if spec.swapped else (m, n)
+    row_units, column_units = -(-rows // spec.unit_rows), -(-columns // spec.width)
+    flops = 2.0 * min(rows, spec.unit_rows) * min(columns, spec.width) * max(k, 1)
+    return Launch(variant, batch * row_units * column_units, grain(flops))
+
+
+def grain(flops: float) -> int:
+    return max(1, round(PIECE_FLOPS / max(flops, 1.0)))
+
+
+def pick(dtype: str, m: int, n: int, target: Target) -> str:
+    """Vectors lie along the columns of C, or along its rows where columns are few."""
+    rows, vectors = full_tile(dtype, target)
+    columns = parse(dtype, f"tile{rows}x{vectors}", target).columns
+    swapped = n < m and n <= columns
+    few, many = (n, m) if swapped else (m, n)
+    kind = f"tile{rows}x{vectors}"
+    if few == 1 and many >= WIDE:
+        kind = f"exact1x{4 * vectors}"
+    return kind + ("_swapped" if swapped else "")

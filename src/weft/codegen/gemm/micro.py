@@ -1,0 +1,169 @@
+"""The register tile: rows x columns of C accumulated over a packed block of K.
+
+In come a packed panel of A (one row after another, or one plane after another for complex), a panel
+of B (the columns of one k beside each other, `b_stride` elements from k to k), and the tile's place
+in C or in a buffer.  The accumulators start from zero or carry on from the tile.  One step of k
+is one fused multiply-add per element; for complex numbers the real part takes ar*br, then -ai*bi,
+the imaginary part ar*bi, then ai*br.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ..elementary.lanes import Lanes
+from ..text import I1, I64, POINTER, Value, integer
+from .code import Function, address, fma
+from .spec import Spec
+
+PARAMETERS = (
+    ("a", POINTER),
+    ("b", POINTER),
+    ("b_stride", I64),
+    ("depth", I64),
+    ("out", POINTER),
+    ("out_stride", I64),
+    ("carry", I1),
+)
+
+
+class Micro:
+    """Writes the function for `rows` rows."""
+
+    def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int) -> None:
+        self.spec, self.rows = spec, rows
+        self.planes = spec.number.planes
+        self.function = Function(module, name, PARAMETERS)
+        self.element, self.vector = spec.number.compute, spec.vector
+
+    def tile(self) -> list[tuple[int, int]]:
+        """(row, offset) of every vector of the tile, all planes."""
+        per_row = self.spec.vectors * self.planes
+        return [(r, v * self.spec.lanes) for r in range(self.rows) for v in range(per_row)]
+
+    def places(self) -> list[Value]:
+        f, out = self.function, self.function.arguments["out"]
+        stride = f.index("out_stride")
+        starts = [address(f, out, stride * r if r else 0, self.element) for r in range(self.rows)]
+        return [address(f, starts[r], offset, self.element) for r, offset in self.tile()]
+
+    def build(self) -> Function:
+        f = self.function
+        places = self.places()
+        entry = f.block
+        carry, head, body, done = (
+            f.append_basic_block(name) for name in ("carry", "head", "body", "done")
+        )
+        f.cbranch(f.arguments["carry"], carry, head)
+        f.position_at_end(carry)
+        loaded = [f.load(place, typ=self.vector, align=self.spec.size) for place in places]
+        f.branch(head)
+        f.position_at_end(head)
+        zero = Value(self.vector, "zeroinitializer")
+        starts = []
+        for value in loaded:
+            start = f.phi(self.vector)
+            start.add_incoming(zero, entry)
+            start.add_incoming(value, carry)
+            starts.append(start)
+        nothing = f.icmp_signed("<=", f.arguments["depth"], integer(0))
+        f.cbranch(nothing, done, body)
+        sums = self.steps(head, body, done, starts)
+        f.position_at_end(done)
+        results: list[tuple[Value, Value]] = []
+        for start, total, place in zip(starts, sums, places, strict=True):
+            last = f.phi(self.vector)
+            last.add_incoming(start, head)
+            last.add_incoming(total, body)
+            results.append((last, place))
+        for value, place in results:
+            f.store(value, place, align=self.spec.size)
+        f.ret_void()
+        return f
+
+    def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
+        f = self.function
+        f.position_at_end(body)
+        k, b, *sums = (f.phi(type_) for type_ in (I64, POINTER, *[self.vector] * len(starts)))
+        following = self.step(Lanes(f, k), b, list(sums))
+        after = f.add(k, integer(1))
+        onward = address(f, b, f.index("b_stride"), self.element)
+        phis = (k, b, *sums)
+        first = (integer(0), f.arguments["b"], *starts)
+        for phi, start, value in zip(phis, first, (after, onward, *following), strict=True):
+            phi.add_incoming(start, head)
+            phi.add_incoming(value, body)
+        f.cbranch(f.icmp_signed("<", after, f.arguments["depth"]), body, done)
+        return following
+
+    def step(self, k: Lanes, b: Value, sums: list[Any]) -> list[Any]:
+        """One k: the new accumulators."""
+        f, spec = self.function, self.spec
+        count = spec.vectors * self.planes
+        columns = [
+            f.load(address(f, b, v * spec.lanes, self.element), typ=self.vector, align=spec.size)
+            for v in range(count)
+        ]
+        place = address(f, f.arguments["a"], k, self.element)
+        row_step: Callable[..., list[Any]] = self.complex_row if self.planes == 2 else self.real_row
+        result: list[Any] = []
+        for row in range(self.rows):
+            result += row_step(place, row, columns, sums[row * count : (row + 1) * count])
+        return result
+
+    def broadcast(self, place: Value, offset: int) -> Value:
+        f = self.function
+        one = f.load(address(f, place, offset, self.element), typ=self.element)
+        return f.broadcast(one, self.spec.lanes)
+
+    def real_row(self, place: Value, row: int, columns: list[Value], sums: list[Any]) -> list[Any]:
+        a = self.broadcast(place, row * self.spec.a_stride)
+        pairs = zip(columns, sums, strict=True)
+        return [fma(self.function, self.vector, a, b, total) for b, total in pairs]
+
+    def complex_row(
+        self, place: Value, row: int, columns: list[Value], sums: list[Any]
+    ) -> list[Any]:
+        f, vector, half = self.function, self.vector, self.spec.vectors
+        real = self.broadcast(place, row * self.spec.a_stride)
+        imag = self.broadcast(place, row * self.spec.a_stride + self.spec.a_plane)
+        minus = f.fneg(imag)
+        b_real, b_imag = columns[:half], columns[half:]
+        # Where A and B have changed places, so have the two terms of the imaginary part.
+        terms = (real, b_imag), (imag, b_real)
+        first, second = reversed(terms) if self.spec.swapped else terms
+        reals = [fma(f, vector, real, b, s) for b, s in zip(b_real, sums[:half], strict=True)]
+        reals = [fma(f, vector, minus, b, s) for b, s in zip(b_imag, reals, strict=True)]
+        imags = [fma(f, vector, first[0], b, s) for b, s in zip(first[1], sums[half:], strict=True)]
+        imags = [fma(f, vector, second[0], b, s) for b, s in zip(second[1], imags, strict=True)]
+        return reals + imags
+
+
+def row_panel(module: ir.Module, name: str, spec: Spec, parts: dict[int, Function]) -> Function:
+    """The function for any number of rows up to the full tile's: full, or smaller tiles."""
+    f = Function(module, name, (("rows", I64), *PARAMETERS))
+    given = [f.arguments[key] for key, _ in PARAMETERS]
+    whole, pieces = f.append_basic_block("whole"), f.append_basic_block("pieces")
+    rows = f.index("rows")
+    f.cbranch(rows.equals(spec.rows).value, whole, pieces)
+    f.position_at_end(whole)
+    parts[spec.rows].invoke(f, *given)
+    f.ret_void()
+    f.position_at_end(pieces)
+    done = Lanes(f, integer(0))
+    for size in spec.smaller_tiles:
+        yes, after = f.append_basic_block("then"), f.append_basic_block("after")
+        taken = rows & size
+        f.cbranch(taken.equals(0).value, after, yes)
+        f.position_at_end(yes)
+        a = address(f, given[0], done * spec.a_stride, spec.number.compute)
+        out = address(f, given[4], done * f.index("out_stride"), spec.number.compute)
+        parts[size].invoke(f, a, *given[1:4], out, *given[5:])
+        f.branch(after)
+        f.position_at_end(after)
+        done = done + taken
+    f.ret_void()
+    return f

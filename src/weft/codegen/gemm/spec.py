@@ -1,0 +1,135 @@
+"""What a GEMM kernel is specialised on: the element types, the register tile, the cache blocks.
+
+None of it changes a result: every element of C is the same chain of fused multiply-adds whatever
+the tile (see the package).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+
+from ..target import AVX2, AVX512, Target
+
+CHUNK = 2048  # elements of K in one chain; part of the definition of the result
+DEPTH = 256  # elements of K in one packed block; divides CHUNK
+PACKED_BYTES = 1 << 18  # of a packed block of B
+I16 = ir.IntType(16)
+FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+
+
+@dataclass(frozen=True)
+class Number:
+    """How a dtype lies in memory and what it is computed in; `planes` is 2 for complex."""
+
+    memory: Any
+    compute: Any
+    planes: int = 1
+
+    @property
+    def native(self) -> bool:
+        """Memory can be read by the micro-kernel as it is."""
+        return self.planes == 1 and bool(self.memory == self.compute)
+
+
+NUMBERS: dict[str, Number] = {
+    "float32": Number(FLOAT, FLOAT),
+    "float64": Number(DOUBLE, DOUBLE),
+    "complex64": Number(FLOAT, FLOAT, 2),
+    "complex128": Number(DOUBLE, DOUBLE, 2),
+    "float16": Number(ir.HalfType(), FLOAT),
+    "bfloat16": Number(I16, FLOAT),
+}
+# (rows, vectors of columns) that fill the registers: real, complex.
+TILES = {AVX512.name: ((14, 2), (12, 1)), AVX2.name: ((6, 2), (6, 1))}
+OTHER_TILES = ((6, 4), (6, 1))
+
+
+def full_tile(dtype: str, target: Target) -> tuple[int, int]:
+    return TILES.get(target.name, OTHER_TILES)[NUMBERS[dtype].planes - 1]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One kernel's constants; lengths are elements of the compute type unless they say bytes."""
+
+    number: Number
+    rows: int  # of the register tile
+    vectors: int  # of columns in the register tile
+    exact: bool  # M is a multiple of `rows`: no smaller tiles
+    swapped: bool  # computes the transpose: A and B, M and N change places
+    target: Target
+    size: int = field(init=False)
+    lanes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = 8 if self.number.compute == DOUBLE else 4
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "lanes", self.target.register_bits // 8 // size)
+
+    @property
+    def vector(self) -> Any:
+        return ir.VectorType(self.number.compute, self.lanes)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def width(self) -> int:
+        """Columns of C in one unit: as many as a packed block of B holds."""
+        most = PACKED_BYTES // (DEPTH * self.size * self.number.planes)
+        return most // self.columns * self.columns
+
+    @property
+    def unit_rows(self) -> int:
+        """Rows of C in one unit."""
+        return self.rows * max(1, 56 // self.rows)
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of C whose chains a buffer holds while K is walked."""
+        return self.rows * max(1, 84 // self.rows)
+
+    @property
+    def direct_rows(self) -> int:
+        """Up to as many rows, packing B costs more than reading it where it lies."""
+        return 2 * self.rows
+
+    @property
+    def a_stride(self) -> int:
+        """Between rows of a packed panel of A; not a power of two, which would crowd cache sets."""
+        return DEPTH + 16
+
+    @property
+    def a_plane(self) -> int:
+        """Elements of one plane of a packed panel of A; whole vectors of rows are written."""
+        return -(-self.rows // self.lanes) * self.lanes * self.a_stride
+
+    @property
+    def b_stride(self) -> int:
+        """Between values of k in a packed panel of B."""
+        return self.columns * self.number.planes
+
+    @property
+    def smaller_tiles(self) -> tuple[int, ...]:
+        """Row counts that sum to any number of rows below the full tile's."""
+        if self.exact:
+            return ()
+        return tuple(r for r in (8, 4, 2, 1) if r < self.rows)
+
+
+@cache
+def parse(dtype: str, variant: str, target: Target) -> Spec:
+    """The record behind a variant's name, such as tile14x2, exact3x4, exact1x8_swapped."""
+    match = re.fullmatch(r"(tile|exact)(\d+)x(\d+)(_swapped)?", variant)
+    if match is None:
+        raise ValueError(f"no GEMM variant is called {variant!r}")
+    kind, rows, vectors, swapped = match.groups()
+    number = NUMBERS[dtype]
+    return Spec(number, int(rows), int(vectors), kind == "exact", bool(swapped), target)

@@ -1,0 +1,108 @@
+"""Lowering of loop kernels to the text of an LLVM module, and the shape of their launches.
+
+In comes a verified `LoopKernel` and the lowering of each op; out goes a module with one function
+(two for a full reduction) of the common signature.  Elementwise kernels are written here; rows and
+columns of reductions have modules of their own.  The module does not depend on sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from llvmlite import ir as llvm
+
+from . import columns, ir, rows_reduced
+from .frame import Frame, Scope
+from .stage import Lookup, Stage, vector_bytes
+from .target import Target, host
+from .text import Builder, integer, module_text
+from .transpose import Tiles, transposed_operands
+
+ELEMENTS_PER_GRAIN = 1024
+COLUMNS_PER_GRAIN = 64
+BLOCKS_PER_GRAIN = 4
+
+
+def lower(kernel: ir.LoopKernel, lookup: Lookup, name: str, target: Target | None = None) -> str:
+    """The LLVM module of a kernel: function `name`, and `name`_final for a full reduction."""
+    kernel, target = ir.verify(kernel), target or host()
+    module = llvm.Module(name)
+    if kernel.full:
+        builders = rows_reduced.lower_full(kernel, lookup, target, module, name)
+    else:
+        builder = Builder(module, name)
+        frame = _Scalar(kernel, builder) if kernel.rank == 0 else Frame(kernel, builder)
+        _lower(frame, lookup, target)
+        builder.ret_void()
+        builders = [builder]
+    return module_text(module, builders, target.register_bits)
+
+
+def _lower(frame: Frame, lookup: Lookup, target: Target) -> None:
+    if frame.kernel.across:
+        columns.lower(frame, lookup, target, vector_lanes(frame.kernel, target))
+    elif frame.kernel.reduced:
+        rows_reduced.lower(frame, lookup, target)
+    else:
+        elementwise(frame, lookup, target)
+
+
+class _Scalar(Frame):
+    """The frame of a kernel of rank 0, which runs as one of rank 1 and extent 1."""
+
+    def __init__(self, kernel: ir.LoopKernel, builder: Builder) -> None:
+        super().__init__(kernel, builder)
+        self.dims = [integer(1)]
+        self.kernel = replace(
+            kernel,
+            rank=1,
+            operands=tuple(replace(item, strides=("0",)) for item in kernel.operands),
+            stores=tuple(replace(item, strides=("0",)) for item in kernel.stores),
+        )
+
+
+def vector_lanes(kernel: ir.LoopKernel, target: Target) -> int:
+    """Lanes of an elementwise window: two registers of the widest value, at most 64 lanes."""
+    instrs = kernel.body + kernel.epilogue
+    widest = max((vector_bytes(item.dtype) for item in instrs), default=8)
+    lanes = min(64, target.register_bits // 4 // widest)
+    strided = any(item.strides[kernel.axis :][:1] == ("s",) for item in kernel.operands)
+    return min(lanes, 16) if strided or kernel.checked else lanes
+
+
+def elementwise(frame: Frame, lookup: Lookup, target: Target) -> None:
+    """Loops around windows of the last axis."""
+    kernel = frame.kernel
+    order = tuple(range(kernel.rank))
+    stage = Stage(frame, lookup, target, "body", order, vector_lanes(kernel, target))
+    root = frame.root()
+    stage.uniform(root, -1)
+    crossed = transposed_operands(kernel, target)
+    if crossed:
+        frame.nest(root, order[:-2], Tiles(frame, stage, crossed).loops, stage.entered)
+        return
+
+    def row(scope: Scope) -> None:
+        units = kernel.rank == 1
+        start = frame.begin if units else integer(0)
+        stage.windows(scope, start, frame.end if units else frame.dims[-1], [])
+
+    frame.nest(root, order[:-1], row, stage.entered)
+
+
+def launch_shape(kernel: ir.LoopKernel, dims: Sequence[int]) -> tuple[int, int, int]:
+    """Units of work, the grain at which they may be split, and bytes of scratch."""
+    if kernel.rank == 0:
+        return 1, 1, 0
+    if kernel.full:
+        units = -(-prod(dims) // ir.BLOCK)
+        return units, BLOCKS_PER_GRAIN, units * rows_reduced.partial_bytes(kernel)
+    if prod(dims[: kernel.parallel]) == 0:
+        return 0, 1, 0
+    if kernel.rank == 1:
+        return dims[0], ELEMENTS_PER_GRAIN, 0
+    if kernel.across and kernel.parallel == 1:
+        return dims[0], COLUMNS_PER_GRAIN, 0
+    return dims[0], max(1, ELEMENTS_PER_GRAIN // max(1, prod(dims[1:]))), 0

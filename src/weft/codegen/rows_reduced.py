@@ -1,0 +1,185 @@
+"""Reductions with the lanes along the reduced axes: row by row, or everything to one element.
+
+The reduced axes are walked as one flat row-major index: element i belongs to lane i mod 16 of its
+block of 4096.  A row of the innermost axis may therefore start in any lane; its first and last
+vector are partial.  A full reduction writes one state per block to scratch, which a second
+function folds; any other keeps its blocks' states on the stack.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from . import ir
+from .emitter import Emitter
+from .frame import Frame, Scope
+from .reductions import SLOT, Reductions, State, Tree, store_state
+from .stage import Lookup, Stage, Window
+from .target import Target
+from .text import Builder, Value, choose, counted, integer, minimum
+from .values import Lanes
+
+SHIFT = ir.BLOCK.bit_length() - 1
+
+
+def partial_bytes(kernel: ir.LoopKernel) -> int:
+    """Scratch for one block of a full reduction."""
+    return SLOT * len(Reductions(kernel).elements())
+
+
+class Rows:
+    """The body of a reduction along its reduced axes."""
+
+    def __init__(self, frame: Frame, lookup: Lookup, target: Target) -> None:
+        kernel = frame.kernel
+        self.frame = frame
+        self.builder = frame.builder
+        self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), ir.LANES)
+        self.e = self.stage.e
+        self.axes = tuple(range(kernel.parallel, kernel.rank))
+        self.reductions = Reductions(kernel)
+        self.one = Emitter(self.builder, 1)
+
+    def block(self, scope: Scope, number: Value, total: Value) -> State:
+        """The folded state of one block of the flat reduced index."""
+        b = self.builder
+        start = b.shl(number, integer(SHIFT))
+        stop = minimum(b, total, b.add(start, integer(ir.BLOCK)))
+        state = self.reductions.identity(self.e)
+        if len(self.axes) == 1:
+            state = self._segment(scope, start, stop, None, integer(0), state)
+        else:
+            state = self._segments(scope, start, stop, state)
+        return self.reductions.fold(self.e, state)
+
+    def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
+        """A block that is made of pieces of innermost rows."""
+        b, inner = self.builder, self.frame.dims[self.axes[-1]]
+        first = b.udiv(start, self._positive(inner))
+        last = b.udiv(b.add(stop, b.sub(inner, integer(1))), self._positive(inner))
+        last = b.select(b.icmp_signed("<", start, stop), last, first)
+
+        def row(number: Value, state: list[Value]) -> State:
+            flat = b.mul(number, inner)
+            low = b.sub(start, flat)
+            low = b.select(b.icmp_signed("<", low, integer(0)), integer(0), low)
+            high = minimum(b, inner, b.sub(stop, flat))
+            phase = b.and_(b.add(flat, low), integer(ir.LANES - 1))
+            return self._segment(self._row(scope, number), low, high, phase, flat, state)
+
+        return counted(b, first, last, 1, state, row)
+
+    def _positive(self, extent: Value) -> Value:
+        b = self.builder
+        return b.select(b.icmp_signed("==", extent, integer(0)), integer(1), extent)
+
+    def _row(self, scope: Scope, number: Value) -> Scope:
+        """The scope of one innermost row, by its number among the reduced ones."""
+        b, indexes, rest = self.builder, [], number
+        for axis in reversed(self.axes[1:-1]):
+            quotient = b.udiv(rest, self.frame.dims[axis])
+            indexes.append((axis, b.sub(rest, b.mul(quotient, self.frame.dims[axis]))))
+            rest = quotient
+        for axis, index in [(self.axes[0], rest), *reversed(indexes)]:
+            scope = self.frame.enter(scope, axis, index)
+            self.stage.entered(scope, axis)
+        return scope
+
+    def _segment(
+        self,
+        scope: Scope,
+        start: Value,
+        stop: Value,
+        phase: Value | None,
+        flat: Value,
+        state: State,
+    ) -> State:
+        """A piece of one innermost row, accumulated; `flat` is the flat index of its element 0."""
+        b, e = self.builder, self.e
+
+        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+            indexes = None
+            if self.reductions.indexed:
+                base = b.broadcast(b.add(window.index, flat), e.lanes)
+                indexes = b.add(base, self.stage.memory.lane_numbers())
+            lifted = self.reductions.lift(e, values, indexes)
+            combined = self.reductions.combine(e, state, lifted)
+            if window.full:
+                return combined
+            mask = self.stage.memory.mask(window.low, window.high)
+            return [b.select(mask, x, y) for x, y in zip(combined, state, strict=True)]
+
+        return self.stage.windows(scope, start, stop, state, finish, phase, masked=True)
+
+
+def _blocks(b: Builder, total: Value) -> Value:
+    return b.lshr(b.add(total, integer(ir.BLOCK - 1)), integer(SHIFT))
+
+
+def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
+    """Each row of the parallel axes to one element."""
+    b, kernel = frame.builder, frame.kernel
+    rows = Rows(frame, lookup, target)
+    epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
+    tree = Tree(rows.reductions, rows.one)
+    total = frame.extent(rows.axes)
+    blocks = _blocks(b, total)
+    blocks = b.select(b.icmp_signed("==", blocks, integer(0)), integer(1), blocks)
+    root = frame.root()
+    rows.stage.uniform(root, -1)
+
+    def row(scope: Scope) -> None:
+        def block(number: Value, carry: list[Value]) -> list[Value]:
+            tree.push(number, rows.block(scope, number, total))
+            return carry
+
+        counted(b, integer(0), blocks, 1, [], block)
+        _finish(rows.reductions, epilogue, scope, tree.result(blocks))
+
+    frame.nest(root, range(kernel.parallel), row, rows.stage.entered)
+
+
+def _finish(reductions: Reductions, epilogue: Stage, scope: Scope, state: State) -> None:
+    here = scope.inner()
+    here.values = dict(reductions.finished(epilogue.e, state))
+    epilogue.scalar(here)
+
+
+def lower_full(
+    kernel: ir.LoopKernel, lookup: Lookup, target: Target, module: llvm.Module, name: str
+) -> list[Builder]:
+    """Two functions: blocks to scratch, and scratch to the result."""
+    first = Builder(module, name)
+    frame = Frame(kernel, first)
+    rows = Rows(frame, lookup, target)
+    scratch, total, root = frame.pointer("scratch"), frame.extent(rows.axes), frame.root()
+    rows.stage.uniform(root, -1)
+    tree = Tree(rows.reductions, rows.one)
+
+    def block(number: Value, carry: list[Value]) -> list[Value]:
+        store_state(first, rows.block(root, number, total), tree.places(scratch, number))
+        return carry
+
+    counted(first, frame.begin, frame.end, 1, [], block)
+    first.ret_void()
+    return [first, _final(kernel, lookup, target, Builder(module, f"{name}_final"))]
+
+
+def _final(kernel: ir.LoopKernel, lookup: Lookup, target: Target, b: Builder) -> Builder:
+    frame = Frame(kernel, b)
+    epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
+    reductions = Reductions(kernel)
+    tree = Tree(reductions, epilogue.e)
+    scratch, blocks = frame.pointer("scratch"), _blocks(b, frame.extent(range(kernel.rank)))
+
+    def push(number: Value, carry: list[Value]) -> list[Value]:
+        tree.push(number, tree.load(scratch, number))
+        return carry
+
+    counted(b, integer(0), blocks, 1, [], push)
+    identity = reductions.identity(epilogue.e)
+    some = b.icmp_signed(">", blocks, integer(0))
+    state = choose(b, some, lambda: tree.result(blocks), lambda: identity)
+    _finish(reductions, epilogue, frame.root(), state)
+    b.ret_void()
+    return b

@@ -1,0 +1,120 @@
+"""Cumulative sums and products (maxima, minima) along rows: a blocked scan with one definition.
+
+Pointers: the operand, the output.  Arguments: rows, length, then (row, element) strides of both.
+A row is cut into sixteens.  Within one, element i takes element i - 1, then both take those two
+before, then four, then eight; the total of all earlier sixteens is added last.  That total is the
+earlier one plus the last element of the sixteen, so it costs one step for sixteen elements.
+float16 and bfloat16 run in float32 and round each result once.
+"""
+
+from __future__ import annotations
+
+from .ir import LANES
+from .memory import decode, encode
+from .sized import Family, each
+from .target import Target
+from .text import I1, Value, choose, counted, integer, minimum
+from .values import HALVES, Lanes
+
+ELEMENTS_PER_GRAIN = 4096
+METHODS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+
+
+def lower_scan(kind: str, dtype: str, name: str, target: Target | None = None) -> str:
+    """The LLVM module of the scan of one kind ("sum", "prod", "max", "min") and dtype."""
+    family = Family(name, dtype, target, LANES)
+    scan = _Scan(family, kind)
+    each(family.builder, family.begin, family.end, scan.row)
+    return family.finish()
+
+
+def launch_scan(rows: int, length: int) -> tuple[int, int, int]:
+    """Units (rows), the grain at which they may be split, bytes of scratch."""
+    return rows, max(1, ELEMENTS_PER_GRAIN // max(1, length)), 0
+
+
+class _Scan:
+    """The lowering of one scan."""
+
+    def __init__(self, family: Family, kind: str) -> None:
+        self.family = family
+        self.builder = family.builder
+        self.e = family.e
+        self.method = METHODS[kind]
+        self.dtype = "float32" if family.dtype in HALVES else family.dtype
+        self.source, self.out = family.pointers(2)
+        _, self.length, *strides = family.arguments(6)
+        self.source_row, self.source_step, self.out_row, self.out_step = strides
+
+    def combine(self, a: Lanes, b: Lanes) -> Lanes:
+        """One step."""
+        result: Lanes = getattr(self.e, self.method)(a, b)
+        return result
+
+    def row(self, number: Value) -> None:
+        """One row: the first sixteen, then the others with the total before them."""
+        source = self.family.at(self.source, (number, self.source_row))
+        out = self.family.at(self.out, (number, self.out_row))
+
+        def sixteen(index: Value, carry: list[Value]) -> list[Value]:
+            b = self.builder
+            local = self._local(self._read(source, index))
+            total = Lanes(self.dtype, *carry)
+            joined = self.combine(total, local).parts
+            first = b.broadcast(b.icmp_signed("==", index, integer(0)), LANES)
+            pairs = zip(local.parts, joined, strict=True)
+            result = [b.select(first, x, y) for x, y in pairs]
+            self._write(Lanes(self.dtype, *result), out, index)
+            return [b.shuffle(part, part, [LANES - 1] * LANES) for part in result]
+
+        start = self.e.constant(0, self.dtype).parts
+        counted(self.builder, integer(0), self.length, LANES, start, sixteen)
+
+    def _local(self, v: Lanes) -> Lanes:
+        """The scan of sixteen elements by doubling distances."""
+        b, distance = self.builder, 1
+        while distance < LANES:
+            lanes = [max(0, i - distance) for i in range(LANES)]
+            moved = Lanes(v.dtype, *(b.shuffle(part, part, lanes) for part in v.parts))
+            bits = ", ".join(f"i1 {'true' if i >= distance else 'false'}" for i in range(LANES))
+            inside = Lanes("bool", Value(self.e.vector(I1), f"<{bits}>"))
+            v = self.e.select(inside, self.combine(moved, v), v)
+            distance *= 2
+        return v
+
+    def _partial(self, index: Value, step: Value) -> tuple[Value, Value]:
+        """How many elements are left for this sixteen; whether it is whole and contiguous."""
+        b = self.builder
+        rest = b.sub(self.length, index)
+        whole = b.icmp_signed(">=", rest, integer(LANES))
+        unit = b.icmp_signed("==", step, integer(1))
+        return minimum(b, rest, integer(LANES)), b.and_(whole, unit)
+
+    def _read(self, source: Value, index: Value) -> Lanes:
+        family, memory = self.family, self.family.memory
+        count, whole = self._partial(index, self.source_step)
+        pointer = family.at(source, (index, self.source_step))
+
+        def strided() -> list[Value]:
+            stride = self.builder.mul(self.source_step, integer(family.size))
+            return [memory.collect(pointer, stride, count, family.dtype)]
+
+        raw = choose(self.builder, whole, lambda: [memory.load(pointer, family.dtype)], strided)
+        return self.e.cast(decode(self.e, raw[0], family.dtype), self.dtype)
+
+    def _write(self, v: Lanes, out: Value, index: Value) -> None:
+        family, memory = self.family, self.family.memory
+        raw = encode(self.e, self.e.cast(v, family.dtype))
+        count, whole = self._partial(index, self.out_step)
+        pointer = family.at(out, (index, self.out_step))
+
+        def full() -> list[Value]:
+            memory.store(raw, pointer)
+            return []
+
+        def strided() -> list[Value]:
+            stride = self.builder.mul(self.out_step, integer(family.size))
+            memory.scatter(raw, pointer, stride, None, count, family.dtype)
+            return []
+
+        choose(self.builder, whole, full, strided)

@@ -1,0 +1,28 @@
+"""Data sets, samplers and the loader that makes batches of them, under PyTorch's names."""
+
+from weft.data.collate import default_collate, default_convert
+from weft.data.dataset import (
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from weft.data.loader import DataLoader
+from weft.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from weft.data.worker import WorkerInfo, get_worker_info
+
+__all__ = [
+    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
+    "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info",
+    "random_split",
+]  # fmt: skip

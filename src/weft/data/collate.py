@@ -1,0 +1,57 @@
+"""Collating: a list of examples becomes one batch of the same structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft import Tensor
+
+
+def default_convert(data: Any) -> Any:
+    """NumPy arrays inside any structure become tensors; nothing is stacked."""
+    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc":
+        return weft.as_tensor(data)
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, list | tuple):
+        return [default_convert(value) for value in data]
+    return data
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Tensors, arrays and numbers are stacked; dictionaries, tuples and lists keep their structure.
+
+    Errors: RuntimeError for tensors of different sizes; TypeError for other kinds of examples.
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return weft.stack(list(batch), 0)
+    if isinstance(first, np.ndarray | np.generic) and first.dtype.kind in "biufc":
+        return weft.as_tensor(np.stack(batch))
+    if isinstance(first, float):
+        return weft.tensor(batch, dtype=weft.float64)
+    if isinstance(first, int):
+        return weft.tensor(batch)
+    if isinstance(first, str | bytes):
+        return batch
+    return _collate_structure(batch, first)
+
+
+def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
+    if isinstance(first, Mapping):
+        return {key: default_collate([example[key] for example in batch]) for key in first}
+    if not isinstance(first, list | tuple):
+        raise TypeError(
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+            f"found {type(first)}"
+        )
+    if any(len(example) != len(first) for example in batch):
+        raise RuntimeError("each element in list of batch should be of equal size")
+    parts = [default_collate(column) for column in zip(*batch, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else parts

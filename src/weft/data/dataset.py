@@ -1,0 +1,99 @@
+"""Data sets: things with a length and examples by index, or things that yield examples."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import weft
+from weft import Tensor
+
+
+class Dataset:
+    """Examples by index: subclasses define `__getitem__` and `__len__`."""
+
+    def __class_getitem__(cls, item: Any) -> type[Dataset]:
+        return cls
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """A stream of examples: subclasses define `__iter__`; in workers see `get_worker_info`."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+
+class TensorDataset(Dataset):
+    """Tensors of equal length, one example being a tuple of their rows."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].shape[0])
+
+
+class Subset(Dataset):
+    """Some examples of another data set."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """Data sets one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        self.cumulative_sizes = list(itertools.accumulate(len(part) for part in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range for {len(self)} examples")
+        index %= len(self)
+        part = bisect.bisect_right(self.cumulative_sizes, index)
+        start = self.cumulative_sizes[part - 1] if part else 0
+        return self.datasets[part][index - start]
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+    """Random parts of the given sizes, or of the given shares that sum to one."""
+    count = len(dataset)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        sizes = [math.floor(count * share) for share in lengths]
+        for i in range(count - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    else:
+        sizes = [int(length) for length in lengths]
+    if sum(sizes) != count:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = weft.randperm(count, generator=generator).tolist()
+    ends = list(itertools.accumulate(sizes))
+    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]

@@ -1,0 +1,155 @@
+"""DataLoader: batches of a data set, in order or shuffled, made here or in worker processes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import weft
+from weft.data.collate import default_collate, default_convert
+from weft.data.dataset import IterableDataset
+from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from weft.data.worker import Pool
+
+
+class DataLoader:
+    """Iterates over batches of a data set.
+
+    `shuffle`, `sampler` or `batch_sampler` give the order; `num_workers` processes make batches
+    ahead of their use; the order and, under one seed, the random numbers do not depend on how fast
+    the workers are. Errors: ValueError for options that exclude each other; a worker's exception is
+    raised here.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
+        self.worker_init_fn, self.generator = worker_init_fn, generator
+        self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
+        self._streams = isinstance(dataset, IterableDataset)
+        self._check_options(bool(shuffle), sampler, batch_sampler, prefetch_factor)
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            sampler = self._default_sampler(bool(shuffle))
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.prefetch_factor = prefetch_factor or 2
+        batched = batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+
+    def _check_options(self, shuffle: bool, sampler: Any, batch_sampler: Any, ahead: Any) -> None:
+        if self.num_workers < 0:
+            raise ValueError("num_workers option should be non-negative; use num_workers=0")
+        if self.timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if self.num_workers == 0 and (ahead is not None or self.persistent_workers):
+            raise ValueError("prefetch_factor and persistent_workers need num_workers > 0")
+        if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(
+                "DataLoader with IterableDataset: expected unspecified shuffle, sampler and "
+                "batch_sampler options"
+            )
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+
+    def _default_sampler(self, shuffle: bool) -> Any:
+        if self._streams:
+            return _Forever()
+        if shuffle:
+            return RandomSampler(self.dataset, generator=self.generator)
+        return SequentialSampler(self.dataset)
+
+    @property
+    def _tasks(self) -> Any:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def __len__(self) -> int:
+        if self._streams:
+            count = len(self.dataset)
+            full, rest = divmod(count, self.batch_size or 1)
+            return full if self.drop_last or not rest else full + 1
+        return len(self._tasks)
+
+    def _fetcher(self) -> Callable[[Any], Any]:
+        """A function from indices to a batch; for streams StopIteration ends it."""
+        batched = self.batch_sampler is not None
+        if self._streams:
+            stream = iter(self.dataset)
+            return functools.partial(_next_batch, self, stream, batched)
+        dataset, collate = self.dataset, self.collate_fn
+        if not batched:
+            return lambda index: collate(dataset[index])
+        return lambda indices: collate([dataset[index] for index in indices])
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._from_workers() if self.num_workers else self._from_here()
+
+    def _from_here(self) -> Iterator[Any]:
+        fetch = self._fetcher()
+        for indices in self._tasks:
+            try:
+                batch = fetch(indices)
+            except StopIteration:
+                return
+            yield batch
+
+    def _from_workers(self) -> Iterator[Any]:
+        seed = int(weft.randint(0, 2**31 - 1, (), generator=self.generator).item())
+        pool = Pool(
+            self.dataset, self._fetcher, self.num_workers, seed, self.worker_init_fn, self.timeout
+        )
+        try:
+            yield from pool.batches(iter(self._tasks), self.prefetch_factor)
+        finally:
+            pool.close()
+
+
+class _Forever:
+    """The sampler of streams: indices without meaning, without end."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
+
+
+def _next_batch(loader: DataLoader, stream: Iterator[Any], batched: bool, indices: Any) -> Any:
+    """The next examples of a stream, collated."""
+    if not batched:
+        return loader.collate_fn(next(stream))
+    examples = list(itertools.islice(stream, len(indices)))
+    if not examples or (loader.drop_last and len(examples) < len(indices)):
+        raise StopIteration
+    return loader.collate_fn(examples)

@@ -1,0 +1,92 @@
+"""What each stage of the pipeline makes of a function: `stages(fn)` gives its text, stage by stage.
+
+In: a function that records something. Out: a dictionary of texts under `record`, `batch`, `collect`, `fuse`,
+`plan`, `kernels`, `lower`, made by the stages' own printers. The kernels are those of a program that has come
+before: that a novel one runs in single operations first (`weft.schedule.select`) is not shown. Running what was
+recorded is left to the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft import pipeline
+from weft.codegen import ir
+from weft.graph.node import ELEMENTWISE, SCALAR_ROW, AccumulateGrad, tape
+from weft.schedule import batch, collect, fuse, lower, plan
+from weft.schedule.loops import kernel_specs, prepare
+from weft.schedule.specs import loop_kernel
+
+
+def stages(function: Callable[[], Any]) -> dict[str, str]:
+    """Call a function and return the text of every stage for what is then pending; afterwards all of it is run.
+
+    What was pending before runs first. What the function itself reads has run and is not shown.
+    """
+    pipeline.flush()
+    result = function()  # held: what nobody holds is not computed
+    pending = tape().pending()
+    texts = {"record": record_text(pending)}
+    batch.group(pending)
+    grouped = tape().pending()
+    texts["batch"] = batch.text(grouped)
+    program = collect.collect(grouped)
+    texts["collect"] = collect.text(program)
+    fuse.fuse(program)
+    texts["fuse"] = fuse.text(program)
+    for kernel in program.kernels:
+        if kernel.kind == ELEMENTWISE:
+            prepare(program, kernel)
+    memory = plan.plan(program)
+    texts["plan"] = plan.text(program, memory)
+    lowering = lower.lower(program, memory)
+    texts["kernels"] = kernels_text(lowering)
+    texts["lower"] = lower.text(lowering)
+    del program, memory, lowering
+    pipeline.flush()
+    del result
+    return texts
+
+
+def record_text(nodes: list[Any]) -> str:
+    """One line per pending node, oldest first: its value inputs, its value, where its cotangents go."""
+    names = {node: f"%{number}" for number, node in enumerate(nodes)}
+    lines = []
+    for node in nodes:
+        operands = ", ".join(_operand(source, names) for source in node.inputs or ())
+        params = "" if node.params is None else f" {node.params!r}"
+        edges = "" if node.edges is None else " | " + ", ".join(_edge(e, names) for e in node.edges)
+        lines.append(f"{names[node]} = {node.row.name}({operands}){params} : {_kind(node)}{edges}")
+    return "\n".join(lines)
+
+
+def _kind(node: Any) -> str:
+    return f"{node.dtype.name}{list(node.shape)}"
+
+
+def _operand(node: Any, names: dict[Any, str]) -> str:
+    if node.row is SCALAR_ROW:
+        return repr(node.params)
+    return names.get(node) or f"value {_kind(node)}"
+
+
+def _edge(edge: Any, names: dict[Any, str]) -> str:
+    """A gradient edge: the record of an input, a leaf, or none."""
+    if edge is None:
+        return "-"
+    if isinstance(edge, AccumulateGrad):
+        return f"leaf{list(edge.variable.shape)}"
+    return names.get(edge) or str(edge.name())
+
+
+def kernels_text(lowering: Any) -> str:
+    """The loop IR of every loop kernel that is launched, once each."""
+    keys = {spec.name: key for key, spec in kernel_specs().items() if key[0] == "loop"}
+    parts, seen = [], set()
+    for launch in lowering.launches:
+        name = launch.spec.name
+        if name in keys and name not in seen:
+            seen.add(name)
+            parts.append(f"k{launch.kernel} {ir.text(loop_kernel(keys[name]))}")
+    return "".join(parts).rstrip("\n")

@@ -1,0 +1,160 @@
+"""The command `weft`: `weft demo` trains on the standard library and shows what the framework did.
+
+In: command line arguments. Out: the course of the training, the recorded graph of one small tree as
+text and as a drawing, the saved model, and what the loaded model says of a function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import weft
+from weft.demo.model import TreeLSTM
+from weft.demo.syntax_trees import Dataset, Function, Tree, find_function, load_functions
+from weft.demo.train import Settings, Trainer
+
+MODEL_FILE, DRAWING_FILE = "tree_lstm.safetensors", "tree_lstm.svg"
+SMALL_TREE = 12
+SHORT_EPOCHS, SHORT_LIMIT = 2, 400
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        demo(options)
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"weft demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nweft demo: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    top = argparse.ArgumentParser(prog="weft", description=weft.__doc__)
+    top.add_argument("--version", action="version", version=f"weft {weft.__version__}")
+    commands = top.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="train a Tree-LSTM on Python's standard library")
+    defaults = Settings()
+    demo.add_argument("--epochs", type=positive, help=f"default {defaults.epochs}")
+    demo.add_argument("--width", type=positive, default=defaults.width, help="of the hidden state")
+    demo.add_argument("--seed", type=int, default=defaults.seed)
+    demo.add_argument("--short", action="store_true", help="few functions and epochs: a quick look")
+    demo.add_argument("--file", metavar="FILE.py:NAME", help="a function to classify at the end")
+    demo.add_argument("--model", metavar="FILE", help="load this saved model instead of training")
+    demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the results")
+    return top
+
+
+def positive(text: str) -> int:
+    """A command line number of at least one."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def demo(options: argparse.Namespace) -> None:
+    """The main job from end to end."""
+    target = find_function(options.file) if options.file else None
+    path = Path(options.model) if options.model else train_and_save(options)
+    model, packages = load_model(path)
+    print(f"loaded  {path}")
+    classify(model, packages, target or default_target())
+
+
+def train_and_save(options: argparse.Namespace) -> Path:
+    """Train, report, show a graph, save: the file of the model."""
+    data = load_functions(limit=SHORT_LIMIT if options.short else None)
+    describe(data)
+    epochs = options.epochs or (SHORT_EPOCHS if options.short else Settings().epochs)
+    trainer = Trainer(data, Settings(epochs=epochs, width=options.width, seed=options.seed))
+    started = time.perf_counter()
+    for epoch in trainer.run():
+        print(
+            f"epoch {epoch.number}  loss {epoch.loss:.4f}  accuracy {epoch.accuracy:.4f}  "
+            f"held out {epoch.held_out:.4f}  {epoch.seconds:.1f} s",
+            flush=True,
+        )
+    baseline = data.majority_baseline()
+    print(f"held-out accuracy {epoch.held_out:.4f}, majority baseline {baseline:.4f}")
+    print(f"trained in {time.perf_counter() - started:.1f} s")
+    options.out.mkdir(parents=True, exist_ok=True)
+    show_graph(trainer.model, smallest(data.train).tree, options.out / DRAWING_FILE)
+    path: Path = options.out / MODEL_FILE
+    save_model(trainer.model, data, path)
+    print(f"saved   {path}")
+    return path
+
+
+def describe(data: Dataset) -> None:
+    """What is trained on."""
+    nodes = sum(function.tree.size() for function in data.train)
+    print(
+        f"{len(data.train)} functions to learn from ({nodes} nodes), {len(data.held_out)} held "
+        f"out, from other files; {len(data.packages)} packages: {', '.join(data.packages)}"
+    )
+
+
+def smallest(functions: Sequence[Function]) -> Function:
+    """The first of the functions with the smallest tree above a trivial size."""
+    return min(functions, key=lambda f: (f.tree.size() < SMALL_TREE, f.tree.size()))
+
+
+def show_graph(model: TreeLSTM, tree: Tree, path: Path) -> None:
+    """Print the graph that one tree records and draw it."""
+    from weft import debug
+
+    model.eval()
+    scores = model(tree)
+    print(f"\nThe graph recorded for a tree of {tree.size()} nodes, before it runs:")
+    print(debug.graph_text(scores))
+    debug.draw(scores, path)
+    print(f"drawn   {path}")
+
+
+def save_model(model: TreeLSTM, data: Dataset, path: Path) -> None:
+    """Weights, labels and packages in one file."""
+    content = {
+        "model": model.state_dict(),
+        "labels": list(data.vocabulary()),
+        "packages": list(data.packages),
+        "width": model.width,
+    }
+    weft.save(content, path)
+
+
+def load_model(path: Path) -> tuple[TreeLSTM, list[str]]:
+    """The saved model, ready to classify, and the names of its classes."""
+    content: dict[str, Any] = weft.load(path)
+    packages: list[str] = content["packages"]
+    model = TreeLSTM(content["labels"], len(packages), content["width"])
+    model.load_state_dict(content["model"])
+    model.eval()
+    return model, packages
+
+
+def default_target() -> Function:
+    """A function of Weft itself, which no training has seen."""
+    return find_function(f"{Path(__file__).with_name('train.py')}:Trainer.step")
+
+
+def classify(model: TreeLSTM, packages: list[str], function: Function) -> None:
+    """Say which packages a function looks like."""
+    with weft.no_grad():
+        chances = model(function.tree).softmax(0).tolist()
+    print(f"{function.name} in {function.file} ({function.tree.size()} nodes) looks like")
+    for chance, package in sorted(zip(chances, packages, strict=True), reverse=True)[:3]:
+        print(f"  {package:<16} {chance:6.1%}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

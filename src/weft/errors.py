@@ -1,0 +1,125 @@
+"""The exception tree.
+
+Every error names the operation and the user's line, says what was expected, what came and how to fix it, and is
+also the standard exception that PyTorch users already catch. Nothing here depends on another part of Weft.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_inside: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a source file belongs to the library (the demo is a user of it)."""
+    known = _inside.get(filename)
+    if known is None:
+        path = os.path.abspath(filename)
+        known = path.startswith(_PACKAGE) and not path.startswith(_PACKAGE + "demo" + os.sep)
+        _inside[filename] = known
+    return known
+
+
+def describe_position(code: CodeType | None, offset: int) -> str:
+    """`train.py:41 in forward` for a code object and the byte offset of an instruction in it."""
+    if code is None:
+        return "<unknown>"
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= offset < end and number is not None:
+            line = number
+            break
+    return f"{os.path.basename(code.co_filename)}:{line} in {code.co_name}"
+
+
+def user_line() -> str:
+    """The innermost frame outside the library, as `train.py:41 in forward`."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "<unknown>"
+
+
+class WeftError(Exception):
+    """Base of all errors. `expected`, `got`, `fix` and `where` stand in the message and as attributes."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str = "",
+        got: str = "",
+        fix: str = "",
+        where: str | None = None,
+    ) -> None:
+        self.what, self.expected, self.got, self.fix = what, expected, got, fix
+        self.where = user_line() if where is None else where
+        lines = [f"{what}, called at {self.where}"]
+        for label, text in (("expected", expected), ("got", got), ("fix", fix)):
+            if text:
+                lines.append(f"  {label:<9} {text}")
+        super().__init__("\n".join(lines))
+
+
+class ShapeError(WeftError, RuntimeError):
+    """Sizes that do not fit together."""
+
+
+class DTypeError(WeftError, RuntimeError):
+    """An element type that the operation does not take."""
+
+
+class DeviceError(WeftError, RuntimeError):
+    """A device that does not exist or operands on different ones."""
+
+
+class ArgumentError(WeftError, ValueError, RuntimeError):
+    """A value outside what the argument allows. PyTorch raises ValueError for some of these, RuntimeError for others;
+    this is both."""
+
+
+class ArgumentTypeError(WeftError, TypeError):
+    """An argument of a Python type that the function does not take."""
+
+
+class DimensionError(WeftError, IndexError):
+    """A dimension that the tensor does not have."""
+
+
+class TensorIndexError(WeftError, IndexError):
+    """An index outside its dimension, or of a kind that cannot index."""
+
+
+class GradientError(WeftError, RuntimeError):
+    """A gradient that cannot be had: freed graph, no graph, wrong cotangent."""
+
+
+class MutationError(WeftError, RuntimeError):
+    """An in-place operation that would break aliasing or autograd's rules."""
+
+
+class AnomalyError(WeftError, RuntimeError):
+    """The first operation that produced a value that is not finite, under anomaly mode."""
+
+
+class OutOfMemoryError(WeftError, MemoryError, RuntimeError):
+    """More memory than there is; nothing was allocated or changed."""
+
+
+class CheckpointError(WeftError, RuntimeError):
+    """A file that is not what `save` writes, or is damaged."""
+
+
+class ExecutionError(WeftError, RuntimeError):
+    """A recorded operation failed when it ran; its descendants fail with the same error."""
+
+
+class VerificationError(WeftError, AssertionError):
+    """A stage of the pipeline broke one of its own invariants: a defect of the library."""

@@ -1,0 +1,48 @@
+"""The functions of the public API: each is written once, and is both `weft.name(input, ...)` and a Tensor method.
+
+Every module has FUNCTIONS (names in `weft`), METHODS (names on Tensor) and LATE (what special methods of Tensor call);
+here they are joined. `weft/__init__.py` installs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.functional import (
+    comparing,
+    contraction,
+    copying,
+    elementary,
+    indexing,
+    joining,
+    linalg,
+    math,
+    norms,
+    ordering,
+    parts,
+    reductions,
+    regions,
+    scattering,
+    shaping,
+    softmax,
+    variance,
+    views,
+)  # fmt: skip
+
+_MODULES: tuple[Any, ...] = (
+    elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying,
+    indexing, scattering, joining, linalg, contraction, softmax,
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Any] = {
+    name: function for module in _MODULES for name, function in module.FUNCTIONS.items()
+}
+METHODS: dict[str, Any] = {
+    name: function for module in _MODULES for name, function in module.METHODS.items()
+}
+LATE: dict[str, Any] = {
+    name: function for module in _MODULES for name, function in module.LATE.items()
+}
+LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG}
+
+__all__ = ["FUNCTIONS", "LATE", "LINALG", "METHODS"]

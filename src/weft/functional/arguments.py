@@ -1,0 +1,215 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Checking what a caller passed: tensors, dimensions, sizes, numbers; and the named results of two-valued functions.
+
+Arguments come in as the user wrote them; what goes out is what the recorder wants (non-negative dimensions, plain
+tuples), or an error at the call with PyTorch's text as its first line.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.errors import ArgumentTypeError, DimensionError, DTypeError, ShapeError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.node import tape
+from weft.graph.tensor import Tensor, cast
+
+Shape = tuple[int, ...]
+Dims = int | Sequence[int] | None
+Number = int | float | complex | bool
+
+TYPE_NAMES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def describe(name: str, tensor: Tensor) -> str:
+    """`a float32[64, 103]` for an error text."""
+    return f"{name} {tensor._dtype.name}{list(tensor._shape)}"
+
+
+def need_tensor(function: str, value: Any, argument: str = "input", position: int = 1) -> Any:
+    """The value itself, if it is a tensor. Errors: ArgumentTypeError."""
+    if isinstance(value, Tensor):
+        return value
+    raise ArgumentTypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}",
+        expected="a weft.Tensor",
+        got=type(value).__name__,
+        fix="convert it with weft.tensor(...)",
+    )
+
+
+def _as_integer(dim: Any) -> int:
+    try:
+        return operator.index(dim)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"argument 'dim' must be int, not {type(dim).__name__}",
+            expected="an integer",
+            got=repr(dim),
+            fix="pass one dimension",
+        ) from error
+
+
+def wrap_dim(dim: Any, rank: int) -> int:
+    """A dimension counted from the front. A tensor without dimensions takes 0 and -1. Errors: DimensionError."""
+    limit = rank or 1
+    if not isinstance(dim, int):
+        dim = _as_integer(dim)
+    if -limit <= dim < limit:
+        return int(dim + limit if dim < 0 else dim)
+    raise DimensionError(
+        f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})",
+        expected=f"-{limit} <= dim < {limit}",
+        got=f"dim={dim} for a tensor of {rank} dimensions",
+        fix="count the dimensions of the tensor with .ndim",
+    )
+
+
+def wrap_dims(dims: Any, rank: int) -> Shape:
+    """Dimensions in the order given, each once. Errors: DimensionError, ShapeError."""
+    if not isinstance(dims, (tuple, list)):
+        return (wrap_dim(dims, rank),)
+    wrapped = tuple([wrap_dim(dim, rank) for dim in dims])
+    if len(set(wrapped)) != len(wrapped):
+        twice = next(dim for dim in wrapped if wrapped.count(dim) > 1)
+        raise ShapeError(
+            f"dim {twice} appears multiple times in the list of dims",
+            expected="distinct dimensions",
+            got=str(list(dims)),
+            fix="name each dimension once",
+        )
+    return wrapped
+
+
+def reduced_axes(dim: Any, rank: int) -> Shape:
+    """The axes of a reduction, ascending; None and an empty list mean all of them."""
+    if dim is None:
+        return tuple(range(rank))
+    if isinstance(dim, int):
+        axis = wrap_dim(dim, rank)
+        return (axis,) if rank else ()
+    wrapped = wrap_dims(dim, rank)
+    return tuple(sorted(wrapped)) if wrapped and rank else tuple(range(rank))
+
+
+def sizes(arguments: Any, name: str = "size") -> Shape:
+    """Sizes given as separate integers or as one sequence, as a tuple of int."""
+    if (
+        len(arguments) == 1
+        and not isinstance(arguments[0], int)
+        and hasattr(arguments[0], "__iter__")
+    ):
+        arguments = arguments[0]
+    try:
+        return tuple([operator.index(size) for size in arguments])
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"{name}: sizes must be integers",
+            expected="integers, or one sequence of integers",
+            got=repr(arguments),
+            fix="convert sizes with int()",
+        ) from error
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python number (NumPy's scalars included)."""
+    return isinstance(value, (int, float, complex)) or (
+        hasattr(value, "dtype")
+        and not isinstance(value, Tensor)
+        and getattr(value, "shape", None) == ()
+    )
+
+
+def need_floating(function: str, tensor: Tensor) -> None:
+    """Errors: DTypeError, with PyTorch's text for kernels that integers lack."""
+    if tensor._dtype.category < 2:
+        raise DTypeError(
+            f"\"{function}\" not implemented for '{TYPE_NAMES[tensor._dtype.name]}'",
+            expected="a floating-point tensor",
+            got=describe("input", tensor),
+            fix="convert with .float() first",
+        )
+
+
+def widen(tensor: Any) -> Any:
+    """float16 and bfloat16 as float32: composed functions compute there and round once at the end."""
+    return (
+        cast(tensor, dtypes.float32)
+        if tensor._dtype.itemsize == 2 and tensor._dtype.category == 2
+        else tensor
+    )
+
+
+def as_dtype(dtype: Any) -> DType:
+    """A DType from a DType or one of Python's number types."""
+    if isinstance(dtype, DType):
+        return dtype
+    found = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default()}.get(dtype)
+    if found is None:
+        raise ArgumentTypeError(
+            f"dtype must be weft.dtype, not {type(dtype).__name__}",
+            expected="such as weft.float32",
+            got=repr(dtype),
+            fix="pass weft.float32, weft.int64, ...",
+        )
+    return found
+
+
+class untracked:
+    """Records values without gradient edges inside a `with` (the value side of a composite)."""
+
+    def __enter__(self) -> None:
+        self.mode = tape().mode
+        self.before = self.mode.grad
+        self.mode.grad = False
+
+    def __exit__(self, *error: object) -> None:
+        self.mode.grad = self.before
+
+
+class ValuesIndices(NamedTuple):
+    """What max, min, sort, topk, median along a dimension return."""
+
+    values: Any
+    indices: Any
+
+    def __repr__(self) -> str:
+        return f"weft.return_types(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+__all__ = [
+    "TYPE_NAMES",
+    "Dims",
+    "Number",
+    "Shape",
+    "ValuesIndices",
+    "as_dtype",
+    "describe",
+    "is_number",
+    "need_floating",
+    "need_tensor",
+    "reduced_axes",
+    "sizes",
+    "untracked",
+    "widen",
+    "wrap_dim",
+    "wrap_dims",
+]

@@ -1,0 +1,378 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""`x[index]` and `x[index] = value` for every kind of index.
+
+Integers, slices, None and `...` make true views. Tensors, lists, arrays and masks gather: several of them are
+broadcast and joined into one linear index, so that one `take` (or `take_put`) does the work. Integers are checked
+here; indices in tensors when the kernel runs, those in lists and arrays here again. Placement follows PyTorch:
+adjacent index tensors keep their place, others come first, and plain integers count as selections.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ShapeError, TensorIndexError
+from weft.functional import host
+from weft.functional.arguments import describe, need_tensor
+from weft.functional.comparing import fill_value
+from weft.functional.copying import assign_region, fits
+from weft.functional.gathering import Gather
+from weft.functional.parts import select_view, slice_view
+from weft.functional.views import unsqueeze
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes
+from weft.graph.tensor import Tensor, cast, logical_strides, mutate, value_of
+from weft.graph.tensor import view as record_view
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, full, reshape, where
+
+_VIEW = TABLE["view"]
+DONE = 1
+
+
+# -- reading an index ----------------------------------------------------------------------------------------------
+
+
+def _too_many(x: Any) -> TensorIndexError:
+    return TensorIndexError(
+        f"too many indices for tensor of dimension {len(x._shape)}",
+        expected=f"at most {len(x._shape)} indices",
+        got=describe("input", x),
+        fix="leave indices out, or add dimensions with unsqueeze",
+    )
+
+
+def _select(x: Any, axis: int, index: int, dim: int) -> Any:
+    """One index along an axis; errors call the axis `dim`, its number before other indices took effect."""
+    shape = x._shape
+    if not shape:
+        raise TensorIndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+            "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number",
+            expected="no index",
+            got=str(index),
+            fix="use .item()",
+        )
+    size = shape[axis]
+    place = index + size if index < 0 else index
+    if not 0 <= place < size:
+        raise TensorIndexError(
+            f"index {index} is out of bounds for dimension {dim} with size {size}",
+            expected=f"-{size} <= index < {size}",
+            got=describe("input", x),
+            fix="check the size of the dimension",
+        )
+    return select_view(x, axis, place)
+
+
+def _slice(x: Any, axis: int, part: slice) -> Any:
+    if axis >= len(x._shape):
+        raise _too_many(x)  # x[:] of a number
+    step = 1 if part.step is None else operator.index(part.step)
+    if step <= 0:
+        raise ArgumentError(
+            "step must be greater than zero",
+            expected="step > 0",
+            got=str(step),
+            fix="use weft.flip",
+        )
+    size = x._shape[axis]
+    start, stop, step = slice(_plain(part.start), _plain(part.stop), step).indices(size)
+    length = max(0, -(-(stop - start) // step))
+    if start == 0 and length == size and step == 1:
+        return x
+    return slice_view(x, axis, start, length, step)
+
+
+def _plain(bound: Any) -> Any:
+    return None if bound is None else operator.index(bound)
+
+
+def _is_array_index(item: Any) -> bool:
+    return isinstance(item, (Tensor, list, np.ndarray, range)) or (
+        hasattr(item, "__array__") and not isinstance(item, np.generic)
+    )
+
+
+def _as_index(item: Any) -> Any:
+    """A tensor, or an ndarray of int64 or bool for what is known on the host."""
+    if isinstance(item, Tensor):
+        if item._dtype.category > 1:
+            raise _bad_index(item._dtype.name)
+        return item
+    if isinstance(item, (list, tuple)) and any(isinstance(part, Tensor) for part in item):
+        from weft.functional.joining import stack
+
+        return stack(
+            [
+                part if isinstance(part, Tensor) else host.from_numpy(np.asarray(part))
+                for part in item
+            ]
+        )
+    array = np.asarray(item)
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "bui":
+        raise _bad_index(str(array.dtype))
+    return array if array.dtype.kind == "b" else array.astype(np.int64)
+
+
+def _bad_index(kind: str) -> TensorIndexError:
+    return TensorIndexError(
+        "tensors used as indices must be long, int, byte or bool tensors",
+        expected="integer or bool indices",
+        got=kind,
+        fix="convert with .long()",
+    )
+
+
+def _consumed(item: Any) -> int:
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return 0
+    if isinstance(item, Tensor):
+        return len(item._shape) if item._dtype in (dtypes.bool_, dtypes.uint8) else 1
+    if isinstance(item, np.ndarray):
+        return item.ndim if item.dtype.kind == "b" else 1
+    return 1
+
+
+def _normalise(index: Any) -> list[Any]:
+    """The index as a list of int, slice, None, Ellipsis, bool, Tensor and ndarray."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    for place, item in enumerate(items):
+        if item is None or item is Ellipsis or isinstance(item, (int, slice)):
+            continue
+        if (
+            isinstance(item, Tensor)
+            and item._shape == ()
+            and item._dtype.category == 1
+            and item._dtype is not dtypes.uint8
+        ):
+            continue
+        if _is_array_index(item) or isinstance(item, tuple):
+            items[place] = _as_index(item)
+        else:
+            items[place] = _integer(item)
+    return items
+
+
+def _integer(item: Any) -> int:
+    try:
+        return operator.index(item)
+    except TypeError as error:
+        raise TensorIndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(item).__name__})",
+            expected="an index",
+            got=repr(item),
+            fix="convert it with int()",
+        ) from error
+
+
+def _apply_basic(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+    """The views of the basic parts, and the (dimension, index) pairs that are left to gather."""
+    if sum([_consumed(item) for item in items]) > len(x._shape):
+        raise _too_many(x)
+    axis, selected, pairs, ellipsis = 0, 0, [], False
+    for item in items:
+        if isinstance(item, (bool, np.bool_)):
+            x = unsqueeze(x, axis)
+            pairs.append((axis, np.zeros(int(item), np.int64)))
+            axis, selected = axis + 1, selected - 1
+        elif isinstance(item, int):
+            x = _select(x, axis, item, axis + selected)
+            selected += 1
+        elif isinstance(item, slice):
+            x = _slice(x, axis, item)
+            axis += 1
+        elif item is None:
+            x = unsqueeze(x, axis)
+            axis, selected = axis + 1, selected - 1
+        elif item is Ellipsis:
+            axis += 0 if ellipsis else max(len(x._shape) - axis - _left(items, item), 0)
+            ellipsis = True
+        else:
+            pairs.append((axis, item))
+            axis += _consumed(item)
+    return x, pairs
+
+
+def _left(items: list[Any], ellipsis: Any) -> int:
+    """The dimensions that the items behind the ellipsis consume."""
+    place = next(i for i, item in enumerate(items) if item is ellipsis)
+    return sum([_consumed(item) for item in items[place + 1 :]])
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]`: a view for basic indices, a gather for the others."""
+    if isinstance(index, int) and not isinstance(index, bool):
+        return _select(x, 0, index, 0)
+    if isinstance(index, slice):
+        part = _slice(x, 0, index)
+        return _alias(x) if part is x else part
+    if isinstance(index, list):
+        index = tuple(index) if _is_nested_index(index) else _as_index(index)
+    items = _scalars_to_select(_normalise(index))
+    viewed, pairs = _apply_basic(x, items)
+    if not pairs:
+        return _alias(x) if viewed is x else viewed
+    return Gather(viewed, pairs).values(viewed)
+
+
+def _is_nested_index(index: list[Any]) -> bool:
+    """Whether a list stands for a tuple of indices: it holds sequences, tensors, slices, None or `...`."""
+    return len(index) < 32 and any(
+        item is None
+        or item is Ellipsis
+        or isinstance(item, (slice, list, tuple, range, Tensor, np.ndarray))
+        for item in index
+    )
+
+
+def _scalars_to_select(items: list[Any]) -> list[Any]:
+    """0-d integer tensors as integers, as PyTorch reads them; a pending one that stands alone gathers instead, so that
+    nothing has to run."""
+    scalars = [
+        place
+        for place, item in enumerate(items)
+        if isinstance(item, Tensor)
+        and item._shape == ()
+        and item._dtype.category == 1
+        and item._dtype is not dtypes.uint8
+    ]
+    if not scalars:
+        return items
+    others = sum([isinstance(item, (Tensor, np.ndarray)) for item in items])
+    if others == 1 and value_of(items[scalars[0]]).state != DONE:
+        return items
+    items = list(items)
+    for place in scalars:
+        items[place] = int(host.to_numpy(items[place]))
+    return items
+
+
+def _alias(x: Any) -> Any:
+    """The whole tensor as a view (`x[:]`, `x[...]`)."""
+    return record_view(_VIEW, x, x._shape, x._shape, logical_strides(x), x.offset)
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def setitem(x: Any, index: Any, new: Any) -> None:
+    """`x[index] = new`."""
+    if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
+        new = _to_tensor(new)
+    if isinstance(index, list):
+        index = tuple(index) if _is_nested_index(index) else _as_index(index)
+    items = _scalars_to_select(_normalise(index))
+    mask = items[0] if len(items) == 1 else None
+    if isinstance(mask, Tensor) and mask._dtype is dtypes.bool_ and _fill_masked(x, mask, new):
+        return
+    viewed, pairs = _apply_basic(x, items)
+    if not pairs:
+        assign_region(_alias(x) if viewed is x else viewed, new)
+        return
+    _assign_gathered(viewed, pairs, new, False)
+
+
+def _to_tensor(value: Any) -> Any:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise TensorIndexError(
+            f"can't assign a {type(value).__name__} to a tensor",
+            expected="a number or a tensor",
+            got=repr(value),
+            fix="convert it with weft.tensor(...)",
+        )
+    return host.from_numpy(array)
+
+
+def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
+    """`x[mask] = number`, without looking at the mask."""
+    one = not isinstance(new, Tensor) or new._shape in ((), (1,))
+    if not one or mask._shape != x._shape[: len(mask._shape)]:
+        return False
+    wide = reshape(mask, mask._shape + (1,) * (len(x._shape) - len(mask._shape)))
+    value = (
+        cast(reshape(new, ()), x._dtype) if isinstance(new, Tensor) else fill_value(x._dtype, new)
+    )
+    mutate(x, where(wide, value, x))
+    return True
+
+
+def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate: bool) -> None:
+    gather = Gather(x, pairs)
+    source = (
+        cast(new, x._dtype)
+        if isinstance(new, Tensor)
+        else full((), fill_value(x._dtype, new), x._dtype)
+    )
+    shape = source._shape
+    while len(shape) > len(gather.result) and shape[0] == 1:
+        shape = shape[1:]
+    if not fits(shape, gather.result):
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(source._shape)} cannot be broadcast to indexing "
+            f"result of shape {list(gather.result)}",
+            expected=f"a value that broadcasts to {list(gather.result)}",
+            got=describe("value", source),
+            fix="reshape the value",
+        )
+    mutate(x, gather.put(x, expand(reshape(source, shape), gather.result), accumulate))
+
+
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Store (or add) values at a tuple of index tensors, in place."""
+    items = [slice(None) if item is None else _as_index(item) for item in indices]
+    viewed, pairs = _apply_basic(input, items)
+    _assign_gathered(viewed, pairs, values, accumulate)
+    return input
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy with values stored (or added) at a tuple of index tensors."""
+    return index_put_(call("clone", input), indices, values, accumulate)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
+    """The indices of the elements that are not 0, one row each (or one vector per dimension). Reads the values."""
+    need_tensor("nonzero", input)
+    array = host.to_numpy(input)
+    if as_tuple:
+        places = np.nonzero(array) if array.ndim else (np.zeros(int(bool(array)), np.int64),)
+        return tuple([host.from_numpy(place) for place in places])
+    if not array.ndim:
+        return host.from_numpy(np.zeros((int(bool(array)), 0), np.int64))
+    return host.from_numpy(np.argwhere(array))
+
+
+def argwhere(input: Any) -> Any:
+    """The indices of the elements that are not 0, one row per element. Reads the values."""
+    return nonzero(input)
+
+
+def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
+    """The elements where the mask holds, as a vector. Reads the mask."""
+    shape = broadcast_shapes([input._shape, mask._shape], "masked_select")
+    return getitem(expand(input, shape), expand(mask, shape))
+
+
+FUNCTIONS: dict[str, Any] = {
+    "nonzero": nonzero,
+    "argwhere": argwhere,
+    "masked_select": masked_select,
+    "index_put": index_put,
+}
+METHODS: dict[str, Any] = {**FUNCTIONS, "index_put_": index_put_}
+LATE = {"getitem": getitem, "setitem": setitem}
+__all__ = ["FUNCTIONS", "LATE", "METHODS"]

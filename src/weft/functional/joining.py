@@ -1,0 +1,261 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Joining tensors: cat, stack and their kin, meshgrid, broadcasting several at once.
+
+Sequences of tensors come in; dtypes are promoted; one `cat` node goes out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.functional.arguments import Shape, describe, wrap_dim
+from weft.functional.making import write_out
+from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
+from weft.functional.views import expand, reshape
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes as common_shape
+from weft.graph.tensor import Tensor, cast, record
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape as reshape_value
+
+_CAT = TABLE["cat"]
+
+
+def _tensors(name: str, tensors: Any) -> list[Any]:
+    if isinstance(tensors, Tensor):
+        raise ArgumentTypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor",
+            expected="a sequence of tensors",
+            got=describe("tensors", tensors),
+            fix=f"pass a list: {name}([a, b])",
+        )
+    found = list(tensors)
+    if not found:
+        kind: Any = ArgumentError if name == "cat" else ShapeError
+        text = "torch.cat(): expected a non-empty list of Tensors"
+        raise kind(
+            text if name == "cat" else f"{name} expects a non-empty TensorList",
+            expected="at least one tensor",
+            got="an empty list",
+            fix="check the list first",
+        )
+    for place, tensor in enumerate(found):
+        if not isinstance(tensor, Tensor):
+            raise ArgumentTypeError(
+                f"expected Tensor as element {place} in argument 0, but got {type(tensor).__name__}",
+                expected="tensors",
+                got=type(tensor).__name__,
+                fix="convert it with weft.tensor(...)",
+            )
+    return found
+
+
+def _promoted(tensors: list[Any]) -> list[Any]:
+    dtype = tensors[0]._dtype
+    for tensor in tensors:
+        if tensor._dtype is not dtype:
+            dtype = dtypes.result_dtype([(t._dtype, 2 if t._shape else 1) for t in tensors])
+            return [cast(t, dtype) for t in tensors]
+    return tensors
+
+
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
+    """Tensors joined along a dimension; empty vectors are skipped. Errors: ShapeError where other sizes differ."""
+    parts = _promoted(_tensors("cat", tensors))
+    kept = [part for part in parts if part._shape != (0,)] or parts[:1]
+    first = kept[0]._shape
+    if () in [part._shape for part in kept]:
+        place = [part._shape for part in parts].index(())
+        raise ShapeError(
+            f"zero-dimensional tensor (at position {place}) cannot be concatenated",
+            expected="tensors of at least one dimension",
+            got="a 0-d tensor",
+            fix="use weft.stack",
+        )
+    joined = wrap_dim(dim if axis is None else axis, len(first))
+    total = _joined_size(kept, joined)
+    if len(kept) == 1:
+        result = call("clone", kept[0])
+    else:
+        shape = (*first[:joined], total, *first[joined + 1 :])
+        result = record(_CAT, tuple(kept), (joined,), shape, kept[0]._dtype)
+    return result if out is None else write_out(out, result)
+
+
+def _joined_size(parts: list[Any], axis: int) -> int:
+    first, total = parts[0]._shape, 0
+    for number, part in enumerate(parts):
+        shape = part._shape
+        if len(shape) != len(first):
+            raise ShapeError(
+                f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}",
+                expected=f"{len(first)} dimensions",
+                got=describe(f"tensors[{number}]", part),
+                fix="unsqueeze the smaller one",
+            )
+        if shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
+            raise ShapeError(
+                f"Sizes of tensors must match except in dimension {axis}. Expected size "
+                f"{_first_difference(first, shape, axis)[0]} but got size {_first_difference(first, shape, axis)[1]} "
+                f"for tensor number {number} in the list.",
+                expected=f"{list(first)} except in dimension {axis}",
+                got=describe(f"tensors[{number}]", part),
+                fix="pad or narrow it, or join along another dimension",
+            )
+        total += shape[axis]
+    return total
+
+
+def _first_difference(first: Shape, shape: Shape, axis: int) -> tuple[int, int]:
+    return next(
+        (a, b)
+        for place, (a, b) in enumerate(zip(first, shape, strict=True))
+        if a != b and place != axis
+    )
+
+
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors of one shape side by side in a new dimension. Errors: ShapeError where shapes differ."""
+    parts = _promoted(_tensors("stack", tensors))
+    shape = parts[0]._shape
+    for number, part in enumerate(parts):
+        if part._shape != shape:
+            raise ShapeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(part._shape)} at entry {number}",
+                expected=str(list(shape)),
+                got=describe(f"tensors[{number}]", part),
+                fix="pad the tensors to one size",
+            )
+    axis = wrap_dim(dim, len(shape) + 1)
+    single = (*shape[:axis], 1, *shape[axis:])
+    wide = tuple([reshape_value(part, single) for part in parts])
+    if len(wide) == 1:
+        result = call("clone", wide[0])
+    else:
+        result = record(
+            _CAT, wide, (axis,), (*shape[:axis], len(wide), *shape[axis:]), wide[0]._dtype
+        )
+    return result if out is None else write_out(out, result)
+
+
+def hstack(tensors: Any) -> Any:
+    """Tensors joined along dimension 1 (vectors along 0)."""
+    parts = [atleast_1d(tensor) for tensor in tensors]
+    return cat(parts, 0 if len(parts[0]._shape) == 1 else 1)
+
+
+def vstack(tensors: Any) -> Any:
+    """Tensors joined along dimension 0, vectors as rows."""
+    return cat([atleast_2d(tensor) for tensor in tensors], 0)
+
+
+def dstack(tensors: Any) -> Any:
+    """Tensors joined along dimension 2."""
+    return cat([atleast_3d(tensor) for tensor in tensors], 2)
+
+
+def column_stack(tensors: Any) -> Any:
+    """Vectors as columns, joined along dimension 1."""
+    return cat([reshape(t, (-1, 1)) if len(t._shape) < 2 else t for t in tensors], 1)
+
+
+def _list(tensors: Any) -> list[Any]:
+    return (
+        list(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
+        else list(tensors)
+    )
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Views of several tensors in their common shape."""
+    parts = _list(tensors)
+    shape = common_shape([part._shape for part in parts], "broadcast_tensors")
+    return tuple([expand(part, shape) for part in parts])
+
+
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """The shape that several shapes broadcast to."""
+    return tuple(
+        common_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes], "broadcast_shapes")
+    )
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """Grids of coordinates: result k repeats vector k over all dimensions but the k-th."""
+    parts = [part if part._shape else reshape(part, 1) for part in _list(tensors)]
+    if indexing not in ("ij", "xy"):
+        raise ArgumentError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}',
+            expected="'ij' or 'xy'",
+            got=repr(indexing),
+            fix="choose one of these",
+        )
+    for part in parts:
+        if len(part._shape) > 1:
+            raise ShapeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(part._shape)}",
+                expected="vectors",
+                got=describe("tensor", part),
+                fix="flatten it first",
+            )
+    swap = indexing == "xy" and len(parts) > 1
+    if swap:
+        parts[0], parts[1] = parts[1], parts[0]
+    shape = tuple([part._shape[0] for part in parts])
+    grids = [
+        expand(reshape(part, (1,) * k + (-1,) + (1,) * (len(parts) - k - 1)), shape)
+        for k, part in enumerate(parts)
+    ]
+    if swap:
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """All combinations of the elements of vectors, one per row."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([reshape(grid, -1) for grid in meshgrid(*tensors)], 1)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of a larger one."""
+    parts = _promoted([atleast_2d(tensor) for tensor in tensors])
+    columns = 0
+    for part in parts:
+        columns += part._shape[1]
+    rows, start = [], 0
+    from weft.ops.primitives import pad
+
+    for part in parts:
+        after = columns - start - part._shape[1]
+        rows.append(pad(part, ((0, 0), (start, after))))
+        start += part._shape[1]
+    return cat(rows, 0)
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        cat,
+        stack,
+        hstack,
+        vstack,
+        dstack,
+        column_stack,
+        broadcast_tensors,
+        broadcast_shapes,
+        meshgrid,
+        cartesian_prod,
+        block_diag,
+    )
+}
+FUNCTIONS.update(concat=cat, concatenate=cat, row_stack=vstack)
+METHODS: dict[str, Any] = {}
+LATE: dict[str, Any] = {}

@@ -1,0 +1,474 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Products: matmul in all ranks, mm, bmm, mv, dot, outer, addmm, tensordot, einsum, linear.
+
+Everything becomes the one `matmul` row (two dimensions and more, leading ones broadcast), vectors by reshaping.
+Operands of different types raise: a product never promotes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dims
+from weft.functional.making import make_in_place, write_out
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes
+from weft.graph.tensor import Tensor, cast, record
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import permute, reduce, reshape, transpose
+
+_MATMUL = TABLE["matmul"]
+_LINEAR = TABLE["linear"]
+
+
+def _same_dtype(name: str, a: Any, b: Any) -> None:
+    if a._dtype is b._dtype:
+        return
+    words = {
+        "float32": "float",
+        "float64": "double",
+        "int64": "long int",
+        "int32": "int",
+        "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16",
+        "bool": "bool",
+        "int8": "signed char",
+        "uint8": "unsigned char",
+        "int16": "short int",
+        "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>",
+    }
+    raise DTypeError(
+        f"{name}: expected m1 and m2 to have the same dtype, but got: {words[a._dtype.name]} != {words[b._dtype.name]}",
+        expected="two operands of one dtype",
+        got=f"{describe('a', a)}, {describe('b', b)}",
+        fix="convert one with .to(other.dtype)",
+    )
+
+
+def _mismatch(name: str, a: Any, b: Any, text: str) -> ShapeError:
+    shape_a, shape_b = a._shape, b._shape
+    inner = shape_b[-2] if len(shape_b) > 1 else shape_b[0]
+    fix = (
+        "pass b.mT"
+        if len(shape_b) > 1 and shape_a[-1] == shape_b[-1]
+        else f"build the layer with in_features={shape_a[-1]}"
+    )
+    return ShapeError(
+        f"{name}: {text}",
+        expected="a.shape[-1] == b.shape[-2]",
+        got=f"{describe('a', a)}, {describe('b', b)} ({shape_a[-1]} != {inner})",
+        fix=fix,
+    )
+
+
+def product(a: Any, b: Any, name: str = "matmul") -> Any:
+    """The matmul row on operands of two dimensions and more, checked."""
+    shape_a, shape_b = a._shape, b._shape
+    if a._dtype is not b._dtype:
+        _same_dtype(name, a, b)
+    if shape_a[-1] != shape_b[-2]:
+        if len(shape_a) == 2 or len(shape_b) == 2:
+            rows = shape_a[-2] if len(shape_a) == 2 else _count(shape_a[:-1])
+            text = f"mat1 and mat2 shapes cannot be multiplied ({rows}x{shape_a[-1]} and {shape_b[-2]}x{shape_b[-1]})"
+        else:
+            text = (
+                f"Expected size for first two dimensions of batch2 tensor to be: [{_count(shape_a[:-2])}, "
+                f"{shape_a[-1]}] but got: [{_count(shape_b[:-2])}, {shape_b[-2]}]."
+            )
+        raise _mismatch(name, a, b, text)
+    if a._dtype.category < 2 or a._dtype.itemsize == 2:
+        return _unusual_product(a, b)
+    if len(shape_a) == 2 and len(shape_b) == 2:
+        lead: Shape = ()
+    else:
+        lead = (
+            shape_a[:-2]
+            if shape_a[:-2] == shape_b[:-2]
+            else broadcast_shapes([shape_a[:-2], shape_b[:-2]], name)
+        )
+    return record(_MATMUL, (a, b), None, (*lead, shape_a[-2], shape_b[-1]), a._dtype)
+
+
+def _unusual_product(a: Any, b: Any) -> Any:
+    """Products that the GEMM family lacks: half types run in float32 and round once, integers multiply and sum."""
+    if a._dtype.category == 2:
+        return cast(product(cast(a, dtypes.float32), cast(b, dtypes.float32)), a._dtype)
+    if a._dtype.category == 0:
+        raise DTypeError(
+            "\"addmm_impl_cpu_\" not implemented for 'Bool'",
+            expected="numeric operands",
+            got=describe("a", a),
+            fix="convert with .float() first",
+        )
+    left = reshape(a, (*a._shape, 1))
+    right = reshape(b, (*b._shape[:-2], 1, *b._shape[-2:]))
+    terms = left * right  # (..., m, k, 1) * (..., 1, k, n) -> (..., m, k, n)
+    return reduce("sum", terms, (len(terms._shape) - 2,))
+
+
+def _count(shape: Shape) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The matrix product: dot for two vectors, otherwise over the last two dimensions, leading ones broadcast.
+
+    Shapes: (..., m, k) @ (..., k, n) -> (..., m, n). Errors: ShapeError, DTypeError.
+    """
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        need_tensor("matmul", input)
+        need_tensor("matmul", other, "other", 2)
+    rank_a, rank_b = len(input._shape), len(other._shape)
+    matrices = rank_a >= 2 and rank_b >= 2
+    result = product(input, other) if matrices else _vector_product(input, other, rank_a, rank_b)
+    return result if out is None else write_out(out, result)
+
+
+def _vector_product(a: Any, b: Any, rank_a: int, rank_b: int) -> Any:
+    if not rank_a or not rank_b:
+        raise ShapeError(
+            f"both arguments to matmul need to be at least 1D, but they are {rank_a}D and {rank_b}D",
+            expected="vectors or matrices",
+            got=f"{describe('a', a)}, {describe('b', b)}",
+            fix="use * to multiply by a number",
+        )
+    if rank_a == 1 and rank_b == 1:
+        return dot(a, b)
+    if rank_b == 1:
+        _same_dtype("matmul", a, b)
+        if a._shape[-1] != b._shape[0]:
+            raise _mismatch(
+                "matmul",
+                a,
+                b,
+                f"size mismatch, got input ({_count(a._shape[:-1])}), mat "
+                f"({_count(a._shape[:-1])}x{a._shape[-1]}), vec ({b._shape[0]})",
+            )
+        result = product(a, reshape(b, (b._shape[0], 1)))  # (..., m, k) @ (k, 1) -> (..., m, 1)
+        return reshape(result, result._shape[:-1])
+    result = product(reshape(a, (1, a._shape[0])), b)  # (1, k) @ (..., k, n) -> (..., 1, n)
+    return reshape(result, (*result._shape[:-2], result._shape[-1]))
+
+
+def matmul_operator(a: Any, b: Any) -> Any:
+    """`a @ b`: NotImplemented where one is no tensor."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return matmul(a, b)
+    return NotImplemented
+
+
+def _need_rank(name: str, tensor: Any, rank: int, argument: str, text: str) -> None:
+    if len(need_tensor(name, tensor, argument)._shape) != rank:
+        raise ShapeError(
+            text,
+            expected=f"{rank} dimensions",
+            got=describe(argument, tensor),
+            fix="use weft.matmul",
+        )
+
+
+def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """The product of two matrices. Shapes: (m, k), (k, n) -> (m, n)."""
+    _need_rank("mm", input, 2, "self", "self must be a matrix")
+    _need_rank("mm", mat2, 2, "mat2", "mat2 must be a matrix")
+    result = product(input, mat2, "mm")
+    return result if out is None else write_out(out, result)
+
+
+def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """Products of matrices in a batch. Shapes: (b, m, k), (b, k, n) -> (b, m, n)."""
+    _need_rank("bmm", input, 3, "batch1", "batch1 must be a 3D tensor")
+    _need_rank("bmm", mat2, 3, "batch2", "batch2 must be a 3D tensor")
+    if input._shape[0] != mat2._shape[0]:
+        raise ShapeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input._shape[0]}, "
+            f"{input._shape[2]}] but got: [{mat2._shape[0]}, {mat2._shape[1]}].",
+            expected="equal batch sizes",
+            got=f"{describe('input', input)}, {describe('mat2', mat2)}",
+            fix="expand one of them, or use weft.matmul",
+        )
+    result = product(input, mat2, "bmm")
+    return result if out is None else write_out(out, result)
+
+
+def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
+    """The product of a matrix and a vector."""
+    _need_rank(
+        "mv",
+        input,
+        2,
+        "input",
+        f"vector + matrix @ vector expected, got 1, {len(input._shape)}, {len(vec._shape)}",
+    )
+    result = matmul(input, vec)
+    return result if out is None else write_out(out, result)
+
+
+def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
+    """The inner product of two vectors."""
+    if len(input._shape) != 1 or len(tensor._shape) != 1:
+        raise ShapeError(
+            f"1D tensors expected, but got {len(input._shape)}D and {len(tensor._shape)}D tensors",
+            expected="two vectors",
+            got=f"{describe('input', input)}, {describe('tensor', tensor)}",
+            fix="use weft.matmul",
+        )
+    if input._dtype is not tensor._dtype:
+        raise DTypeError(
+            f"dot : expected both vectors to have same dtype, but found {input._dtype.name} and {tensor._dtype.name}",
+            expected="one dtype",
+            got=f"{describe('input', input)}, {describe('tensor', tensor)}",
+            fix="convert one with .to(other.dtype)",
+        )
+    if input._shape != tensor._shape:
+        raise ShapeError(
+            "inconsistent tensor size, expected tensor "
+            f"{list(input._shape)} and src {list(tensor._shape)} to have the same number of elements, but "
+            f"got {input._shape[0]} and {tensor._shape[0]} elements respectively",
+            expected="vectors of one length",
+            got=f"{describe('input', input)}, {describe('tensor', tensor)}",
+            fix="cut or pad one",
+        )
+    size = input._shape[0]
+    result = reshape(product(reshape(input, (1, size)), reshape(tensor, (size, 1)), "dot"), ())
+    return result if out is None else write_out(out, result)
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """dot(conj(input), other)."""
+    return dot(call("conj", input) if input._dtype.is_complex else input, other)
+
+
+def inner(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Sums of products over the last dimension of both."""
+    if not input._shape or not other._shape:
+        return input * other
+    if input._shape[-1] != other._shape[-1]:
+        raise ShapeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input._shape)} and {list(other._shape)}",
+            expected="equal last sizes",
+            got=f"{describe('input', input)}, {describe('other', other)}",
+            fix="transpose one of them",
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
+    """All products of the elements of two vectors. Shapes: (n), (m) -> (n, m)."""
+    _need_rank(
+        "outer",
+        input,
+        1,
+        "input",
+        f"outer: Expected 1-D argument self, but got {len(input._shape)}-D",
+    )
+    _need_rank(
+        "outer", vec2, 1, "vec2", f"outer: Expected 1-D argument vec2, but got {len(vec2._shape)}-D"
+    )
+    result = reshape(input, (input._shape[0], 1)) * vec2
+    return result if out is None else write_out(out, result)
+
+
+def _plain(a: Any, b: Any) -> bool:
+    """Whether the GEMM family takes both operands as they are."""
+    return a._dtype is b._dtype and a._dtype.category >= 2 and a._dtype.itemsize != 2
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """input @ weight.T + bias. Shapes: (*, in), (out, in), (out) -> (*, out). Errors: ShapeError, DTypeError."""
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
+        need_tensor("linear", input)
+        need_tensor("linear", weight, "weight", 2)
+    if len(weight._shape) == 2 and len(input._shape) > 0 and _plain(input, weight):
+        if input._shape[-1] != weight._shape[1]:
+            rows = _count(input._shape[:-1])
+            text = (
+                f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input._shape[-1]} and "
+                f"{weight._shape[1]}x{weight._shape[0]})"
+            )
+            raise _mismatch("linear", input, transpose(weight), text)
+        shape = (*input._shape[:-1], weight._shape[0])
+        result = record(_LINEAR, (input, weight), None, shape, input._dtype)
+    elif len(weight._shape) == 1:
+        result = matmul(input, weight)
+    else:
+        result = matmul(input, transpose(weight))  # (*, in) @ (in, out) -> (*, out)
+    return result if bias is None else result + bias
+
+
+def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
+    if input._dtype is not result._dtype:
+        raise DTypeError(
+            f"{name}: self and mat2 must have the same dtype, but got {input._dtype.name} and {result._dtype.name}",
+            expected="one dtype",
+            got=describe("input", input),
+            fix="convert it with .to(mat1.dtype)",
+        )
+    if alpha != 1:
+        result = result * alpha
+    if beta == 0:
+        return result
+    return (input if beta == 1 else input * beta) + result
+
+
+def addmm(
+    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    result = _added("addmm", input, mm(mat1, mat2), beta, alpha)
+    return result if out is None else write_out(out, result)
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (mat @ vec)."""
+    return _added("addmv", input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    return _added("addr", input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(
+    input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Any:
+    """beta * input + alpha * (batch1 @ batch2)."""
+    result = _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return result if out is None else write_out(out, result)
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+    """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
+    rank_a, rank_b = len(a._shape), len(b._shape)
+    if isinstance(dims, int):
+        over_a, over_b = tuple(range(rank_a - dims, rank_a)), tuple(range(dims))
+    else:
+        over_a = wrap_dims(sizes((dims[0],)) if not isinstance(dims[0], int) else dims[0], rank_a)
+        over_b = wrap_dims(sizes((dims[1],)) if not isinstance(dims[1], int) else dims[1], rank_b)
+    if tuple(a._shape[i] for i in over_a) != tuple(b._shape[i] for i in over_b):
+        raise ShapeError(
+            "contracted dimensions need to match, but first has size "
+            f"{[a._shape[i] for i in over_a]} and second {[b._shape[i] for i in over_b]}",
+            expected="equal sizes",
+            got=f"{describe('a', a)}, {describe('b', b)}",
+            fix="name pairs of dimensions of equal size",
+        )
+    free_a = tuple(i for i in range(rank_a) if i not in over_a)
+    free_b = tuple(i for i in range(rank_b) if i not in over_b)
+    inner_size = _count(tuple(a._shape[i] for i in over_a))
+    rows, columns = tuple(a._shape[i] for i in free_a), tuple(b._shape[i] for i in free_b)
+    left = reshape(permute(a, (*free_a, *over_a)), (_count(rows), inner_size))
+    right = reshape(permute(b, (*over_b, *free_b)), (inner_size, _count(columns)))
+    result = reshape(product(left, right, "tensordot"), (*rows, *columns))
+    return result if out is None else write_out(out, result)
+
+
+def chain_matmul(*matrices: Any) -> Any:
+    """The product of matrices, from the left."""
+    result = matrices[0]
+    for matrix in matrices[1:]:
+        result = mm(result, matrix)
+    return result
+
+
+def kron(input: Any, other: Any) -> Any:
+    """The Kronecker product."""
+    rank = max(len(input._shape), len(other._shape))
+    a = (1,) * (rank - len(input._shape)) + input._shape
+    b = (1,) * (rank - len(other._shape)) + other._shape
+    left, right = [], []
+    for size_a, size_b in zip(a, b, strict=True):
+        left += [size_a, 1]
+        right += [1, size_b]
+    product_all = reshape(input, tuple(left)) * reshape(other, tuple(right))
+    return reshape(product_all, tuple([x * y for x, y in zip(a, b, strict=True)]))
+
+
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The cross product of vectors of three elements along a dimension."""
+    from weft.functional.arguments import wrap_dim
+    from weft.functional.shaping import roll
+
+    axis = (
+        wrap_dim(dim, len(input._shape))
+        if dim is not None
+        else next((i for i, size in enumerate(input._shape) if size == 3), -1)
+    )
+    if axis < 0 or input._shape[axis] != 3 or other._shape[axis] != 3:
+        raise ArgumentError(
+            "linalg.cross: inputs dimension -1 must have length 3.",
+            expected="a dimension of size 3",
+            got=f"{describe('input', input)}, {describe('other', other)}",
+            fix="pass dim=",
+        )
+    return roll(input, -1, axis) * roll(other, -2, axis) - roll(input, -2, axis) * roll(
+        other, -1, axis
+    )
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
+    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
+    from weft.functional.norms import vector_norm
+
+    gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
+        x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
+    )
+    return vector_norm(gap, p, -1)
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        matmul,
+        mm,
+        bmm,
+        mv,
+        dot,
+        vdot,
+        inner,
+        outer,
+        addmm,
+        addmv,
+        addr,
+        baddbmm,
+        tensordot,
+        chain_matmul,
+        kron,
+        cross,
+        cdist,
+    )
+}
+FUNCTIONS["ger"] = outer
+METHODS: dict[str, Any] = {
+    name: FUNCTIONS[name]
+    for name in (
+        "matmul",
+        "mm",
+        "bmm",
+        "mv",
+        "dot",
+        "vdot",
+        "inner",
+        "outer",
+        "ger",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "kron",
+        "cross",
+    )
+}
+for _name in ("addmm", "addmv", "addr", "baddbmm"):
+    METHODS[f"{_name}_"] = make_in_place(FUNCTIONS[_name], _name)
+LATE = {"matmul": matmul_operator}
+LINALG: dict[str, Any] = {"matmul": matmul, "cross": cross, "vecdot": inner}

@@ -1,0 +1,45 @@
+"""How public functions are put together: names for generated ones, `out=`, in-place variants, tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.tensor import in_place
+from weft.tensor.leaves import give_out
+
+Function = Callable[..., Any]
+
+
+def by_name(*functions: Function) -> dict[str, Any]:
+    """Functions under their own names."""
+    return {function.__name__: function for function in functions}
+
+
+def named(function: Function, name: str, doc: str) -> Function:
+    """A generated function under its public name."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def write_out(out: Any, result: Any) -> Any:
+    """Give `out` the value of a result (the `out=` argument). Errors: as `weft.tensor.leaves.give_out`."""
+    return give_out(out, result)
+
+
+def make_in_place(function: Function, name: str = "") -> Function:
+    """The in-place variant of a function: its result becomes the tensor's value."""
+    name = name or function.__name__
+
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        return in_place(self, function(self, *arguments, **keywords))
+
+    return named(
+        method, f"{name}_", f"`{name}`, in place. Errors: MutationError as PyTorch raises them."
+    )
+
+
+def in_place_variants(functions: dict[str, Any], names: str) -> dict[str, Any]:
+    """In-place variants of several functions, named with a trailing underscore."""
+    return {f"{name}_": make_in_place(functions[name], name) for name in names.split()}

@@ -1,0 +1,415 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Element-wise functions of two and more tensors: arithmetic, powers, limits, comparison, selection.
+
+Tensors and Python numbers come in; the recorder promotes, casts and broadcasts; what stands here is PyTorch's rules
+about arguments (alpha, rounding_mode, integer powers, bounds) and compositions. In-place variants are made of the
+out-of-place ones by one loop at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.errors import ArgumentError, DTypeError
+from weft.functional.arguments import describe, is_number, need_tensor
+from weft.functional.making import by_name, in_place_variants, named, write_out
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import Tensor, cast, record_elementwise
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, where
+
+_POW, _SQUARE = TABLE["pow"], TABLE["square"]
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+
+def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
+    dtypes_in = [x._dtype for x in (input, other) if isinstance(x, Tensor)]
+    if (
+        isinstance(alpha, float)
+        and all(d.category < 2 for d in dtypes_in)
+        and not isinstance(other, float)
+    ):
+        raise DTypeError(
+            "For integral input tensors, argument alpha must not be a floating point number.",
+            expected="an integer alpha",
+            got=f"alpha={alpha} for {describe('input', input)}",
+            fix="pass an int, or convert the tensors with .float()",
+        )
+    return other * alpha
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input + alpha * other, broadcast."""
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        need_tensor("add", input)
+    result = input + (other if alpha == 1 else _scaled("add", input, other, alpha))
+    return result if out is None else write_out(out, result)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input - alpha * other, broadcast. Errors: DTypeError on bool."""
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        need_tensor("sub", input)
+    check_subtraction(input, other)
+    result = input - (other if alpha == 1 else _scaled("sub", input, other, alpha))
+    return result if out is None else write_out(out, result)
+
+
+def check_subtraction(input: Any, other: Any) -> None:
+    """Errors: DTypeError where an operand of a subtraction is bool."""
+    mine = isinstance(input, Tensor) and input._dtype.category == 0
+    theirs = isinstance(other, bool) or (isinstance(other, Tensor) and other._dtype.category == 0)
+    if mine and theirs:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead.",
+            expected="numeric tensors",
+            got="two bool tensors",
+            fix="use input ^ other",
+        )
+    if mine or theirs:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead.",
+            expected="numeric tensors",
+            got="a bool tensor",
+            fix="use ~mask",
+        )
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    check_subtraction(input, other)
+    return other - (input if alpha == 1 else input * alpha)
+
+
+def mul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * other, broadcast."""
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        need_tensor("mul", input)
+    result = input * other
+    return result if out is None else write_out(out, result)
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+    """input / other, broadcast; `rounding_mode` "trunc" or "floor" rounds the quotient."""
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        need_tensor("div", input)
+    if rounding_mode is None:
+        result = input / other
+    elif rounding_mode == "trunc":
+        result = call("trunc_divide", input, other)
+    elif rounding_mode == "floor":
+        result = call("floor_divide", input, other)
+    else:
+        raise ArgumentError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'",
+            expected="None, 'trunc' or 'floor'",
+            got=repr(rounding_mode),
+            fix="choose one of these",
+        )
+    return result if out is None else write_out(out, result)
+
+
+def true_divide(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input / other, broadcast."""
+    return div(input, other, out=out)
+
+
+# -- powers --------------------------------------------------------------------------------------------------------
+
+
+def _negative_power() -> DTypeError:
+    return DTypeError(
+        "Integers to negative integer powers are not allowed.",
+        expected="a non-negative exponent",
+        got="a negative one for an integer tensor",
+        fix="convert the tensor with .float() first",
+    )
+
+
+def _number_power(x: Any, exponent: Any) -> Any:
+    """x ** number: the small powers are products and roots, as in PyTorch; others the `pow` row."""
+    if x._dtype.category < 2:
+        if isinstance(exponent, int) and exponent < 0:
+            raise _negative_power()
+        if isinstance(exponent, (float, complex)) or x._dtype.category == 0 or exponent != 2:
+            return record_elementwise(_POW, (x, exponent), None)
+        return record_elementwise(_SQUARE, (x,), None)
+    if isinstance(exponent, complex) and exponent.imag and not x._dtype.is_complex:
+        return record_elementwise(_POW, (x, exponent), None)
+    return _float_power(x, exponent)
+
+
+def _float_power(x: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return record_elementwise(_SQUARE, (x,), None)
+    if exponent == 3:
+        return record_elementwise(_SQUARE, (x,), None) * x
+    if exponent == 1:
+        return call("clone", x)
+    if exponent == 0.5:
+        return call("sqrt", x)
+    if exponent == -1:
+        return call("reciprocal", x)
+    if exponent == -0.5:
+        return call("rsqrt", x)
+    return record_elementwise(_POW, (x, exponent), None)
+
+
+def power_operator(base: Any, exponent: Any) -> Any:
+    """base ** exponent for the operator: NotImplemented on foreign types."""
+    if isinstance(base, Tensor):
+        if isinstance(exponent, (int, float, complex)):
+            return _number_power(base, exponent)
+        if isinstance(exponent, Tensor) or is_number(exponent):
+            return record_elementwise(_POW, (base, exponent), None)
+        return NotImplemented
+    return record_elementwise(_POW, (base, exponent), None) if is_number(base) else NotImplemented
+
+
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input ** exponent, broadcast. Errors: DTypeError on an integer tensor with a negative number."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        need_tensor("pow", input)
+    result = power_operator(input, exponent)
+    if result is NotImplemented:
+        need_tensor("pow", exponent, "exponent", 2)
+    return result if out is None else write_out(out, result)
+
+
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input ** exponent in float64 or complex128."""
+    wide = [
+        x._dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
+        for x in (input, exponent)
+    ]
+    dtype = dtypes.complex128 if any(wide) else dtypes.float64
+    base = cast(input, dtype) if isinstance(input, Tensor) else input
+    power = cast(exponent, dtype) if isinstance(exponent, Tensor) else exponent
+    result = pow(base, power)
+    return result if out is None else write_out(out, result)
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """Each element limited to [min, max]; the bounds are numbers or tensors. Where min > max the result is max."""
+    if not isinstance(input, Tensor):
+        need_tensor("clamp", input)
+    if min is None and max is None:
+        raise ArgumentError(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+            expected="a bound",
+            got="min=None, max=None",
+            fix="pass min=, max= or both",
+        )
+    result = input
+    if min is not None:
+        result = call("clamp_min", result, min)
+    if max is not None:
+        result = call("clamp_max", result, max)
+    return result if out is None else write_out(out, result)
+
+
+def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
+    """Each element, at least min."""
+    return clamp(input, min, out=out)
+
+
+def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
+    """Each element, at most max."""
+    return clamp(input, None, max, out=out)
+
+
+def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The larger of two elements, the other one where one is nan."""
+    result = where(
+        call("isnan", input),
+        other,
+        where(call("isnan", other), input, call("maximum", input, other)),
+    )
+    return result if out is None else write_out(out, result)
+
+
+def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The smaller of two elements, the other one where one is nan."""
+    result = where(
+        call("isnan", input),
+        other,
+        where(call("isnan", other), input, call("minimum", input, other)),
+    )
+    return result if out is None else write_out(out, result)
+
+
+# -- compositions --------------------------------------------------------------------------------------------------
+
+
+def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
+    """input + weight * (end - input), from the nearer end."""
+    if isinstance(weight, Tensor):
+        gap = end - input
+        result = where(call("abs", weight) < 0.5, input + weight * gap, end - gap * (1 - weight))
+    else:
+        result = (
+            input + (end - input) * weight
+            if abs(weight) < 0.5
+            else end - (end - input) * (1 - weight)
+        )
+    return result if out is None else write_out(out, result)
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """input + value * tensor1 * tensor2."""
+    result = input + (tensor1 if value == 1 else tensor1 * value) * tensor2
+    return result if out is None else write_out(out, result)
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """input + value * (tensor1 / tensor2). Errors: DTypeError on two integer tensors."""
+    if tensor1._dtype.category < 2 and tensor2._dtype.category < 2:
+        raise DTypeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+            "perform a true division of tensor1 and tensor2.",
+            expected="floating-point tensors",
+            got=f"{describe('tensor1', tensor1)}, {describe('tensor2', tensor2)}",
+            fix="convert with .float() first",
+        )
+    quotient = tensor1 / tensor2
+    result = input + (quotient if value == 1 else quotient * value)
+    return result if out is None else write_out(out, result)
+
+
+def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    """log(exp(input) + exp(other)) without overflow."""
+    input, other = _floats("logaddexp", input, other)
+    top = call("maximum", input, other)
+    same = (input == other) & call("isinf", top)
+    gap = where(same, 0, input - other)
+    result = top + call("log1p", call("exp", -call("abs", gap)))
+    result = where(same, input, result)
+    return result if out is None else write_out(out, result)
+
+
+def _floats(name: str, *operands: Any) -> list[Any]:
+    """Operands in their common floating-point type; integers come in at the default one. Numbers stay."""
+    pairs = [
+        (x._dtype, 2 if x._shape else 1) if isinstance(x, Tensor) else (dtypes.of_scalar(x), 0)
+        for x in operands
+    ]
+    dtype = dtypes.result_dtype(pairs)
+    if dtype.is_complex:
+        raise DTypeError(
+            f'"{name}" not implemented for complex numbers',
+            expected="real operands",
+            got=dtype.name,
+            fix="use .abs() or .real",
+        )
+    if dtype.category < 2:
+        dtype = dtypes.get_default()
+    return [cast(x, dtype) if isinstance(x, Tensor) else x for x in operands]
+
+
+def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
+    """sqrt(input ** 2 + other ** 2)."""
+    input, other = _floats("hypot", input, other)
+    result = call("sqrt", input * input + other * other)
+    return result if out is None else write_out(out, result)
+
+
+def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * log(other), 0 where input is 0 and other no nan."""
+    input, other = _floats("xlogy", input, other)
+    log = call("log", other) if isinstance(other, Tensor) else math.log(other)
+    product = where(input == 0, 0, input * log)
+    result = (
+        where(call("isnan", other), math.nan, product) if isinstance(other, Tensor) else product
+    )
+    return result if out is None else write_out(out, result)
+
+
+def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The size of input with the sign of other (-0.0 counts as negative)."""
+    input, other = _floats("copysign", input, other)
+    if isinstance(other, Tensor):
+        negative = where(other == 0, call("reciprocal", other) < 0, other < 0)
+    else:
+        negative = full((), math.copysign(1, other) < 0, dtypes.bool_)
+    size = call("abs", input)
+    result = where(negative, -size, size)
+    return result if out is None else write_out(out, result)
+
+
+def nan_to_num(
+    input: Any,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Any = None,
+) -> Any:
+    """nan, +inf and -inf replaced by numbers: 0, the largest and the smallest finite one unless given."""
+    need_tensor("nan_to_num", input)
+    if input._dtype.category < 2:
+        result = call("clone", input)
+    else:
+        top = _largest(input._dtype)
+        result = where(call("isnan", input), 0.0 if nan is None else nan, input)
+        result = where(input == math.inf, top if posinf is None else posinf, result)
+        result = where(input == -math.inf, -top if neginf is None else neginf, result)
+    return result if out is None else write_out(out, result)
+
+
+def _largest(dtype: Any) -> float:
+    import numpy as np
+
+    return 3.3895313892515355e38 if dtype.numpy is None else float(np.finfo(dtype.numpy).max)
+
+
+# -- the rows with two operands ------------------------------------------------------------------------------------
+
+
+def _binary(name: str, row_name: str | None = None) -> Any:
+    row = TABLE[row_name or name]
+
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+            need_tensor(name, input)
+        result = record_elementwise(row, (input, other), None)
+        return result if out is None else write_out(out, result)
+
+    return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")
+
+
+_BINARY = (
+    "eq ne lt le gt ge maximum minimum atan2 floor_divide remainder fmod logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+)
+_ALIASES = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt",
+    "less_equal": "le", "not_equal": "ne", "clip": "clamp", "arctan2": "atan2",
+}  # fmt: skip
+_IN_PLACE = (
+    "add sub mul div true_divide subtract multiply divide pow float_power clamp clip clamp_min clamp_max lerp addcmul "
+    "addcdiv hypot xlogy copysign nan_to_num eq ne lt le gt ge atan2 floor_divide remainder fmod logical_and "
+    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+)
+
+FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
+FUNCTIONS.update(
+    by_name(
+        add, sub, rsub, mul, div, true_divide, pow, float_power, clamp, clamp_min, clamp_max, fmax, fmin, lerp,
+        addcmul, addcdiv, logaddexp, hypot, xlogy, copysign, nan_to_num,
+    )
+)  # fmt: skip
+FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
+METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
+METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
+LATE = {"pow": power_operator}

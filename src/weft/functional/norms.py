@@ -1,0 +1,185 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Norms of vectors and matrices: `norm`, `linalg.norm`, `vector_norm`, `matrix_norm`.
+
+The 2-norm is a composite with a gradient of its own: 0 at 0, where the composed one would be nan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.errors import ArgumentError, DTypeError
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    Dims,
+    Shape,
+    as_dtype,
+    describe,
+    need_tensor,
+    reduced_axes,
+    untracked,
+    widen,
+)
+from weft.functional.making import write_out
+from weft.functional.reductions import reduce_over
+from weft.graph.tensor import cast, record_gradient
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, where
+
+_SUM, _NORM = TABLE["sum"], TABLE["norm"]
+
+
+def _root_of_squares(x: Any, axes: Shape, keepdim: bool) -> Any:
+    square = call("square", call("abs", x) if x._dtype.is_complex else x)
+    return call("sqrt", reduce_over(_SUM, square, axes, keepdim, square._dtype))
+
+
+def _two_norm(x: Any, axes: Shape) -> Any:
+    """sqrt(sum |x|^2), dimensions kept, with the composite gradient."""
+    with untracked():
+        result = _root_of_squares(x, axes, True)
+    return record_gradient(_NORM, (x,), (axes,), result)
+
+
+def _power_norm(x: Any, p: float, axes: Shape) -> Any:
+    """(sum |x|^p)^(1/p), with gradient 0 where x or the norm is 0."""
+    size = call("abs", x)
+    zero = size == 0
+    powers = where(zero, 0, where(zero, 1, size) ** p)
+    total = reduce_over(_SUM, powers, axes, True, size._dtype)
+    flat = total == 0
+    return where(flat, 0, where(flat, 1, total) ** (1.0 / p))
+
+
+def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
+    if p == 2 and axes:
+        return _two_norm(x, axes)
+    if p == 1:
+        size = call("abs", x)
+        return reduce_over(_SUM, size, axes, True, size._dtype)
+    if p in (math.inf, -math.inf):
+        size = call("abs", x)
+        return reduce_over(TABLE["amax" if p > 0 else "amin"], size, axes, True, size._dtype)
+    if p == 0:
+        count = cast(x != 0, x._dtype.to_real())
+        return reduce_over(_SUM, count, axes, True, count._dtype)
+    if not axes:
+        return call("abs", x)
+    return _power_norm(x, p, axes)
+
+
+def vector_norm(
+    x: Any,
+    ord: Any = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The p-norm over dimensions (all unless given). Errors: DTypeError on integers."""
+    need_tensor("vector_norm", x)
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+    if x._dtype.category < 2:
+        raise DTypeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{TYPE_NAMES[x._dtype.name]}",
+            expected="a floating-point tensor",
+            got=describe("x", x),
+            fix="convert with .float()",
+        )
+    axes = reduced_axes(dim, len(x._shape))
+    kind = x._dtype.to_real()
+    if ord == 2 and axes and not keepdim and not x.requires_grad:  # no record that wants them kept
+        result = cast(_root_of_squares(widen(x), axes, False), kind)
+    else:
+        result = cast(_norm_kept(widen(x), float(ord), axes), kind)
+        if not keepdim:
+            shape = tuple([size for axis, size in enumerate(x._shape) if axis not in axes])
+            result = reshape(result, shape)
+    return result if out is None else write_out(out, result)
+
+
+def norm(
+    input: Any,
+    p: Any = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """The p-norm over dimensions (all unless given); "fro" is the 2-norm of the elements."""
+    if isinstance(p, str) and p != "fro":
+        raise ArgumentError(
+            f"norm: order {p!r} is not available",
+            expected="'fro' or a number",
+            got=repr(p),
+            fix="compute the singular values with NumPy for the nuclear norm",
+        )
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
+
+
+def matrix_norm(
+    A: Any,
+    ord: Any = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The Frobenius, 1-, -1-, inf- or -inf-norm of matrices."""
+    if ord == "fro":
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ArgumentError(
+            f"linalg.matrix_norm: Order {ord} not supported.",
+            expected="'fro', 1, -1, inf or -inf",
+            got=repr(ord),
+            fix="compute singular values in NumPy",
+        )
+    rows, columns = dim if ord in (1, -1) else (dim[1], dim[0])
+    sums = vector_norm(A, 1, rows, True, dtype=dtype)
+    result = vector_norm(sums, math.inf if ord > 0 else -math.inf, columns, True)
+    if not keepdim:
+        axes = reduced_axes(tuple(dim), len(A._shape))
+        result = reshape(result, tuple(s for a, s in enumerate(A._shape) if a not in axes))
+    return result if out is None else write_out(out, result)
+
+
+def linalg_norm(
+    A: Any,
+    ord: Any = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """A vector norm, or a matrix norm where `ord` is given and two dimensions are meant."""
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if ord is not None and (pair or (dim is None and len(A._shape) == 2)):
+        return matrix_norm(
+            A,
+            ord,
+            tuple(dim) if isinstance(dim, (tuple, list)) else (-2, -1),
+            keepdim,
+            dtype=dtype,
+            out=out,
+        )
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+FUNCTIONS = {"norm": norm}
+METHODS = {"norm": norm}
+LINALG: dict[str, Any] = {
+    "norm": linalg_norm,
+    "vector_norm": vector_norm,
+    "matrix_norm": matrix_norm,
+}
+LATE: dict[str, Any] = {}

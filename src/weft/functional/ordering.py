@@ -1,0 +1,339 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Orders: sort, argsort, topk, kthvalue, median, unique, searchsorted, and running extrema.
+
+The long tail: NumPy decides the order on values read at the call; the values that go out are gathered by the indices
+it found, so that gradients flow. nan counts as the largest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import DimensionError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import ValuesIndices, describe, need_tensor, wrap_dim
+from weft.functional.reductions import picked
+from weft.functional.shaping import keep_layout
+from weft.functional.views import movedim, ravel
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import Tensor, cast
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import gather, reduce, reshape, take, where
+
+
+def _order(array: Any, axis: int, descending: bool) -> Any:
+    """Stable argsort; nan last in ascending order, first in descending order."""
+    if not descending:
+        return np.argsort(array, axis=axis, kind="stable")
+    size = array.shape[axis]
+    flipped = np.flip(array, axis)
+    return np.flip(size - 1 - np.argsort(flipped, axis=axis, kind="stable"), axis)
+
+
+def sort(
+    input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
+) -> Any:
+    """(values, indices) in order along a dimension. Reads the values."""
+    need_tensor("sort", input)
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
+    indices = host.from_numpy(_order(host.to_numpy(input), axis, descending))
+    return ValuesIndices(
+        keep_layout(gather(input, axis, indices), input), keep_layout(indices, input)
+    )
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The indices that sort a dimension. Reads the values."""
+    return sort(input, dim, descending, stable)[1]
+
+
+def msort(input: Any) -> Any:
+    """The values in order along the first dimension."""
+    return sort(input, 0)[0]
+
+
+def topk(
+    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> Any:
+    """(values, indices) of the k largest or smallest along a dimension. Reads the values."""
+    need_tensor("topk", input)
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis] if input._shape else 1
+    if not 0 <= k <= size:
+        raise ShapeError(
+            "selected index k out of range",
+            expected=f"0 <= k <= {size}",
+            got=f"k={k}",
+            fix="check the size of the dimension",
+        )
+    if not input._shape:
+        return sort(input)
+    order = _order(host.to_numpy(input), axis, largest)
+    indices = host.from_numpy(np.take(order, np.arange(k), axis))
+    return ValuesIndices(gather(input, axis, indices), indices)
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """(value, index) of the k-th smallest along a dimension, k from 1. Reads the values."""
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis] if input._shape else 1
+    if not 1 <= k <= size:
+        raise ShapeError(
+            f"kthvalue(): selected number k out of range for dimension {axis}",
+            expected=f"1 <= k <= {size}",
+            got=f"k={k}",
+            fix="count from 1",
+        )
+    if not input._shape:
+        return sort(input)
+    order = _order(host.to_numpy(input), axis, False)
+    return picked(input, axis, host.from_numpy(np.take(order, [k - 1], axis)), keepdim)
+
+
+def _median_places(array: Any, axis: int) -> Any:
+    """The index of the lower median along an axis; that of a nan where there is one."""
+    order = _order(array, axis, False)
+    middle = np.take(order, [(array.shape[axis] - 1) // 2], axis)
+    if array.dtype.kind != "f":
+        return middle
+    holes = np.isnan(array)
+    first = np.expand_dims(np.argmax(holes, axis), axis)
+    return np.where(holes.any(axis, keepdims=True), first, middle)
+
+
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median: of all elements (ties share the gradient), or (values, indices) along a dimension."""
+    need_tensor("median", input)
+    if dim is not None:
+        axis = wrap_dim(dim, len(input._shape))
+        if not input._shape:
+            return sort(input)
+        if input._shape[axis] == 0:
+            raise DimensionError(
+                f"median(): Expected reduction dim {axis} to have non-zero size.",
+                expected="at least one element",
+                got=describe("input", input),
+                fix="check the size",
+            )
+        return picked(
+            input, axis, host.from_numpy(_median_places(host.to_numpy(input), axis)), keepdim
+        )
+    array = host.to_numpy(input).reshape(-1)
+    if not array.size:
+        return host.from_numpy(np.array(np.nan), input._dtype)
+    middle = host.from_numpy(array[_median_places(array, 0)[0]], input._dtype)
+    return _shared(input, middle) if input.requires_grad else middle
+
+
+def _shared(x: Any, middle: Any) -> Any:
+    """The value `middle`, with its gradient shared by the elements equal to it."""
+    mask = x == middle
+    axes = tuple(range(len(x._shape)))
+    if not axes:
+        return call("clone", x)
+    gap = reduce("sum", where(mask, x - middle, 0), axes)  # 0, and a path for the gradient
+    return middle + gap / cast(reduce("sum", cast(mask, dtypes.int64), axes), x._dtype)
+
+
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """(values, indices) of the most frequent element along a dimension, the smallest of several. Reads the values."""
+    axis = wrap_dim(dim, len(input._shape))
+    array = host.to_numpy(input)
+    if not array.ndim:
+        return sort(input)
+
+    def last_of_most(line: Any) -> Any:
+        values, counts = np.unique(line, return_counts=True)
+        return np.flatnonzero(line == values[np.argmax(counts)])[-1]
+
+    places = np.apply_along_axis(last_of_most, axis, array)
+    return picked(input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
+
+
+def _running(input: Any, dim: int, smaller: bool) -> Any:
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        return sort(input)
+    lines = np.moveaxis(host.to_numpy(input), axis, 0)
+    best = np.zeros(lines.shape, np.int64)
+    value = lines[:1].copy()[0] if len(lines) else None
+    for place in range(1, len(lines)):
+        line = lines[place]
+        wins = (line <= value if smaller else line >= value) | (line != line)
+        wins &= ~((value != value) & (line == line))
+        best[place] = np.where(wins, place, best[place - 1])
+        value = np.where(wins, line, value)
+    indices = host.from_numpy(np.moveaxis(best, 0, axis))
+    return ValuesIndices(gather(input, axis, indices), indices)
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """(values, indices) of the running maximum along a dimension, the last index of equal ones. Reads the values."""
+    return _running(input, dim, False)
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """(values, indices) of the running minimum along a dimension, the last index of equal ones. Reads the values."""
+    return _running(input, dim, True)
+
+
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements (or slices along `dim`) in ascending order, with inverse indices and counts on request.
+    Reads the values."""
+    need_tensor("unique", input)
+    array = host.to_numpy(input)
+    values, inverse, counts = np.unique(
+        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    return _found(
+        input,
+        values,
+        inverse.reshape(-1) if dim is not None else inverse,
+        counts,
+        return_inverse,
+        return_counts,
+    )
+
+
+def _found(
+    input: Any, values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool
+) -> Any:
+    result = [host.from_numpy(values, input._dtype)]
+    if return_inverse:
+        result.append(host.from_numpy(np.asarray(inverse, np.int64)))
+    if return_counts:
+        result.append(host.from_numpy(np.asarray(counts, np.int64)))
+    return result[0] if len(result) == 1 else tuple(result)
+
+
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Runs of equal elements (or slices) as one each. Reads the values."""
+    array = host.to_numpy(input)
+    lines = array.reshape(-1) if dim is None else np.moveaxis(array, dim, 0)
+    changed = np.ones(len(lines), bool)
+    if len(lines) > 1:
+        changed[1:] = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(1)
+    inverse = np.cumsum(changed) - 1
+    counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
+    values = lines[changed] if dim is None else np.moveaxis(lines[changed], 0, dim)
+    return _found(
+        input,
+        values,
+        inverse.reshape(array.shape) if dim is None else inverse,
+        counts,
+        return_inverse,
+        return_counts,
+    )
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    right: bool = False,
+    side: str | None = None,
+    out_int32: bool = False,
+) -> Any:
+    """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
+    side = side or ("right" if right else "left")
+    edges = host.to_numpy(sorted_sequence)
+    number = not isinstance(input, Tensor)
+    points = np.asarray(input) if number else host.to_numpy(input)
+    if edges.ndim == 1:
+        found = np.searchsorted(edges, points, side)  # type: ignore[call-overload]
+    else:
+        rows, values = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1])
+        pairs = [np.searchsorted(a, b, side) for a, b in zip(rows, values, strict=True)]  # type: ignore[call-overload]
+        found = np.stack(pairs).reshape(points.shape)
+    return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The bucket of each value between ascending boundaries. Reads the values."""
+    return searchsorted(boundaries, input, right=right, out_int32=out_int32)
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
+    values = None if weights is None else host.to_numpy(weights)
+    counts = np.bincount(host.to_numpy(input), values, minlength)
+    if values is not None and values.dtype == np.float32:
+        counts = counts.astype(np.float32)
+    return host.from_numpy(counts)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Whether each element is among others. Reads the values."""
+    first = host.to_numpy(elements) if isinstance(elements, Tensor) else np.asarray(elements)
+    second = (
+        host.to_numpy(test_elements)
+        if isinstance(test_elements, Tensor)
+        else np.asarray(test_elements)
+    )
+    return host.from_numpy(np.isin(first, second, assume_unique=assume_unique, invert=invert))
+
+
+def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Linear interpolation between the two nearest of the sorted elements. Reads the values."""
+    shape = input._shape
+    axis = 0 if dim is None else wrap_dim(dim, len(shape))
+    x = ravel(input) if dim is None else input
+    last = x._shape[axis] - 1
+    ordered = sort(x, axis)[0]
+    points = np.asarray(host.to_numpy(q) if isinstance(q, Tensor) else q, np.float64)
+    place = points.reshape(-1) * last
+    low = np.floor(place).astype(np.int64)
+    lower = take(ordered, axis, host.from_numpy(low))
+    upper = take(ordered, axis, host.from_numpy(np.minimum(low + 1, last)))
+    weight = host.from_numpy(place - low, input._dtype)
+    column = reshape(weight, (len(low),) + (1,) * (len(x._shape) - axis - 1))
+    result = movedim(lower + (upper - lower) * column, axis, 0)
+    if keepdim:
+        kept = tuple([1 if dim is None or a == axis else size for a, size in enumerate(shape)])
+        result = reshape(result, (len(low), *kept))
+    return result if points.ndim else reshape(result, result._shape[1:])
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        sort,
+        argsort,
+        msort,
+        topk,
+        kthvalue,
+        median,
+        mode,
+        cummax,
+        cummin,
+        unique,
+        unique_consecutive,
+        searchsorted,
+        bucketize,
+        bincount,
+        isin,
+        quantile,
+    )
+}
+METHODS: dict[str, Any] = {
+    name: function
+    for name, function in FUNCTIONS.items()
+    if name not in ("searchsorted", "bucketize", "isin")
+}
+LATE: dict[str, Any] = {}

@@ -1,0 +1,272 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Views of parts: slices, selections, splits, windows, diagonals."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimensionError,
+    ShapeError,
+    TensorIndexError,
+)
+from weft.functional.arguments import describe, need_tensor, wrap_dim
+from weft.functional.making import by_name
+from weft.functional.views import view
+from weft.graph.tensor import logical_strides
+from weft.graph.tensor import view as record_view
+from weft.ops import TABLE
+
+_SLICE, _SELECT = TABLE["slice"], TABLE["select"]
+_UNFOLD, _DIAGONAL = TABLE["unfold"], TABLE["diagonal"]
+MULTIPLE_OUTPUTS = 2
+
+
+def slice_view(input: Any, axis: int, start: int, length: int, step: int = 1) -> Any:
+    """`length` elements along an axis, every `step`-th from `start` (in range)."""
+    shape, strides = input._shape, logical_strides(input)
+    return record_view(
+        _SLICE,
+        input,
+        (axis, start, length, step),
+        (*shape[:axis], length, *shape[axis + 1 :]),
+        strides if step == 1 else (*strides[:axis], strides[axis] * step, *strides[axis + 1 :]),
+        input.offset + start * strides[axis],
+    )
+
+
+def select_view(input: Any, axis: int, index: int) -> Any:
+    """One index along an axis (both in range)."""
+    shape, strides = input._shape, logical_strides(input)
+    return record_view(
+        _SELECT,
+        input,
+        (axis, index),
+        (*shape[:axis], *shape[axis + 1 :]),
+        (*strides[:axis], *strides[axis + 1 :]),
+        input.offset + index * strides[axis],
+    )
+
+
+def select(input: Any, dim: int, index: Any) -> Any:
+    """One index along a dimension, which goes. Errors: TensorIndexError out of range."""
+    need_tensor("select", input)
+    shape = input._shape
+    if not shape:
+        raise TensorIndexError(
+            "select() cannot be applied to a 0-dim tensor.",
+            expected="at least one dimension",
+            got=describe("input", input),
+            fix="use .item()",
+        )
+    axis, place = wrap_dim(dim, len(shape)), operator.index(index)
+    size = shape[axis]
+    if not -size <= place < size:
+        raise TensorIndexError(
+            f"select(): index {place} out of range for tensor of size {list(shape)} at dimension {axis}",
+            expected=f"-{size} <= index < {size}",
+            got=str(place),
+            fix="check the size of the dimension",
+        )
+    return select_view(input, axis, place + size if place < 0 else place)
+
+
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """`length` elements from `start` along a dimension. Errors: ShapeError, DimensionError out of range."""
+    need_tensor("narrow", input)
+    axis = wrap_dim(dim, len(input._shape))
+    size, begin = input._shape[axis], operator.index(start)
+    if length < 0:
+        raise ArgumentError(
+            "narrow(): length must be non-negative.",
+            expected="length >= 0",
+            got=str(length),
+            fix="swap start and end",
+        )
+    if not -size <= begin <= size:
+        raise DimensionError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {begin})",
+            expected=f"-{size} <= start <= {size}",
+            got=str(begin),
+            fix="check the size",
+        )
+    begin += size if begin < 0 else 0
+    if begin + length > size:
+        raise ShapeError(
+            f"start ({begin}) + length ({length}) exceeds dimension size ({size}).",
+            expected=f"start + length <= {size}",
+            got=f"{begin} + {length}",
+            fix="shorten the length",
+        )
+    return slice_view(input, axis, begin, length)
+
+
+def _several(views: list[Any]) -> tuple[Any, ...]:
+    for piece in views:
+        if piece.creation == 0:
+            piece.creation = MULTIPLE_OUTPUTS
+    return tuple(views)
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """All slices along a dimension."""
+    need_tensor("unbind", input)
+    if not input._shape:
+        raise DimensionError(
+            "Dimension specified as 0 but tensor has no dimensions",
+            expected="a dimension",
+            got=describe("input", input),
+            fix="use .item()",
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    return _several([select_view(input, axis, index) for index in range(input._shape[axis])])
+
+
+def iterate(input: Any) -> Iterator[Any]:
+    """`iter(tensor)`: the slices along the first dimension. Errors: TypeError for a 0-d tensor."""
+    if not input._shape:
+        raise ArgumentTypeError(
+            "iteration over a 0-d tensor",
+            expected="at least one dimension",
+            got=describe("input", input),
+            fix="use .item(), or unsqueeze(0) first",
+        )
+    return iter(unbind(input))
+
+
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Pieces of one size (the last may be smaller), or of the sizes in a list."""
+    need_tensor("split", input)
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        raise ShapeError(
+            "split expects at least a 1-dimensional tensor",
+            expected="a dimension to split",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
+    size = input._shape[axis]
+    if isinstance(split_size_or_sections, int):
+        parts = _even_parts(size, split_size_or_sections)
+    else:
+        parts = [operator.index(part) for part in split_size_or_sections]
+        if sum(parts) != size or min(parts, default=0) < 0:
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
+                f"dimension {axis}), but got split_sizes={parts}",
+                expected=f"sizes that sum to {size}",
+                got=str(parts),
+                fix="adjust the sizes",
+            )
+    pieces, start = [], 0
+    for part in parts:
+        pieces.append(slice_view(input, axis, start, part))
+        start += part
+    return _several(pieces)
+
+
+def _even_parts(size: int, part: int) -> list[int]:
+    if part < 0 or (part == 0 and size):
+        raise ShapeError(
+            f"split expects split_size be non-negative, but got split_size={part}"
+            if part < 0
+            else f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}",
+            expected="split_size > 0",
+            got=str(part),
+            fix="pass a positive size",
+        )
+    if size == 0:
+        return [0]
+    return [min(part, size - start) for start in range(0, size, part)]
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """At most `chunks` pieces of equal size (the last may be smaller)."""
+    if chunks <= 0:
+        raise ArgumentError(
+            f"chunk expects `chunks` to be greater than 0, got: {chunks}",
+            expected="chunks > 0",
+            got=str(chunks),
+            fix="pass a positive number",
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis] if input._shape else 1
+    if size == 0:
+        return split(input, [0] * chunks, dim)
+    return split(input, -(-size // chunks), dim)
+
+
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Pieces as even as possible, or cut at indices."""
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis]
+    if isinstance(indices_or_sections, int):
+        each, extra = divmod(size, indices_or_sections)
+        sections = [each + 1] * extra + [each] * (indices_or_sections - extra)
+        return split(input, sections, dim)
+    cuts = (
+        [0]
+        + [max(min(cut + size if cut < 0 else cut, size), 0) for cut in indices_or_sections]
+        + [size]
+    )
+    return _several(
+        [slice_view(input, axis, a, max(b - a, 0)) for a, b in zip(cuts, cuts[1:], strict=False)]
+    )
+
+
+def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+    """All windows of `size` elements, `step` apart; the window becomes the last dimension."""
+    rank = len(input._shape)
+    axis = wrap_dim(dimension, rank)
+    have = input._shape[axis] if rank else 1
+    if size > have or size < 0:
+        raise ShapeError(
+            f"maximum size for tensor at dimension {axis} is {have} but size is {size}",
+            expected=f"size <= {have}",
+            got=str(size),
+            fix="shorten the window",
+        )
+    if step <= 0:
+        raise ArgumentError(
+            f"step is {step} but must be > 0",
+            expected="step > 0",
+            got=str(step),
+            fix="pass 1 or more",
+        )
+    if not rank:
+        return view(input, size)
+    params = (axis, size, step)
+    shape, strides = _UNFOLD.shape(params, input._shape), logical_strides(input)
+    new, offset = _UNFOLD.strides(params, input._shape, strides, input.offset)
+    return record_view(_UNFOLD, input, params, shape, new, offset)
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of two dimensions, as a new last dimension."""
+    need_tensor("diagonal", input)
+    rank = len(input._shape)
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
+            expected="two dimensions",
+            got=f"{dim1}, {dim2}",
+            fix="name two different dimensions",
+        )
+    params = (offset, first, second)
+    shape = _DIAGONAL.shape(params, input._shape)
+    strides, start = _DIAGONAL.strides(params, input._shape, logical_strides(input), input.offset)
+    return record_view(
+        _DIAGONAL, input, params, shape, strides, start if 0 not in shape else input.offset
+    )
+
+
+FUNCTIONS = by_name(select, narrow, unbind, split, chunk, tensor_split, diagonal)
+METHODS: dict[str, Any] = {**FUNCTIONS, "unfold": unfold}
+LATE = {"iterate": iterate}

@@ -1,0 +1,427 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Reductions: sum, mean, prod, extrema, logic, variance, counting; and the running sums.
+
+`dim` may be None (all), an integer, or several; `keepdim` keeps reduced dimensions with size 1; `axis` and `keepdims`
+are accepted as NumPy spells them. A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import DimensionError, DTypeError, ShapeError
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    Dims,
+    Shape,
+    ValuesIndices,
+    as_dtype,
+    describe,
+    need_tensor,
+    reduced_axes,
+    untracked,
+    widen,
+    wrap_dim,
+)
+from weft.functional.making import by_name, write_out
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import Tensor, cast, record, record_elementwise, record_gradient
+from weft.ops import TABLE
+from weft.ops.primitives import cumulate, gather, reshape, where
+from weft.ops.primitives import elementwise as call
+
+_SUM, _CLONE = TABLE["sum"], TABLE["clone"]
+
+
+def reduced_shape(shape: Shape, axes: Shape, keepdim: bool) -> Shape:
+    if len(axes) == len(shape):
+        return (1,) * len(shape) if keepdim else ()
+    if keepdim:
+        return tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
+    return tuple([size for axis, size in enumerate(shape) if axis not in axes])
+
+
+def reduce_over(row: Any, x: Any, axes: Shape, keepdim: bool, dtype: Any) -> Any:
+    """Record one reduction over `axes` (ascending, in range)."""
+    if not axes:
+        clone = record_elementwise(_CLONE, (x,), None)
+        return clone if dtype is x._dtype else cast(clone, dtype)
+    shape = reduced_shape(x._shape, axes, keepdim)
+    return record(row, (x,), (axes, keepdim), shape, dtype)
+
+
+def _options(dim: Any, keepdim: bool, axis: Any, keepdims: bool | None) -> tuple[Any, bool]:
+    return (dim if axis is None else axis), bool(keepdim if keepdims is None else keepdims)
+
+
+# -- sums ----------------------------------------------------------------------------------------------------------
+
+
+def sum(
+    input: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Dims = None,
+    keepdims: bool | None = None,
+    out: Any = None,
+) -> Any:
+    """The sum over dimensions. Integers and bool sum to int64."""
+    if not isinstance(input, Tensor):
+        need_tensor("sum", input)
+    if axis is not None or keepdims is not None:
+        dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    elif input._dtype.category < 2:
+        input = cast(input, dtypes.int64)
+    axes = reduced_axes(dim, len(input._shape))
+    result = reduce_over(_SUM, input, axes, bool(keepdim), input._dtype)
+    return result if out is None else write_out(out, result)
+
+
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum over dimensions with nan counted as 0."""
+    _need_real("nansum", input)
+    return sum(where(call("isnan", input), 0, input), dim, keepdim, dtype=dtype)
+
+
+def count_of(shape: Shape, axes: Shape) -> int:
+    """How many elements a reduction over `axes` folds into one."""
+    total = 1
+    for axis in axes:
+        total *= shape[axis]
+    return total
+
+
+def _need_inexact(name: str, input: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    if input._dtype.category < 2:
+        kind = "Input" if dtype is None else "Optional"
+        raise DTypeError(
+            f"{name}(): could not infer output dtype. {kind} dtype must be either a floating point or "
+            f"complex dtype. Got: {TYPE_NAMES[input._dtype.name]}",
+            expected="a floating-point tensor",
+            got=describe("input", input),
+            fix="pass dtype=weft.float32, or convert with .float()",
+        )
+    return input
+
+
+def mean(
+    input: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Dims = None,
+    keepdims: bool | None = None,
+    out: Any = None,
+) -> Any:
+    """The mean over dimensions. Errors: DTypeError on integers."""
+    if not isinstance(input, Tensor):
+        need_tensor("mean", input)
+    dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    if dtype is not None or input._dtype.category < 2:
+        input = _need_inexact("mean", input, dtype)
+    axes = reduced_axes(dim, len(input._shape))
+    wide = widen(input)
+    total = reduce_over(_SUM, wide, axes, keepdim, wide._dtype)
+    result = cast(total / count_of(input._shape, axes), input._dtype)
+    return result if out is None else write_out(out, result)
+
+
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean over dimensions of what is not nan."""
+    _need_real("nanmean", input)
+    x = _need_inexact("nanmean", input, dtype)
+    count = sum(x == x, dim, keepdim)
+    return nansum(x, dim, keepdim) / count
+
+
+def prod(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Any:
+    """The product of all elements or along one dimension. Integers and bool multiply to int64."""
+    need_tensor("prod", input)
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    elif input._dtype.category < 2:
+        input = cast(input, dtypes.int64)
+    axes = _single_axis(dim, len(input._shape))
+    result = reduce_over(TABLE["prod"], input, axes, bool(keepdim), input._dtype)
+    return result if out is None else write_out(out, result)
+
+
+# -- extrema -------------------------------------------------------------------------------------------------------
+
+
+def _need_elements(name: str, input: Any, axes: Shape) -> None:
+    """Errors: DimensionError where an extremum would be of nothing."""
+    for axis in axes:
+        if input._shape[axis] == 0:
+            raise DimensionError(
+                f"{name}(): Expected reduction dim {axis} to have non-zero size.",
+                expected="at least one element to choose from",
+                got=describe("input", input),
+                fix="check .numel() first",
+            )
+
+
+def _need_any(name: str, input: Any) -> None:
+    if 0 in input._shape:
+        raise ShapeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument.",
+            expected="at least one element",
+            got=describe("input", input),
+            fix="pass dim=, or check .numel() first",
+        )
+
+
+def _need_real(name: str, input: Any) -> None:
+    if input._dtype.is_complex:
+        raise DTypeError(
+            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="a real tensor",
+            got=describe("input", input),
+            fix="compare .abs() or .real",
+        )
+
+
+def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+    need_tensor(name, input)
+    _need_real(name, input)
+    if isinstance(dim, Tensor):
+        dim, other = None, dim
+    if other is not None:
+        return call(other_name, input, other)
+    if dim is None:
+        _need_any(name, input)
+        return reduce_over(
+            TABLE[f"a{name}"], input, tuple(range(len(input._shape))), False, input._dtype
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        return ValuesIndices(call("clone", input), call("clone", cast(input * 0, dtypes.int64)))
+    _need_elements(name, input, (axis,))
+    values, places = first_extreme(name, input, (axis,), bool(keepdim))
+    return ValuesIndices(values, places if keepdim else reshape(places, values._shape))
+
+
+def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, Any]:
+    """The max or min over axes, and the first place where it stands (dimensions kept), which gets the gradient."""
+    places = reduce_over(TABLE[f"arg{name}"], x, axes, True, dtypes.int64)
+    with untracked():
+        values = reduce_over(TABLE[f"a{name}"], x, axes, keepdim, x._dtype)
+    return record_gradient(TABLE[name], (x, places), (axes, keepdim), values), places
+
+
+def picked(input: Any, axis: int, indices: Any, keepdim: bool) -> ValuesIndices:
+    """The values at one index per line along an axis, and these indices."""
+    values = gather(input, axis, indices)
+    if keepdim:
+        return ValuesIndices(values, indices)
+    shape = (*input._shape[:axis], *input._shape[axis + 1 :])
+    return ValuesIndices(reshape(values, shape), reshape(indices, shape))
+
+
+def max(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    out: Any = None,
+) -> Any:
+    """The largest element (ties share the gradient); with `dim`, values and first indices; of two, `maximum`."""
+    dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    result = _extreme("max", "maximum", input, dim, keepdim, other)
+    return result if out is None else write_out(out, result)
+
+
+def min(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    out: Any = None,
+) -> Any:
+    """The smallest element (ties share the gradient); with `dim`, values and first indices; of two, `minimum`."""
+    dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    result = _extreme("min", "minimum", input, dim, keepdim, other)
+    return result if out is None else write_out(out, result)
+
+
+def amax(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+    """The largest element over dimensions; ties share the gradient evenly."""
+    return _amax("amax", input, dim, keepdim, out)
+
+
+def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+    """The smallest element over dimensions; ties share the gradient evenly."""
+    return _amax("amin", input, dim, keepdim, out)
+
+
+def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+    need_tensor(name, input)
+    _need_real(name, input)
+    axes = reduced_axes(dim, len(input._shape))
+    if dim is None or dim == ():
+        _need_any(name, input)
+    _need_elements(name, input, axes)
+    result = reduce_over(TABLE[name], input, axes, bool(keepdim), input._dtype)
+    return result if out is None else write_out(out, result)
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(amin, amax)."""
+    dims = () if dim is None else dim
+    return amin(input, dims, keepdim), amax(input, dims, keepdim)
+
+
+def _single_axis(dim: int | None, rank: int) -> Shape:
+    """One axis, or all of them for None."""
+    if dim is None:
+        return tuple(range(rank))
+    axis = wrap_dim(dim, rank)
+    return (axis,) if rank else ()
+
+
+def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
+    need_tensor(name, input)
+    _need_real(name, input)
+    if dim is None:
+        _need_any(name, input)
+    axes = _single_axis(dim, len(input._shape))
+    _need_elements(name, input, axes)
+    if not axes:
+        return cast(input * 0, dtypes.int64)
+    return reduce_over(TABLE[name], input, axes, bool(keepdim), dtypes.int64)
+
+
+def argmax(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None
+) -> Any:
+    """The index of the first largest element, in the flattened tensor or along `dim`."""
+    return _arg("argmax", input, dim if axis is None else axis, keepdim)
+
+
+def argmin(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None
+) -> Any:
+    """The index of the first smallest element, in the flattened tensor or along `dim`."""
+    return _arg("argmin", input, dim if axis is None else axis, keepdim)
+
+
+# -- logic and counting --------------------------------------------------------------------------------------------
+
+
+def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
+    need_tensor(name, input)
+    axes = reduced_axes(dim, len(input._shape))
+    result = reduce_over(TABLE[name], cast(input, dtypes.bool_), axes, bool(keepdim), dtypes.bool_)
+    return cast(result, dtypes.uint8) if input._dtype is dtypes.uint8 else result
+
+
+def any(input: Any, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Any:
+    """Whether any element is true (not 0)."""
+    return _logic("any", input, dim if axis is None else axis, keepdim)
+
+
+def all(input: Any, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Any:
+    """Whether all elements are true (not 0)."""
+    return _logic("all", input, dim if axis is None else axis, keepdim)
+
+
+def count_nonzero(input: Any, dim: Dims = None) -> Any:
+    """How many elements are not 0."""
+    return sum(input != 0, dim)
+
+
+# -- logsumexp and running sums ------------------------------------------------------------------------------------
+
+
+def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) -> Any:
+    """log(sum(exp(x))) without overflow; its gradient is the softmax."""
+    need_tensor("logsumexp", input)
+    axes = reduced_axes(dim, len(input._shape))
+    dtype = input._dtype if input._dtype.category > 1 else dtypes.get_default()
+    wide = widen(cast(input, dtype))
+    if not axes:
+        return call("clone", cast(input, dtype))
+    top = (
+        reduce_over(TABLE["amax"], wide.detach(), axes, True, wide._dtype)
+        if 0 not in input._shape
+        else None
+    )
+    if top is None:
+        total = reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype)
+        result = call("log", total)
+    else:
+        top = where(call("isfinite", top), top, 0)
+        total = reduce_over(_SUM, call("exp", wide - top), axes, True, wide._dtype)
+        result = call("log", total) + top
+    result = cast(result, dtype)
+    if not keepdim:
+        result = reshape(result, reduced_shape(input._shape, axes, False))
+    return result if out is None else write_out(out, result)
+
+
+def _running(name: str, input: Any, dim: int, dtype: Any) -> Any:
+    need_tensor(name, input)
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    elif input._dtype.category < 2:
+        input = cast(input, dtypes.int64)
+    axis = wrap_dim(dim, len(input._shape))
+    return cumulate(name, input, axis) if input._shape else call("clone", input)
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums along a dimension; integers and bool run in int64."""
+    result = _running("cumsum", input, dim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+    """Running products along a dimension; the gradient is exact with any number of zeros."""
+    result = _running("cumprod", input, dim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """The tensor summed to a shape that broadcasts to its own."""
+    from weft.functional.arguments import sizes
+    from weft.ops.primitives import sum_to
+
+    shape = sizes(size)
+    lead = len(input._shape) - len(shape)
+    fits = lead >= 0 and not [
+        1 for a, b in zip(input._shape[lead:], shape, strict=True) if b not in (1, a)
+    ]
+    if not fits:
+        raise ShapeError(
+            f"size {{{list(shape)}}} is not expandable to size {{{list(input._shape)}}}.",
+            expected="a shape that broadcasts to the tensor's",
+            got=describe("input", input),
+            fix="use reshape, or sum over dimensions",
+        )
+    return sum_to(input, shape)
+
+
+FUNCTIONS = by_name(
+    sum, nansum, mean, nanmean, prod, max, min, amax, amin, aminmax, argmax, argmin, any, all, count_nonzero,
+    logsumexp, cumsum, cumprod,
+)  # fmt: skip
+METHODS: dict[str, Any] = {**FUNCTIONS, "sum_to_size": sum_to_size}
+LATE: dict[str, Any] = {}

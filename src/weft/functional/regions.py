@@ -1,0 +1,119 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""What strides say: contiguity, offsets, strided regions of storages, and the region that a chain of views covers.
+
+The recorder asks `region` when an in-place operation on a view must become a region of its base.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional.arguments import Shape, sizes, wrap_dim
+from weft.functional.views import permuted
+from weft.graph.strides import contiguous_strides, dense_order
+from weft.graph.strides import is_contiguous as row_major
+from weft.graph.tensor import logical_strides, storage_of
+from weft.graph.tensor import view as record_view
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+
+_STRIDED = TABLE["strided"]
+
+
+def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
+    """Offset and strides, over row-major memory of `shape`, of what a chain of view rows covers; None where a row
+    of the chain needs a copy."""
+    strides, offset = contiguous_strides(shape), 0
+    for row, params, target in recipe:
+        strides, offset = row.strides(params, shape, strides, offset)
+        if strides is None:
+            return None
+        shape = target
+    return offset, strides
+
+
+def _memory_of(input: Any) -> Any:
+    """The whole storage of a tensor as a row-major view, so that a region of it has the right gradient."""
+    root = input if input.base is None else input.base
+    if root.strides is None:
+        return root
+    order = dense_order(root._shape, root.strides)
+    return root if order is None else permuted(root, order)
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A region of the storage with given strides. Errors: ArgumentError, ShapeError where it leaves the storage."""
+    shape, strides = sizes((size,)), sizes((stride,))
+    if len(shape) != len(strides):
+        raise ShapeError(
+            "mismatch in length of strides and shape",
+            expected="one stride per size",
+            got=f"{list(shape)}, {list(strides)}",
+            fix="pass as many strides as sizes",
+        )
+    if min(strides, default=0) < 0:
+        raise ArgumentError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}",
+            expected="strides >= 0",
+            got=str(list(strides)),
+            fix="use flip",
+        )
+    storage = storage_of(input)
+    offset = input.offset if storage_offset is None else storage_offset
+    last = offset + sum((count - 1) * step for count, step in zip(shape, strides, strict=True))
+    if 0 not in shape and (last >= storage.node.numel or offset < 0):
+        bytes_each = input._dtype.itemsize
+        raise ShapeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+            f"{bytes_each} requiring a storage size of {(last + 1) * bytes_each} are out of bounds for storage of "
+            f"size {storage.node.numel * bytes_each}",
+            expected=f"elements 0 to {storage.node.numel - 1}",
+            got=f"up to element {last}",
+            fix="shorten the shape or the strides",
+        )
+    return record_view(_STRIDED, _memory_of(input), (offset, strides), shape, strides, offset)
+
+
+def is_contiguous(input: Any, *, memory_format: Any = None) -> bool:
+    """Whether elements lie in row-major order without gaps."""
+    if str(memory_format).endswith("channels_last"):
+        return len(input._shape) == 4 and _is_channels_last(input)
+    return input.strides is None
+
+
+def _is_channels_last(input: Any) -> bool:
+    order = (0, 2, 3, 1)
+    strides = logical_strides(input)
+    return bool(row_major(tuple(input._shape[a] for a in order), tuple(strides[a] for a in order)))
+
+
+def contiguous(input: Any, *, memory_format: Any = None) -> Any:
+    """The tensor itself if it is contiguous, a contiguous copy otherwise."""
+    if input.strides is None:
+        return input
+    copy = call("clone", input)
+    copy.strides = None
+    return copy
+
+
+def stride(input: Any, dim: int | None = None) -> Any:
+    """The strides in elements, or that of one dimension."""
+    strides = logical_strides(input)
+    return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+
+def storage_offset(input: Any) -> int:
+    """Where the first element stands in the storage."""
+    return int(input.offset)
+
+
+FUNCTIONS: dict[str, Any] = {"as_strided": as_strided}
+METHODS: dict[str, Any] = {
+    "as_strided": as_strided,
+    "is_contiguous": is_contiguous,
+    "contiguous": contiguous,
+    "stride": stride,
+    "storage_offset": storage_offset,
+}
+LATE = {"region": region}

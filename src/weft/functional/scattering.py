@@ -1,0 +1,387 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Gather, scatter and their kin: whole dimensions addressed by index tensors.
+
+Indices are int64 tensors; that they are in range is checked when the kernel runs. Repeated indices of a store keep
+the last value, of an addition sum in stable order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError
+from weft.functional import host
+from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
+from weft.functional.comparing import fill_value
+from weft.functional.making import make_in_place
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes
+from weft.graph.tensor import Tensor, cast
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import (
+    expand,
+    full,
+    iota,
+    permute,
+    reshape,
+    slice_axis,
+    take,
+    take_add,
+    take_put,
+    where,
+)
+from weft.ops.primitives import gather as gather_value
+from weft.ops.primitives import scatter as scatter_value
+from weft.ops.primitives import scatter_add as scatter_sum
+
+
+def _need_index(name: str, index: Any, narrow: bool = True) -> Any:
+    need_tensor(name, index, "index", 3)
+    if index._dtype is dtypes.int64 or (narrow and index._dtype is dtypes.int32):
+        return cast(index, dtypes.int64)
+    raise DTypeError(
+        f"{name}(): Expected dtype int64 for index",
+        expected="an int64 index",
+        got=describe("index", index),
+        fix="convert with .long()",
+    )
+
+
+def _vector(x: Any) -> Any:
+    return x if x._shape else reshape(x, (1,))
+
+
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+    """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
+    need_tensor("gather", input)
+    axis = wrap_dim(dim, len(input._shape))
+    index = _need_index("gather", index)
+    _check_rank("gather", input, axis, index)
+    if not input._shape:
+        return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
+    return gather_value(input, axis, _vector(index) if not index._shape else index)
+
+
+def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
+    have, want = len(index._shape) or 1, len(input._shape) or 1
+    if have != want:
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as input tensor",
+            expected=f"{want} dimensions",
+            got=describe("index", index),
+            fix="unsqueeze the index",
+        )
+    for place, (size, limit) in enumerate(zip(index._shape, input._shape, strict=False)):
+        if place != axis and size > limit:
+            raise ShapeError(
+                f"Size does not match at dimension {place} expected index {list(index._shape)} to be no "
+                f"larger than self {list(input._shape)} apart from dimension {axis}",
+                expected="an index within the input",
+                got=describe("index", index),
+                fix="narrow the index",
+            )
+
+
+def _source(name: str, input: Any, index: Any, src: Any) -> Any:
+    """The source of a scatter cut to the index's shape."""
+    if not isinstance(src, Tensor):
+        return full(index._shape, fill_value(input._dtype, src), input._dtype)
+    if src._dtype is not input._dtype:
+        raise DTypeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype",
+            expected=input._dtype.name,
+            got=describe("src", src),
+            fix="convert src with .to(input.dtype)",
+        )
+    src = _vector(src)
+    for axis, size in enumerate(index._shape):
+        if size > src._shape[axis]:
+            raise ShapeError(
+                f"Expected index {list(index._shape)} to be no larger than src {list(src._shape)}",
+                expected="an index within src",
+                got=describe("src", src),
+                fix="enlarge src",
+            )
+        if size != src._shape[axis]:
+            src = slice_axis(src, axis, 0, size)
+    return src
+
+
+def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
+    need_tensor(name, input)
+    axis = wrap_dim(dim, len(input._shape))
+    index = _vector(_need_index(name, index, False))
+    if 0 in index._shape:
+        return call("clone", input)
+    base = _vector(input)
+    _check_rank(name, base, axis, index)
+    result = write(base, axis, index, _source(name, input, index, src))
+    return result if input._shape else reshape(result, ())
+
+
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """A copy with src (a tensor or number) stored at index along a dimension."""
+    src = value if src is None else src
+    if reduce == "add":
+        return _scatter("scatter", scatter_sum, input, dim, index, src)
+    if reduce is not None:
+        raise ArgumentError(
+            f"scatter: reduce={reduce!r} is not available",
+            expected="None or 'add'",
+            got=repr(reduce),
+            fix="use scatter_reduce",
+        )
+    return _scatter("scatter", scatter_value, input, dim, index, src)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy with src added at index along a dimension, in the stable order of src."""
+    return _scatter("scatter_add", scatter_sum, input, dim, index, src)
+
+
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """src folded into input at index along a dimension: "sum" or "mean"."""
+    if reduce not in ("sum", "mean"):
+        raise ArgumentError(
+            f"scatter_reduce: reduce={reduce!r} is not available",
+            expected="'sum' or 'mean'",
+            got=repr(reduce),
+            fix="sort by index and use amax over groups",
+        )
+    index = _need_index("scatter_reduce", index, False)
+    ones = full(index._shape, 1, input._dtype)
+    start = full(input._shape, 1 if include_self else 0, input._dtype)
+    count = scatter_add(start, dim, index, ones)
+    base = input
+    if not include_self:
+        touched = scatter(
+            full(input._shape, False, dtypes.bool_),
+            dim,
+            index,
+            full(index._shape, True, dtypes.bool_),
+        )
+        base = where(touched, 0, input)
+    total = scatter_add(base, dim, index, src)
+    if reduce == "sum":
+        return total
+    count = where(count == 0, 1, count)
+    return total / count if input._dtype.category > 1 else call("floor_divide", total, count)
+
+
+# -- whole slices --------------------------------------------------------------------------------------------------
+
+
+def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+    """Slices of a dimension, in the order of a vector of indices."""
+    need_tensor("index_select", input)
+    axis = wrap_dim(dim, len(input._shape))
+    index = _need_index("index_select", index)
+    if len(index._shape) > 1:
+        raise TensorIndexError(
+            "index_select(): Index is supposed to be a vector",
+            expected="one dimension",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
+    if not input._shape:
+        return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
+    return take(input, axis, _vector(index))
+
+
+def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
+    axis = wrap_dim(dim, len(input._shape))
+    index = _vector(_need_index(name, index))
+    want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
+    if source._dtype is not input._dtype:
+        raise DTypeError(
+            f"{name}(): self and source expected to have the same dtype, but got (self) "
+            f"{TYPE_NAMES[input._dtype.name]} and (source) {TYPE_NAMES[source._dtype.name]}",
+            expected=input._dtype.name,
+            got=describe("source", source),
+            fix="convert the source",
+        )
+    if _vector(source)._shape != want and (input._shape or index._shape[0] != 1):
+        raise ShapeError(
+            f"{name}(): Number of indices ({index._shape[0]}) should be equal to source.size(dim) "
+            f"({source._shape[axis] if source._shape else 1}), and other sizes must match",
+            expected=str(list(want)),
+            got=describe("source", source),
+            fix="reshape the source",
+        )
+    return axis, index, _vector(source)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy with alpha * source added at slices of a dimension."""
+    axis, index, source = _slices("index_add", input, dim, index, source)
+    result = take_add(_vector(input), axis, index, source if alpha == 1 else source * alpha)
+    return result if input._shape else reshape(result, ())
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy with source stored at slices of a dimension."""
+    axis, index, source = _slices("index_copy", input, dim, index, source)
+    result = take_put(_vector(input), axis, index, source)
+    return result if input._shape else reshape(result, ())
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy with one number in slices of a dimension."""
+    axis = wrap_dim(dim, len(input._shape))
+    index = _vector(_need_index("index_fill", index))
+    shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
+    if isinstance(value, Tensor):
+        source = expand(cast(value, input._dtype), shape or (1,))
+    else:
+        source = full(
+            shape if input._shape else (1,), fill_value(input._dtype, value), input._dtype
+        )
+    result = take_put(_vector(input), axis, index, source)
+    return result if input._shape else reshape(result, ())
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+    """`gather` with broadcasting; without dim, of the flattened tensor."""
+    if dim is None:
+        return gather_value(
+            reshape(input, (-1 if 0 in input._shape else _count(input._shape),)),
+            0,
+            reshape(indices, (_count(indices._shape),)),
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    hole = (*input._shape[:axis], 1, *input._shape[axis + 1 :])
+    shape = broadcast_shapes(
+        [hole, (*indices._shape[:axis], 1, *indices._shape[axis + 1 :])], "take_along_dim"
+    )
+    wide = (*shape[:axis], input._shape[axis], *shape[axis + 1 :])
+    index = (*shape[:axis], indices._shape[axis], *shape[axis + 1 :])
+    return gather_value(expand(input, wide), axis, expand(cast(indices, dtypes.int64), index))
+
+
+def _count(shape: Any) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def take_flat(input: Any, index: Any) -> Any:
+    """Elements of the flattened tensor, in the shape of the index."""
+    return take(reshape(input, (_count(input._shape),)), 0, _need_index("take", index))
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy with the elements of source, in order, where the mask holds."""
+    from weft.ops.primitives import cumulate
+
+    shape = broadcast_shapes([input._shape, mask._shape], "masked_scatter")
+    chosen = expand(mask, shape)
+    flat = reshape(source, (_count(source._shape),))
+    count = _count(shape)
+    place = cumulate("cumsum", cast(reshape(chosen, (count,)), dtypes.int64), 0) - 1
+    place = where(reshape(chosen, (count,)), place, 0)
+    return where(chosen, reshape(take(flat, 0, place), shape), expand(input, shape))
+
+
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read)."""
+    if repeats is None:
+        counts = host.to_numpy(input)
+        return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    if dim is None:
+        input, dim = reshape(input, (_count(input._shape),)), 0
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis]
+    if isinstance(repeats, int):
+        return _repeat_evenly(input, axis, repeats)
+    counts = host.to_numpy(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.size == 1:
+        return _repeat_evenly(input, axis, int(counts.reshape(-1)[0]))
+    if counts.shape != (size,):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.size} and input.size({axis}) = {size}",
+            expected=f"{size} numbers",
+            got=str(counts.shape),
+            fix="pass one number per slice",
+        )
+    return take(input, axis, host.from_numpy(np.repeat(np.arange(size), counts)))
+
+
+def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
+    if times < 0:
+        raise ShapeError(
+            "repeats must not be negative",
+            expected="repeats >= 0",
+            got=str(times),
+            fix="pass 0 or more",
+        )
+    shape = x._shape
+    spread = expand(
+        reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])),
+        (*shape[: axis + 1], times, *shape[axis + 1 :]),
+    )
+    return call("clone", reshape(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])))
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes)."""
+    need_tensor("one_hot", input)
+    if input._dtype is not dtypes.int64:
+        raise DTypeError(
+            "one_hot is only applicable to index tensor of type LongTensor.",
+            expected="int64",
+            got=describe("input", input),
+            fix="convert with .long()",
+        )
+    if num_classes == -1:
+        values = host.to_numpy(input)
+        num_classes = int(values.max()) + 1 if values.size else 0
+    wide = reshape(input, (*input._shape, 1))
+    return cast(wide == iota((num_classes,)), dtypes.int64)
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        gather,
+        scatter,
+        scatter_add,
+        scatter_reduce,
+        index_select,
+        index_add,
+        index_copy,
+        index_fill,
+        take_along_dim,
+        masked_scatter,
+        repeat_interleave,
+    )
+}
+FUNCTIONS["take"] = take_flat
+METHODS: dict[str, Any] = dict(FUNCTIONS)
+for _function in (
+    scatter,
+    scatter_add,
+    scatter_reduce,
+    index_add,
+    index_copy,
+    index_fill,
+    masked_scatter,
+):
+    METHODS[f"{_function.__name__}_"] = make_in_place(_function)
+LATE: dict[str, Any] = {}
+__all__ = ["FUNCTIONS", "LATE", "METHODS", "one_hot", "permute"]

@@ -1,0 +1,309 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Rearrangements that copy: repeat, roll, flip, triangles, diagonals; and the ranks that atleast_nd promises.
+
+They are written in primitives, so they fuse with what comes after; nothing here aliases its input.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ShapeError
+from weft.functional.arguments import describe, need_tensor, sizes, wrap_dim, wrap_dims
+from weft.functional.parts import diagonal
+from weft.functional.views import permuted, reshape, unsqueeze
+from weft.graph.strides import contiguous_strides, elementwise_strides
+from weft.graph.tensor import in_place
+from weft.ops import TABLE
+from weft.ops.primitives import concat, embed, expand, iota, slice_axis, where
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import flip as reverse
+from weft.ops.primitives import reshape as reshape_value
+
+
+def keep_layout(result: Any, input: Any) -> Any:
+    """A fresh result in the order of dimensions of the input it came from, as PyTorch lays it out."""
+    if input.strides is not None:
+        result.strides = elementwise_strides(input._shape, [(input._shape, input.strides)])
+    return result
+
+
+def repeat(input: Any, *repeats: Any) -> Any:
+    """The tensor side by side `repeats` times along each dimension; more numbers than dimensions add leading ones."""
+    need_tensor("repeat", input)
+    times = sizes(repeats, "repeat")
+    lead = len(times) - len(input._shape)
+    if lead < 0:
+        raise ShapeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+            expected=f"at least {len(input._shape)} numbers",
+            got=str(list(times)),
+            fix="pass 1 for them",
+        )
+    if min(times, default=0) < 0:
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension: {list(times)}",
+            expected="numbers >= 0",
+            got=str(list(times)),
+            fix="pass 0 or more",
+        )
+    shape = (1,) * lead + input._shape
+    spread, wide = [], []
+    for size, count in zip(shape, times, strict=True):
+        spread += [1, size]
+        wide += [count, size]
+    target = tuple([size * count for size, count in zip(shape, times, strict=True)])
+    return call(
+        "clone", reshape_value(expand(reshape_value(input, tuple(spread)), tuple(wide)), target)
+    )
+
+
+def tile(input: Any, *dims: Any) -> Any:
+    """`repeat` with missing leading numbers taken as 1."""
+    times = sizes(dims, "tile")
+    return repeat(input, (1,) * (len(input._shape) - len(times)) + times)
+
+
+def flip(input: Any, *dims: Any) -> Any:
+    """The order along dimensions reversed (a copy)."""
+    need_tensor("flip", input)
+    axes = wrap_dims(sizes(dims, "flip"), len(input._shape))
+    flipped = reverse(input, tuple(sorted(axes))) if axes and input._shape else input
+    return keep_layout(call("clone", flipped), input)
+
+
+def function_flip(input: Any, dims: Any) -> Any:
+    """The order along dimensions reversed (a copy)."""
+    return flip(input, dims)
+
+
+def fliplr(input: Any) -> Any:
+    """Columns in reversed order."""
+    return flip(input, 1)
+
+
+def flipud(input: Any) -> Any:
+    """Rows in reversed order."""
+    return flip(input, 0)
+
+
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    """Turned by 90 degrees k times in the plane of two dimensions."""
+    first, second = wrap_dims(tuple(dims), len(input._shape))
+    order = list(range(len(input._shape)))
+    order[first], order[second] = second, first
+    turns = k % 4
+    if turns == 0:
+        return call("clone", input)
+    if turns == 2:
+        return flip(input, (first, second))
+    return permuted(flip(input, second if turns == 1 else first), tuple(order))
+
+
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Elements shifted along dimensions, in at the other end; without dims, in the flattened tensor."""
+    need_tensor("roll", input)
+    moves = sizes((shifts,)) if not isinstance(shifts, int) else (shifts,)
+    if dims is None or dims == ():
+        if len(moves) != 1:
+            raise ShapeError(
+                f"shifts and dimensions must align. shifts: {len(moves)}, dims:0",
+                expected="one shift",
+                got=str(moves),
+                fix="pass dims=",
+            )
+        return reshape(roll(reshape(input, -1), moves, (0,)), input._shape)
+    axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(axes) != len(moves):
+        raise ShapeError(
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}",
+            expected="one shift per dimension",
+            got=f"{moves}, {axes}",
+            fix="pass as many of both",
+        )
+    result = input
+    for shift, dim in zip(moves, axes, strict=True):
+        result = _roll_one(result, shift, wrap_dim(dim, len(input._shape)))
+    return call("clone", result) if result is input else result
+
+
+def _roll_one(x: Any, shift: int, axis: int) -> Any:
+    size = x._shape[axis] if x._shape else 1
+    cut = shift % size if size else 0
+    if cut == 0:
+        return x
+    return concat((slice_axis(x, axis, size - cut, cut), slice_axis(x, axis, 0, size - cut)), axis)
+
+
+# -- triangles and diagonals ---------------------------------------------------------------------------------------
+
+
+def _triangle(name: str, input: Any, diagonal: int) -> Any:
+    need_tensor(name, input)
+    shape = input._shape
+    if len(shape) < 2:
+        raise ShapeError(
+            f"{name}: input tensor must have at least 2 dimensions",
+            expected="a matrix",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
+    rows = reshape_value(iota((shape[-2],)), (shape[-2], 1))
+    columns = iota((shape[-1],))
+    kept = columns <= rows + diagonal if name == "tril" else columns >= rows + diagonal
+    result = where(kept, input, False if input._dtype.category == 0 else 0)
+    result.strides = None
+    return result
+
+
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """The lower triangle of matrices, 0 above the diagonal."""
+    return _triangle("tril", input, diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """The upper triangle of matrices, 0 below the diagonal."""
+    return _triangle("triu", input, diagonal)
+
+
+def tril_(input: Any, diagonal: int = 0) -> Any:
+    """`tril`, in place."""
+    return in_place(input, tril(input, diagonal))
+
+
+def triu_(input: Any, diagonal: int = 0) -> Any:
+    """`triu`, in place."""
+    return in_place(input, triu(input, diagonal))
+
+
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
+    need_tensor("diag", input)
+    if len(input._shape) == 1:
+        return diag_embed(input, diagonal)
+    if len(input._shape) != 2:
+        raise ShapeError(
+            f"diag(): Supports 1D or 2D tensors. Got {len(input._shape)}D",
+            expected="a vector or matrix",
+            got=describe("input", input),
+            fix="use diagonal or diag_embed",
+        )
+    return call("clone", _diagonal(input, diagonal))
+
+
+_diagonal = diagonal
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last dimension on a diagonal."""
+    need_tensor("diag_embed", input)
+    size = input._shape[-1] + abs(offset)
+    rank = len(input._shape) + 1
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first > second:
+        first, second, offset = second, first, -offset
+    shape = list(input._shape[:-1])
+    shape.insert(first, size)
+    shape.insert(second, size)
+    strides = contiguous_strides(tuple(shape))
+    start = offset * strides[second] if offset >= 0 else -offset * strides[first]
+    others = [step for axis, step in enumerate(strides) if axis not in (first, second)]
+    return embed(input, tuple(shape), start, (*others, strides[first] + strides[second]))
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements on its diagonal."""
+    return diag_embed(reshape(input, -1), offset)
+
+
+def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """One number on the main diagonal, in place."""
+    region = _diagonal(input)
+    from weft.functional.copying import fill_
+
+    fill_(region, fill_value)
+    return input
+
+
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix."""
+    from weft.functional.reductions import sum as total
+
+    return total(_diagonal(input))
+
+
+# -- ranks ---------------------------------------------------------------------------------------------------------
+
+
+def _each(tensors: Any, function: Any) -> Any:
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tensors[0]
+    if len(tensors) == 1 and not isinstance(tensors, list):
+        return function(tensors[0])
+    return tuple([function(tensor) for tensor in tensors])
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Numbers as vectors of one element."""
+    return _each(tensors, lambda x: x if x._shape else unsqueeze(x, 0))
+
+
+def _two(x: Any) -> Any:
+    return x if len(x._shape) > 1 else unsqueeze(atleast_1d(x), 0)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Vectors as matrices of one row."""
+    return _each(tensors, _two)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Matrices with a last dimension of size 1."""
+    return _each(tensors, lambda x: x if len(x._shape) > 2 else unsqueeze(_two(x), -1))
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        tile,
+        fliplr,
+        flipud,
+        rot90,
+        roll,
+        tril,
+        triu,
+        diag,
+        diag_embed,
+        diagflat,
+        trace,
+        atleast_1d,
+        atleast_2d,
+        atleast_3d,
+    )
+}
+FUNCTIONS["flip"] = function_flip
+METHODS: dict[str, Any] = {
+    **{
+        name: FUNCTIONS[name]
+        for name in (
+            "fliplr",
+            "flipud",
+            "rot90",
+            "roll",
+            "tril",
+            "triu",
+            "diag",
+            "diag_embed",
+            "diagflat",
+            "trace",
+        )
+    },
+    "tile": tile,
+    "repeat": repeat,
+    "flip": flip,
+    "tril_": tril_,
+    "triu_": triu_,
+    "fill_diagonal_": fill_diagonal_,
+}
+LATE: dict[str, Any] = {}
+__all__ = ["FUNCTIONS", "LATE", "METHODS", "TABLE"]

@@ -1,0 +1,146 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""The source of randomness: generators, and uniform, normal and integer numbers of a shape.
+
+A generator is a 64-bit key (the seed) and an offset. Each call takes the next numbers of the key's Philox sequence:
+element i uses counter offset + i, and both are run-time arguments of the recorded operation. So the numbers do not
+depend on threads, fusion or when they are computed, and dropout can compute them again instead of saving them. The
+distributions under PyTorch's names are in `weft.random`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError
+from weft.functional import host
+from weft.functional.arguments import Shape, describe
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import cast, record_elementwise
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import iota
+
+_BITS = TABLE["random_bits"]
+_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24}
+
+
+def _count(shape: Shape) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+class Generator:
+    """A sequence of random numbers: a seed and how many have been drawn."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = device
+        self._seed = 67280421310721
+        self._offset = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the sequence of a seed."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ArgumentError(
+                "Overflow when unpacking long long",
+                expected="a 64-bit seed",
+                got=str(seed),
+                fix="take it modulo 2**64",
+            )
+        self._seed = seed % 2**64
+        self._offset = 0
+        return self
+
+    def seed(self) -> int:
+        """Start at a seed from the operating system, and return it."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed of the present sequence."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Seed and offset as 16 bytes (a uint8 tensor)."""
+        return host.from_numpy(np.array([self._seed, self._offset], np.uint64).view(np.uint8))
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Go on from what `get_state` gave. Errors: ArgumentError."""
+        values = np.ascontiguousarray(host.to_numpy(new_state))
+        if values.dtype != np.uint8 or values.size != 16:
+            raise ArgumentError(
+                "RNG state must be a torch.ByteTensor",
+                expected="16 bytes from get_state()",
+                got=describe("new_state", new_state),
+                fix="pass the tensor that get_state() returned",
+            )
+        seed, offset = values.view(np.uint64)
+        self._seed, self._offset = int(seed), int(offset)
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that goes on from the same place."""
+        copy = Generator(self.device)
+        copy._seed, copy._offset = self._seed, self._offset
+        return copy
+
+    def bits(self, shape: Shape) -> Any:
+        """The next numbers in [0, 2^32), one per element, as int64."""
+        key = self._seed - 2**64 if self._seed >= 2**63 else self._seed
+        counter = iota(shape) + self._offset
+        self._offset += _count(shape)
+        return record_elementwise(_BITS, (key, counter), None)
+
+
+default_generator = Generator()
+
+
+def chosen(generator: Generator | None) -> Generator:
+    """The generator given, or the default one."""
+    return default_generator if generator is None else generator
+
+
+# -- distributions on a shape --------------------------------------------------------------------------------------
+
+
+def unit(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
+    """Uniform numbers in [0, 1): the top 24 bits (53 from two draws for float64; 11 and 8 for the half types)."""
+    source = chosen(generator)
+    if dtype is dtypes.float64:
+        high = call("bitwise_right_shift", source.bits(shape), 5)  # 27 bits
+        low = call("bitwise_right_shift", source.bits(shape), 6)  # 26 bits
+        return cast(high * 67108864 + low, dtype) * 2.0**-53
+    width = _MANTISSA[dtype.name]
+    bits = call("bitwise_right_shift", source.bits(shape), 32 - width)
+    return cast(cast(bits, dtypes.float32) * 2.0**-width, dtype)
+
+
+def standard_normal(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
+    """Normal numbers by Box and Muller (1958), from two uniform numbers each."""
+    wide = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+    first = 1 - unit(shape, wide, generator)  # (0, 1]
+    second = unit(shape, wide, generator)
+    radius = call("sqrt", call("log", first) * -2)
+    return cast(radius * call("cos", second * (2 * math.pi)), dtype)
+
+
+def integers(low: int, high: int, shape: Shape, generator: Generator | None = None) -> Any:
+    """Integers in [low, high) as int64. Bias: at most span / 2^32 for spans up to 2^31 (span / 2^63 above)."""
+    span, source = high - low, chosen(generator)
+    if span <= 2**31:
+        return call("bitwise_right_shift", source.bits(shape) * span, 32) + low
+    upper = call("bitwise_right_shift", source.bits(shape), 1)
+    wide = upper * 2**32 + source.bits(shape)  # 63 bits
+    return (wide if span >= 2**63 else call("remainder", wide, span)) + low
+
+
+def keep_mask(shape: Shape, p: float, generator: Generator | None = None) -> Any:
+    """A mask that is false with probability p: what dropout multiplies with."""
+    return chosen(generator).bits(shape) >= round(p * 2**32)

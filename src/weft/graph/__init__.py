@@ -1,0 +1,1 @@
+"""The recorded graph: dtypes, nodes, the tape, tensor handles and the recorder."""

@@ -1,0 +1,134 @@
+from cpython.object cimport PyObject
+from weft.graph.dtype cimport DType
+
+cdef enum:
+    PENDING = 0
+    DONE = 1
+    FAILED = 2
+    RESULT_SHIFT = 40
+
+cdef class OpRow:
+    cdef readonly str name
+    cdef readonly str grad_name
+    cdef readonly int code
+    cdef readonly int kind
+    cdef readonly int rule
+    cdef readonly tuple operands
+    cdef readonly object shape
+    cdef readonly object dtype
+    cdef readonly object numpy
+    cdef readonly tuple pulls
+    cdef readonly tuple pull_saves
+    cdef readonly tuple batch_operands
+    cdef readonly tuple pull_masks
+    cdef readonly bint differentiable
+    cdef readonly bint can_fail
+    cdef readonly bint batchable
+    cdef readonly object push
+    cdef readonly object batch
+    cdef readonly object lower
+    cdef readonly object strides
+    cdef readonly object samples
+    cdef readonly object why
+
+cdef class Tape:
+    cdef void* head
+    cdef void* tail
+    cdef public long long count
+    cdef public long long pending_bytes
+    cdef public long long watermark
+    cdef public Mode mode
+    cdef public object running
+
+cdef class Mode:
+    cdef public bint grad
+    cdef public bint inference
+    cdef public bint eager
+    cdef public bint anomaly
+    cdef public bint replaying
+    cdef public object saved_hooks
+    cdef public object extra
+
+cdef class Node:
+    cdef readonly OpRow row
+    cdef public tuple inputs
+    cdef readonly object params
+    cdef readonly tuple shape
+    cdef readonly long long numel
+    cdef readonly DType dtype
+    cdef public tuple edges
+    cdef readonly long long seq
+    cdef readonly object code
+    cdef readonly int offset_in_code
+    cdef public int state
+    cdef public int live
+    cdef public bint released
+    cdef public bint batched
+    cdef public bint holds
+    cdef public long long saved
+    cdef public bint considered
+    cdef public int members
+    cdef public object buffer
+    cdef public long long offset
+    cdef public tuple strides
+    cdef public object error
+    cdef public Node quotient
+    cdef public Node result
+    cdef public long long qrow
+    cdef public object payload
+    cdef public object info
+    cdef public object observers
+    cdef public long long mark
+    cdef public long long count
+    cdef public long long depth
+    cdef public long long index
+    cdef public object scratch
+    cdef void* previous
+    cdef void* next
+    cdef void* tape
+
+cdef class GradientFunction:
+    cdef public tuple edges
+    cdef public long long seq
+    cdef public int outputs
+    cdef public long long mark
+    cdef public long long count
+    cdef public object scratch
+    cdef public object observers
+    cdef public bint released
+
+cdef class OutputEdge:
+    cdef readonly GradientFunction function
+    cdef readonly int number
+
+cdef class AccumulateGrad:
+    cdef readonly object variable
+    cdef public long long mark
+    cdef public long long count
+    cdef public object scratch
+    cdef public object observers
+
+cdef Tape current_tape()
+cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
+cdef Node new_scalar(object value, DType dtype)
+cpdef void finish(Node node)
+cdef long long count_elements(tuple shape)
+cdef void drain()
+cdef void bury(object child)
+cdef void end_burial()
+cpdef void acquire_saves(Node node, tuple edges)
+cpdef void release_saves(Node node)
+cpdef void drop_inputs(Node node)
+
+cdef OpRow _value_row
+cdef OpRow _scalar_row
+cdef Tape _current
+cdef unsigned long long _current_id
+cdef long long _sequence
+cdef bint _draining
+cdef PyObject** _graveyard
+cdef Py_ssize_t _buried
+cdef Py_ssize_t _room
+cdef long long _live
+cdef int _view_kind

@@ -1,0 +1,564 @@
+# cython: language_level=3
+"""Nodes, gradient edges and the tape.
+
+In come an op row, value inputs and gradient edges; out goes an immutable record on the calling thread's tape. A
+node is one operation with one value. Values (`inputs`) and gradients (`edges`) are two relations on the same
+record. What happens to a node later (its buffer, its place in a batch) is kept in its execution fields, which the
+schedule and the walks own. How nodes run is left to the pipeline, what they mean to the op table.
+"""
+
+import os
+import threading
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.frames import caller_code, caller_offset, thread_id
+from cython.cimports.weft.graph.node import DONE, FAILED, PENDING, RESULT_SHIFT
+
+from weft._compiled import require
+
+require(__name__, cython.compiled)
+
+ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, HOST, COMPOSITE = (
+    range(12)
+)
+KIND_NAMES = (
+    "elementwise",
+    "reduce",
+    "view",
+    "region",
+    "contract",
+    "index",
+    "scatter",
+    "scan",
+    "source",
+    "rows",
+    "host",
+    "composite",
+)
+
+
+@cython.cclass
+class OpRow:
+    """One complete record of the op table; `weft.ops.table` builds and checks them."""
+
+    def __init__(self, **fields):
+        self.name = fields["name"]
+        self.grad_name = fields["grad_name"]
+        self.code = fields["code"]
+        self.kind = fields["kind"]
+        self.rule = fields["rule"]
+        self.operands = fields["operands"]
+        self.shape = fields["shape"]
+        self.dtype = fields["dtype"]
+        self.numpy = fields["numpy"]
+        self.pulls = fields["pulls"]
+        self.pull_saves = fields["pull_saves"]
+        self.batch_operands = fields["batch_operands"]
+        self.pull_masks = fields["pull_masks"]
+        self.differentiable = fields["differentiable"]
+        self.can_fail = fields["can_fail"]
+        self.batchable = fields["batchable"]
+        self.push = fields["push"]
+        self.batch = fields["batch"]
+        self.lower = fields["lower"]
+        self.strides = fields["strides"]
+        self.samples = fields["samples"]
+        self.why = fields["why"]
+
+    def __repr__(self):
+        return f"<op {self.name}>"
+
+
+def _bare_row(name):
+    return OpRow(
+        name=name,
+        grad_name="",
+        code=-1,
+        kind=SOURCE,
+        rule=0,
+        operands=(),
+        shape=None,
+        dtype=None,
+        numpy=None,
+        pulls=(),
+        pull_saves=(),
+        batch_operands=(),
+        pull_masks=(),
+        differentiable=False,
+        can_fail=False,
+        batchable=False,
+        push=None,
+        batch=None,
+        lower=None,
+        strides=None,
+        samples=None,
+        why="a value, not an operation",
+    )
+
+
+RESULT_BIT = RESULT_SHIFT
+PENDING_STATE, DONE_STATE, FAILED_STATE = PENDING, DONE, FAILED
+VALUE_ROW = _bare_row("value")
+SCALAR_ROW = _bare_row("scalar")
+_value_row = VALUE_ROW
+_scalar_row = SCALAR_ROW
+
+
+_eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
+
+
+@cython.cclass
+class Mode:
+    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, saved-value hooks."""
+
+    def __cinit__(self):
+        self.grad = True
+        self.inference = False
+        self.eager = _eager_from_the_start
+        self.anomaly = False
+        self.replaying = False
+        self.saved_hooks = None
+        self.extra = None
+
+
+@cython.cclass
+class Tape:
+    """The pending nodes of one thread, in order of creation."""
+
+    def __cinit__(self):
+        self.head = cython.NULL
+        self.tail = cython.NULL
+        self.count = 0
+        self.pending_bytes = 0
+        self.mode = Mode()
+        self.running = None
+
+    def pending(self):
+        """The pending nodes, oldest first."""
+        nodes: list = []
+        pointer: cython.p_void = self.head
+        while pointer != cython.NULL:
+            node: Node = cython.cast(Node, pointer)
+            nodes.append(node)
+            pointer = node.next
+        return nodes
+
+    def since(self, sequence: cython.longlong):
+        """The pending nodes created after a sequence number, oldest first."""
+        nodes: list = []
+        pointer: cython.p_void = self.tail
+        while pointer != cython.NULL:
+            node: Node = cython.cast(Node, pointer)
+            if node.seq <= sequence:
+                break
+            nodes.append(node)
+            pointer = node.previous
+        nodes.reverse()
+        return nodes
+
+
+_local = threading.local()
+_tapes: list = []
+_free_tapes: list = []
+_current = Tape()
+_current_id = 0
+_sequence = 0
+_view_kind = VIEW
+_draining = False
+_graveyard = cython.NULL
+_buried = 0
+_room = 0
+_live = 0
+
+
+class _TapeOwner:
+    """Gives a thread's tape back when the thread ends; its pending nodes stay readable from other threads."""
+
+    def __init__(self):
+        self.tape = _free_tapes.pop() if _free_tapes else Tape()
+        self.tape.mode = Mode()
+        _tapes.append(self.tape)
+
+    def __del__(self):
+        if _tapes is not None and self.tape in _tapes:
+            _tapes.remove(self.tape)
+            _free_tapes.append(self.tape)
+
+
+@cython.cfunc
+def current_tape() -> Tape:
+    """The calling thread's tape."""
+    global _current, _current_id
+    identity: cython.ulonglong = thread_id()
+    if identity == _current_id:
+        return _current
+    owner = getattr(_local, "owner", None)
+    if owner is None:
+        owner = _local.owner = _TapeOwner()
+    _current = owner.tape
+    _current_id = identity
+    return _current
+
+
+def tape():
+    """The calling thread's tape."""
+    return current_tape()
+
+
+@cython.cfunc
+def count_elements(shape: tuple) -> cython.longlong:
+    """The number of elements of a shape."""
+    total: cython.longlong = 1
+    size: cython.longlong
+    for size in shape:
+        total *= size
+    return total
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+@cython.cclass
+class Node:
+    """One recorded operation. `inputs` are values, `edges` the gradient edges as they stood at the call."""
+
+    def __dealloc__(self):
+        global _live
+        _live -= 1
+        if self.tape != cython.NULL:
+            _unlink(self)
+        if self.holds:
+            release_saves(self)
+        if self.inputs is not None:
+            bury(self.inputs)
+            self.inputs = None
+        if self.edges is not None:
+            bury(self.edges)
+            self.edges = None
+        if self.quotient is not None:
+            bury(self.quotient)
+            self.quotient = None
+        if self.result is not None:
+            bury(self.result)
+            self.result = None
+        if not _draining and _buried > 0:
+            drain()
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def nbytes(self):
+        return self.numel * self.dtype.itemsize
+
+    @property
+    def requires_grad(self):
+        return self.edges is not None
+
+    def name(self):
+        """The name of the gradient node, as `MulBackward0`."""
+        return self.row.grad_name
+
+    @property
+    def where(self):
+        """The user's line that recorded this node."""
+        from weft.errors import describe_position
+
+        return describe_position(self.code, self.offset_in_code)
+
+    def __repr__(self):
+        if self.row.grad_name and self.edges is not None:
+            return f"<{self.row.grad_name} at {id(self):#x}>"
+        return f"<node {self.seq} {self.row.name} {self.dtype.name}{list(self.shape)}>"
+
+
+@cython.ccall
+def acquire_saves(node: Node, edges: tuple) -> cython.void:
+    """Keep alive what the derivative needs for the edges that there are: declared inputs, and the node's own value.
+    `saved` has a bit for each input kept, and RESULT_BIT."""
+    if node.holds or node.inputs is None:
+        return
+    row: OpRow = node.row
+    mask: cython.longlong = 0
+    index: cython.Py_ssize_t
+    last: cython.Py_ssize_t = len(row.pull_masks) - 1
+    for index in range(len(edges)):
+        if edges[index] is not None:
+            mask |= cython.cast(cython.longlong, row.pull_masks[index if index < last else last])
+    node.saved = mask
+    node.holds = True
+    for index in range(len(node.inputs)):
+        if mask >> index & 1:
+            cython.cast(Node, node.inputs[index]).live += 1
+    if mask >> RESULT_SHIFT & 1 and row.kind != COMPOSITE:
+        node.live += 1
+
+
+@cython.ccall
+def release_saves(node: Node) -> cython.void:
+    """Give up what `acquire_saves` kept."""
+    if not node.holds:
+        return
+    node.holds = False
+    mask: cython.longlong = node.saved
+    index: cython.Py_ssize_t
+    if node.inputs is not None:
+        for index in range(len(node.inputs)):
+            if mask >> index & 1:
+                cython.cast(Node, node.inputs[index]).live -= 1
+    if node.row.kind == COMPOSITE:
+        if node.result is not None:
+            node.result.live -= 1
+    elif mask >> RESULT_SHIFT & 1:
+        node.live -= 1
+
+
+@cython.ccall
+def drop_inputs(node: Node) -> cython.void:
+    """After execution: forget the value inputs, except the declared saves of a node that still holds them."""
+    if node.inputs is None:
+        return
+    if not node.holds:
+        node.inputs = None
+        return
+    mask: cython.longlong = node.saved
+    if mask == 0 or mask == cython.cast(cython.longlong, 1) << RESULT_SHIFT:
+        node.inputs = ()
+        return
+    kept: list = []
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        kept.append(node.inputs[index] if mask >> index & 1 else None)
+    node.inputs = tuple(kept)
+
+
+@cython.cfunc
+def drain() -> cython.void:
+    """Free what dying nodes left behind by a loop: a chain of a million nodes dies without recursion."""
+    global _draining, _buried
+    _draining = True
+    while _buried > 0:
+        _buried -= 1
+        Py_DECREF(cython.cast(object, _graveyard[_buried]))
+    _draining = False
+
+
+@cython.cfunc
+def bury(child) -> cython.void:
+    """Take over a reference of a dying object to another part of the graph."""
+    global _graveyard, _buried, _room
+    if _buried == _room:
+        _room = 2 * _room + 1024
+        _graveyard = cython.cast(
+            cython.pointer(cython.pointer(PyObject)),
+            realloc(_graveyard, _room * cython.sizeof(cython.p_void)),
+        )
+    Py_INCREF(child)
+    _graveyard[_buried] = cython.cast(cython.pointer(PyObject), child)
+    _buried += 1
+
+
+@cython.cfunc
+def end_burial() -> cython.void:
+    """Free what was buried, unless a loop above already does."""
+    if not _draining and _buried > 0:
+        drain()
+
+
+@cython.cfunc
+def _unlink(node: Node) -> cython.void:
+    tape: Tape = cython.cast(Tape, node.tape)
+    if node.previous == cython.NULL:
+        tape.head = node.next
+    else:
+        cython.cast(Node, node.previous).next = node.next
+    if node.next == cython.NULL:
+        tape.tail = node.previous
+    else:
+        cython.cast(Node, node.next).previous = node.previous
+    tape.count -= 1
+    if node.row.kind != _view_kind:
+        tape.pending_bytes -= node.numel * node.dtype.itemsize
+    node.tape = cython.NULL
+    node.previous = cython.NULL
+    node.next = cython.NULL
+
+
+@cython.ccall
+def finish(node: Node) -> cython.void:
+    """Take a node that is done, failed or only a gradient record off its tape."""
+    if node.tape != cython.NULL:
+        _unlink(node)
+
+
+@cython.cfunc
+def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
+    global _sequence, _live
+    node: Node = Node.__new__(Node)
+    _live += 1
+    _sequence += 1
+    node.seq = _sequence
+    node.row = row
+    node.shape = shape
+    node.numel = numel
+    node.dtype = dtype
+    node.qrow = -1
+    node.previous = cython.NULL
+    node.next = cython.NULL
+    node.tape = cython.NULL
+    return node
+
+
+@cython.cfunc
+def new_node(
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+) -> Node:
+    """Append one operation to the calling thread's tape."""
+    node: Node = _blank(row, shape, numel, dtype)
+    node.inputs = inputs
+    node.params = params
+    node.edges = edges
+    if edges is not None:
+        acquire_saves(node, edges)
+    node.code = caller_code()
+    node.offset_in_code = caller_offset()
+    tape: Tape = current_tape()
+    node.tape = cython.cast(cython.p_void, tape)
+    node.previous = tape.tail
+    if tape.tail == cython.NULL:
+        tape.head = cython.cast(cython.p_void, node)
+    else:
+        cython.cast(Node, tape.tail).next = cython.cast(cython.p_void, node)
+    tape.tail = cython.cast(cython.p_void, node)
+    tape.count += 1
+    if row.kind != _view_kind:
+        tape.pending_bytes += numel * dtype.itemsize
+    return node
+
+
+@cython.cfunc
+def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> Node:
+    """A node that is done from the start: contiguous elements of a buffer."""
+    node: Node = _blank(_value_row, shape, count_elements(shape), dtype)
+    node.state = DONE
+    node.buffer = buffer
+    node.offset = offset
+    return node
+
+
+@cython.cfunc
+def new_scalar(value, dtype: DType) -> Node:
+    """A Python number as a run-time zero-dimensional argument; `params` is the number."""
+    node: Node = _blank(_scalar_row, (), 1, dtype)
+    node.state = DONE
+    node.params = value
+    return node
+
+
+def make_node(row: OpRow, inputs: tuple, params, shape: tuple, dtype: DType, edges=None):
+    """`new_node` for interpreted callers (schedule, tests)."""
+    return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
+
+
+def make_value(dtype: DType, shape: tuple, buffer, offset: int):
+    """`new_value` for interpreted callers."""
+    return new_value(dtype, shape, buffer, offset)
+
+
+def make_scalar(value, dtype: DType):
+    """`new_scalar` for interpreted callers."""
+    return new_scalar(value, dtype)
+
+
+def tape_of(node: Node):
+    """The tape that a pending node is on, or None."""
+    return None if node.tape == cython.NULL else cython.cast(Tape, node.tape)
+
+
+def last_sequence():
+    """The sequence number of the newest node."""
+    return _sequence
+
+
+def is_record_only(node: Node):
+    """Whether a node is a gradient record without a value of its own to compute."""
+    return node.state == PENDING and node.tape == cython.NULL
+
+
+def count_live_nodes():
+    """How many nodes exist in this process."""
+    return _live
+
+
+@cython.cclass
+class GradientFunction:
+    """A gradient record that is not one op: a custom Function, a node with several outputs. Subclasses give
+    `pull(cotangents) -> list of cotangents`, one per edge, and `name()`. Collected by the garbage collector, so that
+    a user's cycle through it can be broken."""
+
+    def __cinit__(self):
+        global _sequence
+        _sequence += 1
+        self.seq = _sequence
+        self.edges = ()
+        self.outputs = 1
+
+    def check_usable(self):
+        """Raise where saved values have been freed; called before a walk runs anything."""
+
+    def release(self):
+        """Give up saved values after a walk that does not retain the graph."""
+
+    def pull(self, cotangents, create):
+        """The cotangents of the inputs, one per edge."""
+        raise NotImplementedError(type(self).__name__)
+
+    def __dealloc__(self):
+        if self.edges is not None:
+            bury(self.edges)
+            self.edges = None
+            end_burial()
+
+
+@cython.cclass
+class OutputEdge:
+    """The gradient edge to output `number` of a GradientFunction."""
+
+    def __cinit__(self, function: GradientFunction, number: cython.int):
+        self.function = function
+        self.number = number
+
+
+@cython.cclass
+class AccumulateGrad:
+    """The sink of a leaf. The edge to it and its reference to the leaf are strong; the leaf knows it weakly."""
+
+    def __cinit__(self, variable):
+        self.variable = variable
+
+    def __dealloc__(self):
+        if self.variable is not None:
+            self.variable._forget_accumulator()
+
+    @property
+    def edges(self):
+        return ()
+
+    @property
+    def next_functions(self):
+        return ()
+
+    def name(self):
+        """The name as PyTorch prints it."""
+        return "torch::autograd::AccumulateGrad"

@@ -1,0 +1,62 @@
+"""Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
+
+from weft.nn import functional, init, parameter, utils
+from weft.nn.activation import (
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+)
+from weft.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from weft.nn.conv import Conv1d, Conv2d
+from weft.nn.dropout import Dropout
+from weft.nn.flatten import Flatten, Unflatten
+from weft.nn.linear import Bilinear, Identity, Linear
+from weft.nn.loss import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
+from weft.nn.module import Module
+from weft.nn.normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from weft.nn.parameter import Buffer, Parameter
+from weft.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from weft.nn.recurrent import GRU, LSTM, RNN
+from weft.nn.rnn import GRUCell, LSTMCell, RNNCell
+from weft.nn.sparse import Embedding
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN",
+    "SELU", "AdaptiveAvgPool2d", "AvgPool2d",
+    "BatchNorm1d", "BatchNorm2d", "Bilinear", "Buffer", "Conv1d", "Conv2d", "CrossEntropyLoss",
+    "Dropout", "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm",
+    "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool2d", "Mish", "Module",
+    "ModuleDict", "ModuleList", "NLLLoss", "Parameter", "ParameterDict", "ParameterList", "RMSNorm",
+    "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax",
+    "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink", "Unflatten", "functional", "init",
+    "parameter", "utils",
+]  # fmt: skip

@@ -1,0 +1,293 @@
+"""Containers: modules and parameters in sequences and dictionaries.
+
+In: modules or parameters. Out: a module that lists, indexes, slices and (Sequential) calls them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from weft import Tensor
+from weft.nn.module import Module
+from weft.nn.parameter import Parameter
+
+
+class _Numbered(Module):
+    """Children under the names "0", "1", ...; indexing and slicing by position."""
+
+    def _position(self, index: Any) -> str:
+        """The name of the child at a position, negative ones counted from the end."""
+        place = operator.index(index)
+        names = list(self._modules)
+        if not -len(names) <= place < len(names):
+            raise IndexError(f"index {place} is out of range")
+        return names[place]
+
+    def _replace_all(self, modules: Iterable[Module]) -> None:
+        """Make `modules` the children, numbered from zero."""
+        kept = list(modules)
+        for name in list(self._modules):
+            del self._modules[name]
+        for number, module in enumerate(kept):
+            self.add_module(str(number), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(list(self._modules.values()))
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._position(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [self._position(index)]:
+            delattr(self, name)
+        self._replace_all(self)
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Add a module before a position."""
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self)
+        modules.insert(index, module)
+        self._replace_all(modules)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def pop(self, index: int | slice = -1) -> Any:
+        """Take a module out."""
+        taken = self[index]  # type: ignore[index]
+        del self[index]
+        return taken
+
+
+class Sequential(_Numbered):
+    """Calls its modules one after the other, each on the result of the one before.
+
+    Takes modules, or one OrderedDict that names them. A slice is a Sequential of the same modules.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = len(args) == 1 and isinstance(args[0], OrderedDict)
+        items = args[0].items() if named else ((str(i), module) for i, module in enumerate(args))
+        for name, module in items:
+            self.add_module(name, module)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return getattr(self, self._position(index))
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, "
+                f"but {type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def forward(self, input: Any) -> Any:
+        """The composition of all modules."""
+        values = self.__dict__
+        for name, kind in values["_kinds"].items():
+            if kind == "module":
+                input = values[name](input)
+        return input
+
+
+class ModuleList(_Numbered):
+    """A list of modules that the module it is assigned to knows about."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, self._position(index))
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList(itertools.chain(self, other))
+
+    def __repr__(self) -> str:
+        """Runs of children that print alike are shown once, with their range."""
+        runs: list[tuple[int, int, str]] = []
+        for number, text in enumerate(repr(module) for module in self):
+            if runs and runs[-1][2] == text:
+                runs[-1] = (runs[-1][0], number, text)
+            else:
+                runs.append((number, number, text))
+        if not runs:
+            return f"{self._get_name()}()"
+        lines = []
+        for first, last, text in runs:
+            label = f"({first}): " if first == last else f"({first}-{last}): {last - first + 1} x "
+            lines.append("  " + label + text.replace("\n", "\n  "))
+        return f"{self._get_name()}(\n" + "\n".join(lines) + "\n)"
+
+
+class _Named(Module):
+    """What the two dictionaries share: looking up, listing, updating."""
+
+    def _table(self) -> Any:
+        raise NotImplementedError
+
+    def __getitem__(self, key: str) -> Any:
+        return self._table()[key]
+
+    def __delitem__(self, key: str) -> None:
+        del self._table()[key]
+
+    def __len__(self) -> int:
+        return len(self._table())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._table()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self._table())
+
+    def values(self) -> list[Any]:
+        """The members."""
+        return list(self._table().values())
+
+    def items(self) -> list[tuple[str, Any]]:
+        """The names and members."""
+        return list(self._table().items())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The member of a name, or the default."""
+        return self._table().get(key, default)
+
+    def pop(self, key: str) -> Any:
+        """Take a member out."""
+        taken = self[key]
+        del self[key]
+        return taken
+
+    def clear(self) -> None:
+        """Take everything out."""
+        for key in self.keys():  # noqa: SIM118 - the list, because the table changes
+            del self[key]
+
+    def update(self, members: Any) -> None:
+        """Add from a mapping or from pairs."""
+        for key, member in members.items() if isinstance(members, Mapping | _Named) else members:
+            self[key] = member
+
+    def __setitem__(self, key: str, member: Any) -> None:
+        raise NotImplementedError
+
+
+class ModuleDict(_Named):
+    """A dictionary of modules that the module it is assigned to knows about."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def _table(self) -> Any:
+        return self._modules
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+
+class ParameterDict(_Named):
+    """A dictionary of parameters; tensors become parameters on the way in."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def _table(self) -> Any:
+        return self._parameters
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.register_parameter(key, _as_parameter(value))
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"({key}): {_describe(value)}" for key, value in self.items())
+
+
+class ParameterList(Module):
+    """A list of parameters; tensors become parameters on the way in."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._parameters.values()))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._parameters[self._name(index)]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._parameters[self._name(index)] = _as_parameter(value)
+
+    def _name(self, index: int) -> str:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range")
+        return str(index % len(self))
+
+    def append(self, value: Any) -> Self:
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), _as_parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters at the end."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"({i}): {_describe(value)}" for i, value in enumerate(self))
+
+
+def _as_parameter(value: Any) -> Any:
+    is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if is_plain else value
+
+
+def _describe(value: Tensor) -> str:
+    size = "x".join(str(size) for size in value.shape)
+    return f"Parameter containing: [{value.dtype} of size {size}]"

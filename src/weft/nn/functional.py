@@ -1,0 +1,27 @@
+"""The functions of neural networks, under PyTorch's names: `weft.nn.functional`.
+
+They stand in one module per subject and are gathered here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.functional.contraction import einsum
+from weft.functional.linalg import linear as linear
+from weft.nn.functional_activation import *  # noqa: F403
+from weft.nn.functional_activation import embedding as embedding
+from weft.nn.functional_attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
+from weft.nn.functional_conv import *  # noqa: F403
+from weft.nn.functional_loss import *  # noqa: F403
+from weft.nn.functional_norm import *  # noqa: F403
+from weft.nn.functional_pool import *  # noqa: F403
+from weft.nn.functional_resize import *  # noqa: F403
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """input1^T weight_k input2 for each output k. Shapes: (*, a), (*, b), (o, a, b) -> (*, o)."""
+    result = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return result if bias is None else result + bias

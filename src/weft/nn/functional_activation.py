@@ -1,0 +1,363 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Activation functions, dropout and embedding lookups.
+
+Plain compositions of elementwise rows, with PyTorch's derivative at each kink; half types compute in float32. With
+`inplace=True` the input takes over the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional import elementary, scattering
+from weft.functional.arguments import (
+    describe,
+    need_floating,
+    need_tensor,
+    untracked,
+    widen,
+    wrap_dim,
+)
+from weft.functional.softmax import log_softmax, softmax
+from weft.generator import keep_mask
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import cast, in_place, record_gradient
+from weft.ops import TABLE
+from weft.ops.composite import gelu_value
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, slice_axis, take, where
+
+one_hot = scattering.one_hot
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def _prepared(name: str, input: Any) -> Any:
+    """The input in the type to compute in. Errors: DTypeError on integers."""
+    need_floating(name, need_tensor(name, input))
+    return widen(input)
+
+
+def _done(input: Any, result: Any, inplace: bool = False) -> Any:
+    result = cast(result, input._dtype)
+    return in_place(input, result) if inplace else result
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """max(x, 0)."""
+    result = elementary.relu(input)
+    return in_place(input, result) if inplace else result
+
+
+def relu_(input: Any) -> Any:
+    """`relu`, in place."""
+    return relu(input, True)
+
+
+def sigmoid(input: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+    return call("sigmoid", need_tensor("sigmoid", input))
+
+
+def tanh(input: Any) -> Any:
+    """The hyperbolic tangent."""
+    return call("tanh", need_tensor("tanh", input))
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); "tanh" approximates it."""
+    x = _prepared("gelu", input)
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(
+            "approximate argument must be either none or tanh.",
+            expected="'none' or 'tanh'",
+            got=repr(approximate),
+            fix="choose one of these",
+        )
+    with untracked():
+        result = gelu_value(x, approximate)
+    return cast(record_gradient(TABLE["gelu"], (x,), approximate, result), input._dtype)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """x * sigmoid(x)."""
+    x = _prepared("silu", input)
+    return _done(input, x * call("sigmoid", x), inplace)
+
+
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    x = _prepared("softplus", input)
+    scaled = x if beta == 1 else x * beta
+    curve = call("log1p", call("exp", call("clamp_max", scaled, threshold)))
+    curve = curve if beta == 1 else curve / beta
+    return cast(where(scaled > threshold, x, curve), input._dtype)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """x * tanh(softplus(x))."""
+    x = _prepared("mish", input)
+    return _done(input, x * call("tanh", softplus(x)), inplace)
+
+
+def _exponential_part(x: Any, alpha: float) -> Any:
+    return call("expm1", call("clamp_max", x, 0)) * alpha
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x above 0, alpha (exp(x) - 1) below."""
+    x = _prepared("elu", input)
+    return _done(input, where(x > 0, x, _exponential_part(x, alpha)), inplace)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x above 0, alpha (exp(x / alpha) - 1) below."""
+    x = _prepared("celu", input)
+    return _done(input, where(x > 0, x, _exponential_part(x / alpha, alpha)), inplace)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """The scaled elu that keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
+    x = _prepared("selu", input)
+    return _done(input, where(x > 0, x, _exponential_part(x, _SELU_ALPHA)) * _SELU_SCALE, inplace)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """x above 0, negative_slope x below."""
+    _prepared("leaky_relu", input)
+    return _done(input, where(input > 0, input, input * negative_slope), inplace)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """x above 0, weight x below; one weight, or one per channel (dimension 1)."""
+    need_tensor("prelu", input)
+    if weight._shape not in ((), (1,)):
+        channels = input._shape[1] if len(input._shape) > 1 else 1
+        if weight._shape != (channels,):
+            raise ShapeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight._shape[0]} and channel size = {channels}.",
+                expected=f"{channels} weights",
+                got=describe("weight", weight),
+                fix="pass one weight per channel",
+            )
+        weight = reshape(weight, (channels,) + (1,) * max(len(input._shape) - 2, 0))
+    return where(input > 0, input, weight * input)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """x limited to [min_val, max_val]; the derivative at the bounds is 0."""
+    need_tensor("hardtanh", input)
+    return _done(
+        input, where(input <= min_val, min_val, where(input >= max_val, max_val, input)), inplace
+    )
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """x limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """relu6(x + 3) / 6."""
+    x = _prepared("hardsigmoid", input)
+    return _done(input, relu6(x + 3) / 6, inplace)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """x * relu6(x + 3) / 6."""
+    x = _prepared("hardswish", input)
+    return _done(input, x * relu6(x + 3) / 6, inplace)
+
+
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(x)) without overflow."""
+    x = _prepared("logsigmoid", input)
+    return cast(call("minimum", x, 0) - call("log1p", call("exp", -call("abs", x))), input._dtype)
+
+
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    return input / (call("abs", input) + 1)
+
+
+def tanhshrink(input: Any) -> Any:
+    """x - tanh(x)."""
+    return input - call("tanh", input)
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by lambd, 0 within."""
+    _prepared("softshrink", input)
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+
+
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x, 0 where |x| <= lambd."""
+    _prepared("hardshrink", input)
+    return where((input >= -lambd) & (input <= lambd), 0, input)
+
+
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """x above the threshold, `value` elsewhere."""
+    return _done(input, where(input <= threshold, value, input), inplace)
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """The first half of a dimension times the sigmoid of the second."""
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis]
+    if size % 2:
+        raise ShapeError(
+            f"Halving dimension must be even, but dimension {axis} is size {size}",
+            expected="an even size",
+            got=describe("input", input),
+            fix="choose another dimension",
+        )
+    half = size // 2
+    return slice_axis(input, axis, 0, half) * call("sigmoid", slice_axis(input, axis, half, half))
+
+
+def softmin(input: Any, dim: int | None = None, *, dtype: Any = None) -> Any:
+    """softmax(-x)."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+# -- dropout -------------------------------------------------------------------------------------------------------
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ArgumentError(
+            f"dropout probability has to be between 0 and 1, but got {p}",
+            expected="0 <= p <= 1",
+            got=str(p),
+            fix="pass the fraction to drop",
+        )
+
+
+def _masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
+    if p == 1:
+        return input * 0
+    mask = keep_mask(shape, p)
+    return where(mask, input * (1 / (1 - p)), 0)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Elements set to 0 with probability p, the others scaled by 1 / (1 - p). The mask is computed again, not saved."""
+    need_tensor("dropout", input)
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    return _done(input, _masked(input, input._shape, p), inplace)
+
+
+def _dropout_channels(input: Any, p: float, training: bool, inplace: bool, spatial: int) -> Any:
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    lead = len(input._shape) - spatial
+    return _done(input, _masked(input, input._shape[:lead] + (1,) * spatial, p), inplace)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of (N, C, L) set to 0 with probability p."""
+    return _dropout_channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of (N, C, H, W) set to 0 with probability p."""
+    return _dropout_channels(input, p, training, inplace, 2)
+
+
+# -- lookup --------------------------------------------------------------------------------------------------------
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Rows of a table by integer index; the row `padding_idx` gets no gradient. Shapes: (*), (n, d) -> (*, d)."""
+    need_tensor("embedding", input)
+    if input._dtype.name not in ("int64", "int32"):
+        raise DTypeError(
+            f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            f"Int; but got {input._dtype.name} instead (while checking arguments for embedding)",
+            expected="integer indices",
+            got=describe("input", input),
+            fix="convert with .long()",
+        )
+    if len(weight._shape) != 2:
+        raise ShapeError(
+            "'weight' must be 2-D",
+            expected="a table (n, d)",
+            got=describe("weight", weight),
+            fix="reshape the table",
+        )
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise ArgumentError(
+            "embedding: max_norm, scale_grad_by_freq and sparse are not available",
+            expected="their defaults",
+            got="others",
+            fix="normalise the weights outside",
+        )
+    index = cast(input, dtypes.int64)
+    rows = take(weight, 0, index)  # (*), (n, d) -> (*, d)
+    if padding_idx is None:
+        return rows
+    place = _padding_place(padding_idx, weight._shape[0])
+    return where(reshape(index == place, (*index._shape, 1)), rows.detach(), rows)
+
+
+def _padding_place(padding_idx: int, count: int) -> int:
+    if not -count <= padding_idx < count:
+        raise ArgumentError(
+            "Padding_idx must be within num_embeddings",
+            expected=f"-{count} <= padding_idx < {count}",
+            got=str(padding_idx),
+            fix="choose a row of the table",
+        )
+    return padding_idx % count
+
+
+__all__ = [
+    "celu",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "elu",
+    "embedding",
+    "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "one_hot",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+]

@@ -1,0 +1,493 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Losses: cross entropy in its forms, regression losses, divergences, similarities.
+
+Predictions and targets come in; one number goes out, or all of them with reduction="none". Sums and divisions by
+counts are recorded as they stand, so that losses fuse with what made the predictions.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError
+from weft.functional import math as elementwise
+from weft.functional.arguments import describe, need_tensor, untracked, widen
+from weft.functional.making import write_out
+from weft.functional.norms import vector_norm
+from weft.functional.reductions import mean, sum
+from weft.functional.softmax import log_softmax
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes
+from weft.graph.tensor import Tensor, cast, record_gradient
+from weft.nn.functional_activation import logsigmoid
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, gather, reshape, take, where
+
+
+def _reduction(reduction: str, size_average: Any, reduce: Any) -> str:
+    """The reduction's name; the older flags are read as PyTorch reads them."""
+    if size_average is not None or reduce is not None:
+        if reduce is False:
+            return "none"
+        return "sum" if size_average is False else "mean"
+    if reduction not in ("none", "mean", "sum", "batchmean"):
+        raise ArgumentError(
+            f"{reduction} is not a valid value for reduction",
+            expected="'none', 'mean' or 'sum'",
+            got=repr(reduction),
+            fix="choose one of these",
+        )
+    return reduction
+
+
+def _reduced(loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    return mean(loss) if reduction == "mean" else sum(loss)
+
+
+# -- classification ------------------------------------------------------------------------------------------------
+
+
+def _check_classes(input: Any, target: Any) -> None:
+    if not isinstance(target, Tensor):
+        need_tensor("cross_entropy", target, "target", 2)
+    rank = len(input._shape)
+    want = (input._shape[0], *input._shape[2:]) if rank > 1 else ()
+    if target._shape == want:
+        return
+    if rank > 1 and target._shape[:1] != input._shape[:1]:
+        size = target._shape[0] if target._shape else 1
+        text = f"Expected input batch_size ({input._shape[0]}) to match target batch_size ({size})."
+    else:
+        text = f"Expected target size {list(want)}, got {list(target._shape)}"
+    raise ArgumentError(
+        text,
+        expected=f"targets {list(want)}",
+        got=f"{describe('input', input)}, {describe('target', target)}",
+        fix="classes are in dimension 1 of the input",
+    )
+
+
+def _picked(log_probabilities: Any, target: Any, ignore_index: int) -> tuple[Any, Any, Any]:
+    """The log probability of each target class, the mask of ignored targets, and the classes to look up."""
+    axis = 1 if len(log_probabilities._shape) > 1 else 0
+    count = log_probabilities._shape[axis]
+    target = cast(target, dtypes.int64)
+    ignored = target == ignore_index
+    checked = where(ignored, 0, where(target < 0, count, target))  # a negative class may not wrap
+    index = reshape(checked, (*target._shape[:axis], 1, *target._shape[axis:]))
+    return reshape(gather(log_probabilities, axis, index), target._shape), ignored, checked
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
+    reduction = _reduction(reduction, size_average, reduce)
+    _check_classes(input, target)
+    picked, ignored, classes = _picked(input, target, ignore_index)
+    if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
+        return reshape(where(ignored, math.nan, -picked), ())
+    if weight is None:
+        losses = where(ignored, 0, -picked)
+        if reduction != "mean":
+            return _reduced(losses, reduction)
+        count = sum(cast(call("logical_not", ignored), input._dtype))
+        return sum(losses) / count
+    weights = where(ignored, 0, take(weight, 0, classes))
+    losses = where(ignored, 0, -picked * weights)
+    if reduction != "mean":
+        return _reduced(losses, reduction)
+    return sum(losses) / sum(weights)
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """-log softmax(input) at the target class, or against target probabilities. Shapes: (N, C, *), (N, *) or
+    (N, C, *). Classes are checked when the kernel runs."""
+    need_tensor("cross_entropy", input)
+    reduction = _reduction(reduction, size_average, reduce)
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
+            expected="0 <= label_smoothing <= 1",
+            got=str(label_smoothing),
+            fix="pass a fraction",
+        )
+    axis = 1 if len(input._shape) > 1 else 0
+    wide = widen(input)
+    logs = log_softmax(wide, axis)
+    if target._shape == input._shape and target._dtype.category == 2:
+        if ignore_index >= 0:
+            raise ArgumentError(
+                "ignore_index is not supported for floating point target",
+                expected="class indices",
+                got=describe("target", target),
+                fix="leave ignore_index out",
+            )
+        result = _soft_targets(logs, target, weight, reduction, label_smoothing)
+    elif label_smoothing:
+        result = _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
+    else:
+        result = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    return cast(result, input._dtype)
+
+
+def _class_weights(weight: Any, logs: Any) -> Any:
+    return reshape(weight, (weight._shape[0],) + (1,) * max(len(logs._shape) - 2, 0))
+
+
+def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    axis = 1 if len(logs._shape) > 1 else 0
+    target = cast(target, logs._dtype)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / logs._shape[axis]
+    terms = logs * target
+    if weight is not None:
+        terms = terms * _class_weights(weight, logs)
+    losses = -sum(terms, axis)
+    if reduction == "mean":
+        count = 1
+        for size in losses._shape:
+            count *= size
+        return sum(losses) / count
+    return _reduced(losses, reduction)
+
+
+def _smoothed(
+    logs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> Any:
+    axis = 1 if len(logs._shape) > 1 else 0
+    count = logs._shape[axis]
+    sharp = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    ignored = target == ignore_index
+    weighted = logs if weight is None else logs * _class_weights(weight, logs)
+    flat = where(ignored, 0, -sum(weighted, axis))
+    if reduction == "mean":
+        if weight is None:
+            total = sum(cast(call("logical_not", ignored), logs._dtype))
+        else:
+            total = sum(
+                where(ignored, 0, take(weight, 0, where(ignored, 0, cast(target, dtypes.int64))))
+            )
+        flat = sum(flat) / total
+    else:
+        flat = _reduced(flat, reduction)
+    return sharp * (1 - smoothing) + flat * (smoothing / count)
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100. Errors: ArgumentError on
+    different shapes."""
+    reduction = _reduction(reduction, size_average, reduce)
+    if input._shape != target._shape:
+        raise ArgumentError(
+            f"Using a target size ({list(target._shape)}) that is different to the input size ({list(input._shape)}) "
+            "is deprecated. Please ensure they have the same size.",
+            expected=f"targets {list(input._shape)}",
+            got=describe("target", target),
+            fix="reshape the target",
+        )
+    x, y = widen(input), cast(target, widen(input)._dtype)
+    with untracked():
+        first = call("clamp_min", call("log", x), -100)
+        second = call("clamp_min", call("log1p", -x), -100)
+        losses = (y - 1) * second - y * first
+    losses = record_gradient(TABLE["binary_cross_entropy"], (x, y), None, losses)
+    if weight is not None:
+        losses = losses * weight
+    return cast(_reduced(losses, reduction), input._dtype)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """binary_cross_entropy of sigmoid(input), without overflow. Errors: ArgumentError on different shapes."""
+    reduction = _reduction(reduction, size_average, reduce)
+    if input._shape != target._shape:
+        raise ArgumentError(
+            f"Target size ({list(target._shape)}) must be the same as input size ({list(input._shape)})",
+            expected=f"targets {list(input._shape)}",
+            got=describe("target", target),
+            fix="reshape the target",
+        )
+    log = logsigmoid(input)
+    if pos_weight is not None:
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * log
+    else:
+        losses = (1 - target) * input - log
+    if weight is not None:
+        losses = losses * weight
+    return _reduced(losses, reduction)
+
+
+# -- regression ----------------------------------------------------------------------------------------------------
+
+
+def _pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
+    """Both operands in their common shape; a difference in size is warned about."""
+    if not isinstance(target, Tensor):
+        raise ArgumentTypeError(
+            f"{name}(): argument 'target' (position 2) must be Tensor, not {type(target).__name__}",
+            expected="a tensor",
+            got=type(target).__name__,
+            fix="convert it with weft.tensor(...)",
+        )
+    if input._shape == target._shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({list(target._shape)}) that is different to the input size "
+        f"({list(input._shape)}). This will likely lead to incorrect results due to broadcasting. Please "
+        "ensure they have the same size.",
+        UserWarning,
+        stacklevel=3,
+    )
+    shape = broadcast_shapes([input._shape, target._shape], name)
+    return expand(input, shape), expand(target, shape)
+
+
+def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+    if weight is None:
+        return _reduced(losses, reduction)
+    losses = losses * weight
+    if reduction == "mean":
+        return sum(losses) / sum(expand(weight, losses._shape))
+    return _reduced(losses, reduction)
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """(input - target)^2."""
+    reduction = _reduction(reduction, size_average, reduce)
+    input, target = _pair("mse_loss", input, target)
+    return _weighted(call("square", input - target), weight, reduction)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """|input - target|."""
+    reduction = _reduction(reduction, size_average, reduce)
+    input, target = _pair("l1_loss", input, target)
+    return _weighted(call("abs", input - target), weight, reduction)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """Squares up to beta (divided by it), straight beyond."""
+    reduction = _reduction(reduction, size_average, reduce)
+    if beta < 0:
+        raise ArgumentError(
+            "smooth_l1_loss does not support negative values for beta.",
+            expected="beta >= 0",
+            got=str(beta),
+            fix="pass 0 or more",
+        )
+    input, target = _pair("smooth_l1_loss", input, target)
+    gap = input - target
+    size = call("abs", gap)
+    if beta == 0:
+        return _reduced(size, reduction)
+    return _reduced(
+        where(size < beta, call("square", gap) * (0.5 / beta), size - 0.5 * beta), reduction
+    )
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """Half the square up to delta, straight beyond."""
+    reduction = _reduction(reduction, None, None)
+    if delta <= 0:
+        raise ArgumentError(
+            "huber_loss does not support non-positive values for delta.",
+            expected="delta > 0",
+            got=str(delta),
+            fix="pass a positive number",
+        )
+    input, target = _pair("huber_loss", input, target)
+    gap = input - target
+    size = call("abs", gap)
+    losses = where(size <= delta, call("square", gap) * 0.5, (size - 0.5 * delta) * delta)
+    return _weighted(losses, weight, reduction)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """target (log target - input), where input holds log probabilities."""
+    reduction = _reduction(reduction, size_average, reduce)
+    if log_target:
+        losses = call("exp", target) * (target - input)
+    else:
+        losses = elementwise.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return sum(losses) / input._shape[0]
+    return _reduced(losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log likelihood of normal distributions."""
+    spread = call("clamp_min", var, eps) if isinstance(var, Tensor) else max(var, eps)
+    log = call("log", spread) if isinstance(spread, Tensor) else math.log(spread)
+    losses = (call("square", input - target) / spread + log) * 0.5
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return _reduced(losses, _reduction(reduction, None, None))
+
+
+# -- similarity ----------------------------------------------------------------------------------------------------
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """x / max(|x|_p, eps) along a dimension."""
+    size = vector_norm(input, p, dim, True)
+    result = input / call("clamp_min", size, eps)
+    return result if out is None else write_out(out, result)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between vectors along a dimension."""
+    shape = broadcast_shapes([x1._shape, x2._shape], "cosine_similarity")
+    a, b = expand(x1, shape), expand(x2, shape)
+    first = a / call("clamp_min", vector_norm(a, 2, dim, True), eps)
+    second = b / call("clamp_min", vector_norm(b, 2, dim, True), eps)
+    return sum(first * second, dim)
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, -target (input1 - input2) + margin)."""
+    losses = call("clamp_min", -target * (input1 - input2) + margin, 0)
+    return _reduced(losses, _reduction(reduction, size_average, reduce))
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """1 - cosine for target 1, max(0, cosine - margin) for target -1."""
+    cosine = cosine_similarity(input1, input2, -1)
+    losses = where(target == 1, 1 - cosine, call("clamp_min", cosine - margin, 0))
+    return _reduced(losses, _reduction(reduction, size_average, reduce))
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, distance to positive - distance to negative + margin)."""
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = call("minimum", far, pairwise_distance(positive, negative, p, eps))
+    losses = call("clamp_min", pairwise_distance(anchor, positive, p, eps) - far + margin, 0)
+    return _reduced(losses, _reduction(reduction, size_average, reduce))
+
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "pairwise_distance",
+    "smooth_l1_loss",
+    "triplet_margin_loss",
+]

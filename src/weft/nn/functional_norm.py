@@ -1,0 +1,217 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Normalisation: layer, batch, group, instance and root mean square.
+
+All but the last are one composite, `standardize` over some axes, behind reshapes and an affine map; half types
+compute in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional.arguments import Shape, describe, need_floating, need_tensor, untracked, widen
+from weft.functional.reductions import count_of, reduce_over
+from weft.graph.tensor import cast, in_place, record_gradient
+from weft.ops import TABLE
+from weft.ops.composite import inverse_deviation
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape
+
+_STANDARDIZE = TABLE["standardize"]
+
+
+def standardize(x: Any, axes: Shape, eps: float) -> Any:
+    """(x - mean) / sqrt(variance + eps) over axes, with one gradient record."""
+    with untracked():
+        centred, scale = inverse_deviation(x, axes, eps)
+        result = centred * scale
+    return record_gradient(_STANDARDIZE, (x,), (axes, eps), result)
+
+
+def _affine(x: Any, weight: Any, bias: Any, shape: Shape) -> Any:
+    if weight is not None:
+        x = x * reshape(weight, shape)
+    return x if bias is None else x + reshape(bias, shape)
+
+
+def _last_axes(name: str, input: Any, normalized_shape: Any) -> tuple[Shape, Shape]:
+    need_tensor(name, input)
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    rank = len(input._shape)
+    if not shape:
+        raise ShapeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []",
+            expected="at least one size",
+            got="[]",
+            fix="pass the last sizes of the input",
+        )
+    if input._shape[-len(shape) :] != shape:
+        wanted = ", ".join(["*", *(str(size) for size in shape)])
+        raise ShapeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [{wanted}], but got input "
+            f"of size{list(input._shape)}",
+            expected=f"last sizes {list(shape)}",
+            got=describe("input", input),
+            fix="build the layer with the input's last sizes",
+        )
+    return shape, tuple(range(rank - len(shape), rank))
+
+
+def layer_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted. Errors: ShapeError."""
+    shape, axes = _last_axes("layer_norm", input, normalized_shape)
+    need_floating("LayerNormKernelImpl", input)
+    return cast(_affine(standardize(widen(input), axes, eps), weight, bias, shape), input._dtype)
+
+
+def rms_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Any:
+    """x / sqrt(mean(x^2) + eps) over the last dimensions, then scaled."""
+    shape, axes = _last_axes("rms_norm", input, normalized_shape)
+    x = widen(input)
+    if eps is None:
+        eps = {"float64": 2.220446049250313e-16, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(
+            input._dtype.name, 1.1920928955078125e-07
+        )
+    square = reduce_over(TABLE["sum"], call("square", x), axes, True, x._dtype) / count_of(
+        x._shape, axes
+    )
+    return cast(_affine(x * call("rsqrt", square + eps), weight, None, shape), input._dtype)
+
+
+def _channel_shape(input: Any) -> Shape:
+    return (input._shape[1],) + (1,) * (len(input._shape) - 2)
+
+
+def _check_channels(name: str, input: Any, *parameters: Any) -> None:
+    need_tensor(name, input)
+    channels = input._shape[1] if len(input._shape) > 1 else 0
+    for parameter in parameters:
+        if parameter is not None and parameter._shape != (channels,):
+            raise ShapeError(
+                f"{name}: weight, bias and running statistics should contain {channels} elements not "
+                f"{list(parameter._shape)}",
+                expected=f"{channels} channels",
+                got=f"{describe('input', input)}, {describe('parameter', parameter)}",
+                fix="build the layer with num_features = input.shape[1]",
+            )
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Each channel (dimension 1) normalised: by this batch in training (which moves the running statistics), by the
+    running statistics otherwise. Errors: ShapeError, ArgumentError."""
+    _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
+    shape = _channel_shape(input)
+    axes = tuple(axis for axis in range(len(input._shape)) if axis != 1)
+    x = widen(input)
+    if not training:
+        scale = call("rsqrt", running_var + eps)
+        if weight is not None:
+            scale = scale * weight
+        shifted = (x - reshape(running_mean, shape)) * reshape(scale, shape)
+        return cast(_affine(shifted, None, bias, shape), input._dtype)
+    count = count_of(x._shape, axes)
+    if count == 1:
+        raise ArgumentError(
+            f"Expected more than 1 value per channel when training, got input size {list(input._shape)}",
+            expected="more than one value per channel",
+            got=describe("input", input),
+            fix="use a larger batch, or call .eval()",
+        )
+    result = _affine(standardize(x, axes, eps), weight, bias, shape)
+    if running_mean is not None:
+        _move_statistics(x, axes, count, running_mean, running_var, momentum)
+    return cast(result, input._dtype)
+
+
+def _move_statistics(
+    x: Any, axes: Shape, count: int, running_mean: Any, running_var: Any, momentum: float
+) -> None:
+    with untracked():
+        middle = reduce_over(TABLE["sum"], x, axes, True, x._dtype) / count
+        spread = reduce_over(TABLE["sum"], call("square", x - middle), axes, False, x._dtype) / (
+            count - 1
+        )
+        flat = reshape(middle, spread._shape)
+        in_place(
+            running_mean, running_mean * (1 - momentum) + cast(flat, running_mean._dtype) * momentum
+        )
+        in_place(
+            running_var, running_var * (1 - momentum) + cast(spread, running_var._dtype) * momentum
+        )
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Mean 0 and variance 1 within groups of channels. Errors: ShapeError."""
+    _check_channels("group_norm", input, weight, bias)
+    batch, channels = input._shape[:2]
+    if channels % num_groups:
+        raise ShapeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input._shape)} and num_groups={num_groups}",
+            expected="channels % num_groups == 0",
+            got=describe("input", input),
+            fix="choose a divisor of the channels",
+        )
+    grouped = reshape(
+        widen(input),
+        (
+            batch,
+            num_groups,
+            count_of(input._shape, tuple(range(1, len(input._shape)))) // num_groups,
+        ),
+    )
+    normal = reshape(standardize(grouped, (2,), eps), input._shape)
+    return cast(_affine(normal, weight, bias, _channel_shape(input)), input._dtype)
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 within each channel of each example."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _check_channels("instance_norm", input, weight, bias)
+    axes = tuple(range(2, len(input._shape)))
+    result = _affine(standardize(widen(input), axes, eps), weight, bias, _channel_shape(input))
+    if running_mean is not None:
+        with untracked():
+            count = count_of(input._shape, axes)
+            middle = reduce_over(TABLE["sum"], input, axes, True, input._dtype) / count
+            spread = reduce_over(
+                TABLE["sum"], call("square", input - middle), axes, True, input._dtype
+            ) / (count - 1)
+            for running, value in ((running_mean, middle), (running_var, spread)):
+                new = reduce_over(
+                    TABLE["sum"], reshape(value, input._shape[:2]), (0,), False, value._dtype
+                )
+                in_place(running, running * (1 - momentum) + new * (momentum / input._shape[0]))
+    return cast(result, input._dtype)
+
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]

@@ -1,0 +1,453 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Pooling: maxima and means over windows, with fixed or adaptive window sizes.
+
+Windows are views; a maximum that needs a gradient or its indices finds the first largest place of each window and
+gathers there, any other is one reduction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.functional import host
+from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.linalg import product
+from weft.functional.reductions import first_extreme
+from weft.graph import dtype as dtypes
+from weft.graph.node import tape
+from weft.nn.functional_conv import numbers
+from weft.ops.convolution import windows
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import gather, iota, pad, permute, reduce, reshape, slice_axis
+
+
+class _Plan:
+    """The geometry of one pooling call."""
+
+    def __init__(
+        self,
+        name: str,
+        input: Any,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        spatial: int,
+    ) -> None:
+        need_tensor(name, input)
+        if len(input._shape) not in (spatial + 1, spatial + 2):
+            raise ShapeError(
+                f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input, but got input of size: "
+                f"{list(input._shape)}",
+                expected=f"(N, C, *) with {spatial} sizes",
+                got=describe("input", input),
+                fix="add dimensions with unsqueeze",
+            )
+        self.kernel = numbers(kernel, spatial, "kernel_size")
+        self.stride = (
+            self.kernel if stride is None or stride == [] else numbers(stride, spatial, "stride")
+        )
+        self.padding = numbers(padding, spatial, "padding")
+        self.dilation = numbers(dilation, spatial, "dilation")
+        self.sizes = input._shape[-spatial:]
+        self.spatial = spatial
+        if [1 for width, size in zip(self.padding, self.kernel, strict=True) if width > size // 2]:
+            raise ShapeError(
+                f"pad should be at most half of effective kernel size, but got pad={max(self.padding)}, "
+                f"kernel_size={max(self.kernel)} and dilation={max(self.dilation)}",
+                expected="padding <= kernel_size / 2",
+                got=f"padding={self.padding}",
+                fix="pad the input instead",
+            )
+        self.places = tuple([self._outputs(axis, ceil_mode) for axis in range(spatial)])
+        if min(self.places) < 1:
+            raise ShapeError(
+                f"Given input size: {list(input._shape)}. Calculated output size: {list(self.places)}. "
+                "Output size is too small",
+                expected="an input at least as large as the window",
+                got=describe("input", input),
+                fix="use a smaller window, or pad",
+            )
+
+    def _outputs(self, axis: int, ceil_mode: bool) -> int:
+        size, width, step = self.sizes[axis], self.padding[axis], self.stride[axis]
+        room = size + 2 * width - self.dilation[axis] * (self.kernel[axis] - 1) - 1
+        count = (-(-room // step) if ceil_mode else room // step) + 1
+        if ceil_mode and (count - 1) * step >= size + width:
+            count -= 1
+        return count
+
+    def after(self, axis: int) -> int:
+        """The padding behind, so that every window is whole."""
+        span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        need = (
+            (self.places[axis] - 1) * self.stride[axis]
+            + span
+            - self.sizes[axis]
+            - self.padding[axis]
+        )
+        return max(need, 0)
+
+    def views(self, x: Any, fill: Any) -> Any:
+        """(N, C, *places, *kernel) windows of the padded input."""
+        edges = [(width, self.after(axis)) for axis, width in enumerate(self.padding)]
+        if max(map(max, edges)) > 0:
+            x = pad(x, ((0, 0), (0, 0), *edges), fill)
+        found = windows(x, self.kernel, self.stride, self.dilation)
+        return _cut(found, self.places)
+
+    def tiles(self) -> bool:
+        """Whether the windows lie side by side and cover the input exactly."""
+        rest = [size % step for size, step in zip(self.sizes, self.kernel, strict=True)]
+        return (
+            self.stride == self.kernel
+            and not any((*self.padding, *rest))
+            and max(self.dilation) == 1
+        )
+
+    def tiled(self, shape: Shape) -> Shape:
+        """(N, C, *in) split into (N, C, places, kernel, places, kernel, ...)."""
+        split = [size for pair in zip(self.places, self.kernel, strict=True) for size in pair]
+        return (*shape[:2], *split)
+
+    def tile_axes(self) -> Shape:
+        """The window's dimensions in the tiled shape."""
+        return tuple(range(3, 3 + 2 * self.spatial, 2))
+
+    @property
+    def axes(self) -> Shape:
+        """The window's dimensions in `views`."""
+        return tuple(range(2 + self.spatial, 2 + 2 * self.spatial))
+
+
+def _cut(views: Any, places: Shape) -> Any:
+    for axis, count in enumerate(places):
+        if views._shape[2 + axis] != count:
+            views = slice_axis(views, 2 + axis, 0, count)
+    return views
+
+
+def _lowest(dtype: Any) -> Any:
+    return -float("inf") if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
+
+
+def _batched(input: Any, spatial: int) -> Any:
+    return input if len(input._shape) == spatial + 2 else reshape(input, (1, *input._shape))
+
+
+def _unbatched(result: Any, input: Any, spatial: int) -> Any:
+    return result if len(input._shape) == spatial + 2 else reshape(result, result._shape[1:])
+
+
+def _max_pool(
+    name: str,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+    spatial: int,
+) -> Any:
+    plan = _Plan(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
+    x = _batched(input, spatial)
+    if plan.tiles():
+        values, places = first_extreme(
+            "max", reshape(x, plan.tiled(x._shape)), plan.tile_axes(), False
+        )
+        values = _unbatched(values, input, spatial)
+        if not return_indices:
+            return values
+        return values, _unbatched(
+            _source_index(plan, reshape(places, (*x._shape[:2], *plan.places))), input, spatial
+        )
+    views = plan.views(x, _lowest(x._dtype))
+    if not return_indices and not (input.requires_grad and tape().mode.grad):
+        return _unbatched(reduce("amax", views, plan.axes), input, spatial)
+    place = reduce("argmax", views.detach(), plan.axes, dtype=dtypes.int64)
+    linear = _source_index(plan, place)
+    lines = reshape(x, (*x._shape[:2], _count(plan.sizes)))
+    values = gather(lines, 2, reshape(linear, (*linear._shape[:2], _count(plan.places))))
+    values = _unbatched(reshape(values, linear._shape), input, spatial)
+    return (values, _unbatched(linear, input, spatial)) if return_indices else values
+
+
+def _count(shape: Shape) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _source_index(plan: _Plan, place: Any) -> Any:
+    """The row-major index into the input's spatial sizes of each window's place."""
+    linear: Any = None
+    rest = _count(plan.kernel)
+    for axis in range(plan.spatial):
+        rest //= plan.kernel[axis]
+        within = call("remainder", call("floor_divide", place, rest), plan.kernel[axis])
+        start = reshape(
+            iota((plan.places[axis],)), (plan.places[axis],) + (1,) * (plan.spatial - axis - 1)
+        )
+        where_in = start * plan.stride[axis] + within * plan.dilation[axis] - plan.padding[axis]
+        where_in = call(
+            "clamp_min", where_in, 0
+        )  # a window of -inf alone must not point into the padding
+        linear = where_in if linear is None else linear * plan.sizes[axis] + where_in
+    return linear
+
+
+def max_pool1d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of (N, C, L); the gradient goes to the first."""
+    return _max_pool(
+        "max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1
+    )
+
+
+def max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of (N, C, H, W); the gradient goes to the first."""
+    return _max_pool(
+        "max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2
+    )
+
+
+def max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of (N, C, D, H, W); the gradient goes to the first."""
+    return _max_pool(
+        "max_pool3d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 3
+    )
+
+
+# -- means ---------------------------------------------------------------------------------------------------------
+
+
+def _divisors(plan: _Plan, include_pad: bool, override: int | None) -> Any:
+    """The number of elements in each window: one number, or an array of the places' shape."""
+    if override is not None:
+        return override
+    counts: Any = np.ones((1,) * plan.spatial)
+    for axis in range(plan.spatial):
+        start = np.arange(plan.places[axis]) * plan.stride[axis] - plan.padding[axis]
+        stop = np.minimum(start + plan.kernel[axis], plan.sizes[axis] + plan.padding[axis])
+        if not include_pad:
+            start, stop = np.maximum(start, 0), np.minimum(stop, plan.sizes[axis])
+        shape = [1] * plan.spatial
+        shape[axis] = -1
+        counts = counts * (stop - start).reshape(shape)
+    return float(counts.flat[0]) if (counts == counts.flat[0]).all() else counts
+
+
+def _avg_pool(
+    name: str,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    include_pad: bool,
+    override: int | None,
+    spatial: int,
+) -> Any:
+    plan = _Plan(name, input, kernel_size, stride, padding, 1, ceil_mode, spatial)
+    x = _batched(input, spatial)
+    if plan.tiles():
+        total = reduce("sum", reshape(x, plan.tiled(x._shape)), plan.tile_axes())
+    else:
+        total = reduce("sum", plan.views(x, 0), plan.axes)
+    divisor = _divisors(plan, include_pad, override)
+    if isinstance(divisor, np.ndarray):
+        divisor = host.from_numpy(divisor, input._dtype)
+    return _unbatched(total / divisor, input, spatial)
+
+
+def avg_pool1d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of each window of (N, C, L)."""
+    return _avg_pool(
+        "avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1
+    )
+
+
+def avg_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of (N, C, H, W)."""
+    return _avg_pool(
+        "avg_pool2d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        2,
+    )
+
+
+def avg_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of (N, C, D, H, W)."""
+    return _avg_pool(
+        "avg_pool3d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        3,
+    )
+
+
+# -- adaptive ------------------------------------------------------------------------------------------------------
+
+
+def _targets(input: Any, output_size: Any, spatial: int) -> Shape:
+    wanted = (
+        (output_size,) * spatial
+        if output_size is None or isinstance(output_size, int)
+        else tuple(output_size)
+    )
+    return tuple(
+        [
+            have if want is None else int(want)
+            for want, have in zip(wanted, input._shape[-spatial:], strict=True)
+        ]
+    )
+
+
+def _averaging(size: int, count: int, dtype: Any) -> Any:
+    """The (size, count) matrix whose column i averages the i-th of `count` nearly equal stretches."""
+    places = np.arange(count)
+    start, stop = places * size // count, -(-(places + 1) * size // count)
+    rows = np.arange(size)[:, None]
+    inside = (rows >= start) & (rows < stop)
+    return host.from_numpy(inside / (stop - start), dtype)
+
+
+def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
+    """Means over windows that cut each spatial dimension into the wanted number of nearly equal parts."""
+    need_tensor(f"adaptive_avg_pool{spatial}d", input)
+    wanted = _targets(input, output_size, spatial)
+    lead = len(input._shape) - spatial
+    sizes = input._shape[lead:]
+    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+        shape = list(input._shape[:lead])
+        for have, want in zip(sizes, wanted, strict=True):
+            shape += [want, have // want]
+        total = reduce(
+            "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
+        )
+        return total / (_count(sizes) // _count(wanted))
+    for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
+        order = [a for a in range(len(input._shape)) if a != axis] + [axis]
+        moved = product(permute(input, tuple(order)), _averaging(have, want, input._dtype))
+        back = [order.index(a) for a in range(len(order))]
+        input = permute(moved, tuple(back))
+    return input
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """Means over `output_size` nearly equal parts of (N, C, L)."""
+    return adaptive_avg_pool(input, output_size, 1)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """Means over nearly equal parts of (N, C, H, W)."""
+    return adaptive_avg_pool(input, output_size, 2)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """Means over nearly equal parts of (N, C, D, H, W)."""
+    return adaptive_avg_pool(input, output_size, 3)
+
+
+def _adaptive_max_pool(
+    name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
+) -> Any:
+    wanted = _targets(input, output_size, spatial)
+    sizes = input._shape[-spatial:]
+    if [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+        raise ShapeError(
+            f"{name}: sizes must be multiples of the output size",
+            expected=f"multiples of {wanted}",
+            got=describe("input", input),
+            fix="pad or resize the input first",
+        )
+    kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
+    return _max_pool(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of equal parts of (N, C, L)."""
+    return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of equal parts of (N, C, H, W)."""
+    return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
+
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+]

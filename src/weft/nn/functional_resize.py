@@ -1,0 +1,221 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Padding and resizing: constant, reflected, repeated and circular edges; nearest and linear interpolation; pixel
+shuffling.
+
+Constant padding is a region write; the other kinds and interpolation take along each dimension by host-made indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.comparing import fill_value
+from weft.nn.functional_pool import adaptive_avg_pool
+from weft.ops.primitives import pad as pad_value
+from weft.ops.primitives import permute, reshape, slice_axis, take
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Elements added (or, with negative widths, cut) at both ends of the last dimensions, last dimension first."""
+    need_tensor("pad", input)
+    widths = [int(width) for width in pad]
+    if len(widths) % 2 or len(widths) // 2 > len(input._shape):
+        text = (
+            "Padding length must be divisible by 2"
+            if len(widths) % 2
+            else "Padding length should be less than or equal to two times the input dimension"
+        )
+        raise ShapeError(
+            text,
+            expected=f"up to {2 * len(input._shape)} widths, in pairs",
+            got=str(widths),
+            fix="pass (before, after) for each of the last dimensions",
+        )
+    pairs = [(0, 0)] * (len(input._shape) - len(widths) // 2)
+    pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
+    if mode == "constant":
+        return _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ArgumentError(
+            f"Unrecognised padding mode {mode}",
+            expected="constant, reflect, replicate or circular",
+            got=repr(mode),
+            fix="choose one of these",
+        )
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            input = take(
+                input, axis, host.from_numpy(_edge_index(input, axis, before, after, mode))
+            )
+    return input
+
+
+def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
+    for axis, (before, after) in enumerate(pairs):
+        start, stop = max(-before, 0), x._shape[axis] - max(-after, 0)
+        if start >= stop and x._shape[axis]:
+            raise ShapeError(
+                f"The input size {x._shape[axis]}, plus negative padding {before} and {after}, resulted "
+                "in a negative output size",
+                expected="a positive size",
+                got=describe("input", x),
+                fix="cut less",
+            )
+        if (start, stop) != (0, x._shape[axis]):
+            x = slice_axis(x, axis, start, stop - start)
+    grown = tuple([(max(before, 0), max(after, 0)) for before, after in pairs])
+    return pad_value(x, grown, value) if any(map(any, grown)) else x
+
+
+def _edge_index(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    size = x._shape[axis]
+    limit = size - 1 if mode == "reflect" else size
+    if mode != "replicate" and max(before, after) > limit:
+        raise ShapeError(
+            "Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {axis} of input {list(x._shape)}",
+            expected=f"at most {limit}",
+            got=f"({before}, {after})",
+            fix="pad less, or use replicate",
+        )
+    places = np.arange(-before, size + after)
+    if mode == "circular":
+        return places % size
+    if mode == "replicate":
+        return np.clip(places, 0, size - 1)
+    places = np.abs(places)
+    return np.where(places >= size, 2 * (size - 1) - places, places)
+
+
+# -- interpolation -------------------------------------------------------------------------------------------------
+
+
+def _sizes(input: Any, size: Any, scale_factor: Any) -> tuple[Shape, list[float | None]]:
+    spatial = len(input._shape) - 2
+    if (size is None) == (scale_factor is None):
+        text = (
+            "only one of size or scale_factor should be defined"
+            if size is not None
+            else "either size or scale_factor should be defined"
+        )
+        raise ArgumentError(
+            text,
+            expected="one of the two",
+            got=f"size={size}, scale_factor={scale_factor}",
+            fix="pass one",
+        )
+    if size is not None:
+        wanted = (size,) * spatial if isinstance(size, int) else tuple(int(s) for s in size)
+        return wanted, [None] * spatial
+    factors = (
+        [float(scale_factor)] * spatial
+        if isinstance(scale_factor, (int, float))
+        else [float(f) for f in scale_factor]
+    )
+    return tuple([int(have * f) for have, f in zip(input._shape[2:], factors, strict=True)]), list(
+        factors
+    )
+
+
+def _source_places(
+    have: int, want: int, factor: float | None, align_corners: bool, nearest: bool
+) -> Any:
+    """Where each output element lies between the input's elements."""
+    places = np.arange(want, dtype=np.float64)
+    if align_corners:
+        return places * ((have - 1) / (want - 1) if want > 1 else 0.0)
+    scale = 1 / factor if factor else have / want
+    if nearest:
+        return np.minimum(np.floor(np.float32(scale) * places.astype(np.float32)), have - 1)
+    return np.maximum((places + 0.5) * scale - 0.5, 0)
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """(N, C, *) resized to `size` or by `scale_factor`: nearest, nearest-exact, linear, bilinear, trilinear, area."""
+    need_tensor("interpolate", input)
+    wanted, factors = _sizes(input, size, scale_factor)
+    if recompute_scale_factor:
+        factors = [None] * len(factors)
+    if mode == "area":
+        return adaptive_avg_pool(input, wanted, len(wanted))
+    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear") or antialias:
+        raise ArgumentError(
+            f"interpolate: mode {mode!r} is not available",
+            got=f"mode={mode!r}, antialias={antialias}",
+            expected="nearest, nearest-exact, linear, bilinear, trilinear or area",
+            fix="choose one of these",
+        )
+    for number, (want, factor) in enumerate(zip(wanted, factors, strict=True)):
+        axis, have = 2 + number, input._shape[2 + number]
+        if mode == "nearest-exact":
+            scale = 1 / factor if factor else have / want
+            places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
+        else:
+            places = _source_places(have, want, factor, bool(align_corners), mode == "nearest")
+        input = _resampled(input, axis, places, mode.startswith("nearest"))
+    return input
+
+
+def _resampled(x: Any, axis: int, places: Any, nearest: bool) -> Any:
+    low = np.floor(places).astype(np.int64)
+    lower = take(x, axis, host.from_numpy(low))
+    if nearest:
+        return lower
+    upper = take(x, axis, host.from_numpy(np.minimum(low + 1, x._shape[axis] - 1)))
+    weight = host.from_numpy(places - low, x._dtype)
+    column = reshape(weight, (weight._shape[0],) + (1,) * (len(x._shape) - axis - 1))
+    return lower * (1 - column) + upper * column
+
+
+def upsample(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Any:
+    """`interpolate` under its older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """(*, C r^2, H, W) -> (*, C, H r, W r)."""
+    *lead, channels, height, width = input._shape
+    r = upscale_factor
+    if channels % (r * r):
+        raise ShapeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}",
+            expected=f"channels divisible by {r * r}",
+            got=describe("input", input),
+            fix="choose another factor",
+        )
+    n = len(lead)
+    x = reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return reshape(x, (*lead, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """(*, C, H r, W r) -> (*, C r^2, H, W)."""
+    *lead, channels, height, width = input._shape
+    r, n = downscale_factor, len(lead)
+    x = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return reshape(x, (*lead, channels * r * r, height // r, width // r))
+
+
+__all__ = ["interpolate", "pad", "pixel_shuffle", "pixel_unshuffle", "upsample"]

@@ -1,0 +1,248 @@
+"""Hooks of modules: the records that a module keeps, the handle that removes one, a call with
+hooks.
+
+In: a module, its arguments and its hooks. Out: the result of `forward` as the hooks left it.
+Gradients are observed by passing inputs and outputs through an identity Function, so nothing here
+knows how autograd walks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from weft import Tensor
+from weft.autograd import Function
+
+if TYPE_CHECKING:
+    from weft.nn.module import Module
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Hook:
+    """One registered function and the options it was registered with."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
+
+
+HookTable = dict[int, Hook]
+
+
+@dataclass
+class ModuleHooks:
+    """The hooks of one module, each table in the order of calls."""
+
+    forward_pre: HookTable = field(default_factory=dict)
+    forward: HookTable = field(default_factory=dict)
+    backward_pre: HookTable = field(default_factory=dict)
+    backward: HookTable = field(default_factory=dict)
+
+
+class RemovableHandle:
+    """Removes the hook it was given for; also as a context manager."""
+
+    def __init__(self, table: dict[int, Any]) -> None:
+        self.id = next(_numbers)
+        self._table = table
+
+    def remove(self) -> None:
+        """Take the hook away; a second time does nothing."""
+        self._table.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def add_hook(table: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Register at the end of the table, or at its beginning."""
+    handle = RemovableHandle(table)
+    later = dict(table) if prepend else {}
+    if prepend:
+        table.clear()
+    table[handle.id] = hook
+    table.update(later)
+    return handle
+
+
+class Observe(Function):
+    """Identity whose backward shows the cotangents to a callback, which may replace them."""
+
+    @staticmethod
+    def forward(ctx: Any, callback: Callable[..., Any], *tensors: Tensor) -> Any:
+        """The tensors as they are, under new gradient edges."""
+        ctx.callback = callback
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
+        """What the callback makes of the cotangents."""
+        return (None, *ctx.callback(cotangents))
+
+
+def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tuple[Any, ...], bool]:
+    """Pass the tensors among `values` through Observe; whether any of them can have a gradient.
+
+    The callback sees and returns one cotangent for each of `values`; those of other things are
+    None.
+    """
+    places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+    if not any(values[i].requires_grad for i in places):
+        return values, False
+
+    def on_tensors(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        everything: list[Any] = [None] * len(values)
+        for place, cotangent in zip(places, cotangents, strict=True):
+            everything[place] = cotangent
+        changed = callback(tuple(everything))
+        return tuple(changed[place] for place in places)
+
+    observed = list(values)
+    for place, tensor in zip(
+        places, Observe.apply(on_tensors, *(values[i] for i in places)), strict=True
+    ):
+        observed[place] = tensor
+    return tuple(observed), True
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+class BackwardObserver:
+    """Calls a module's backward hooks: the pre-hooks when its outputs' cotangents come, the others
+    when its inputs' cotangents are known."""
+
+    def __init__(self, module: Module, hooks: ModuleHooks) -> None:
+        self.module, self.hooks = module, hooks
+        self.grad_output: tuple[Any, ...] | None = None
+        self.inputs = 0
+        self.inputs_observed = False
+
+    def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments to call `forward` with."""
+        self.inputs = len(args)
+        args, self.inputs_observed = observe(args, self._on_inputs)
+        return args
+
+    def watch_output(self, result: Any) -> Any:
+        """The result to hand to the caller."""
+        if not isinstance(result, Tensor | tuple):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                f"Tensors but received {type(result)}",
+                stacklevel=4,
+            )
+            return result
+        observed, _ = observe(_as_tuple(result), self._on_output)
+        return observed if isinstance(result, tuple) else observed[0]
+
+    def _on_output(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in list(self.hooks.backward_pre.values()):
+            changed = hook.function(self.module, cotangents)
+            if changed is not None:
+                cotangents = self._same_length(_as_tuple(changed), cotangents, "Backward pre hook")
+        self.grad_output = cotangents
+        if not self.inputs_observed and self.hooks.backward:
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module "
+                "outputs since no inputs require gradients.",
+                stacklevel=5,
+            )
+            self._call((None,) * self.inputs)
+        return cotangents
+
+    def _on_inputs(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        # Without an output cotangent the result was not on the path: nothing to report.
+        return cotangents if self.grad_output is None else self._call(cotangents)
+
+    def _call(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in list(self.hooks.backward.values()):
+            changed = hook.function(self.module, grad_input, self.grad_output)
+            if changed is not None:
+                grad_input = self._same_length(_as_tuple(changed), grad_input, "Backward hook")
+        self.grad_output = None
+        return grad_input
+
+    @staticmethod
+    def _same_length(changed: tuple[Any, ...], old: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+        if len(changed) != len(old):
+            raise RuntimeError(
+                f"{what} returned an invalid number of grad_input, got {len(changed)}, "
+                f"but expected {len(old)}"
+            )
+        return changed
+
+
+def call_with_hooks(module: Module, hooks: ModuleHooks, args: Any, kwargs: dict[str, Any]) -> Any:
+    """`module.forward(*args, **kwargs)` with the module's hooks around it."""
+    called: set[int] = set()
+    result: Any = None
+    try:
+        args, kwargs = _run_forward_pre(module, hooks, args, kwargs)
+        observer = BackwardObserver(module, hooks) if hooks.backward or hooks.backward_pre else None
+        if observer is not None:
+            args = observer.watch_inputs(args)
+        result = module.forward(*args, **kwargs)
+        for number, hook in list(hooks.forward.items()):
+            called.add(number)
+            changed = _run_forward_hook(module, hook, args, kwargs, result)
+            result = result if changed is None else changed
+        return result if observer is None else observer.watch_output(result)
+    except Exception:
+        _run_always_called(module, hooks, called, args, kwargs, result)
+        raise
+
+
+def _run_forward_pre(
+    module: Module, hooks: ModuleHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for hook in list(hooks.forward_pre.values()):
+        if not hook.with_kwargs:
+            changed = hook.function(module, args)
+            args = args if changed is None else _as_tuple(changed)
+            continue
+        changed = hook.function(module, args, kwargs)
+        if changed is None:
+            continue
+        if not (isinstance(changed, tuple) and len(changed) == 2):
+            raise RuntimeError(
+                "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                f"but got {changed}."
+            )
+        args, kwargs = changed
+    return args, kwargs
+
+
+def _run_forward_hook(module: Module, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
+    if hook.with_kwargs:
+        return hook.function(module, args, kwargs, result)
+    return hook.function(module, args, result)
+
+
+def _run_always_called(
+    module: Module, hooks: ModuleHooks, called: set[int], args: Any, kwargs: Any, result: Any
+) -> None:
+    """After a failure: the hooks that asked to be called in any case and were not yet."""
+    for number, hook in list(hooks.forward.items()):
+        if not hook.always_call or number in called:
+            continue
+        try:
+            changed = _run_forward_hook(module, hook, args, kwargs, result)
+            result = result if changed is None else changed
+        except Exception as error:
+            warnings.warn(
+                "module forward hook with ``always_call=True`` raised an exception "
+                f"that was silenced as another error was raised in forward: {error}",
+                stacklevel=4,
+            )

@@ -1,0 +1,193 @@
+"""Initialisers: fill a tensor in place, outside the graph, and return it.
+
+In: a tensor and the parameters of a distribution. Out: the same tensor with new values. The fan
+rules are those of Glorot and Bengio (2010) and He et al. (2015); the random numbers come from the
+framework's generator.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import weft
+from weft import Tensor
+
+_FIXED_GAINS = {
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
+    "conv_transpose1d": 1.0, "conv_transpose2d": 1.0, "conv_transpose3d": 1.0,
+    "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 0.75,
+}  # fmt: skip
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which a nonlinearity's weights are scaled to keep the variance."""
+    if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not isinstance(param, int | float | None):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity not in _FIXED_GAINS:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return _FIXED_GAINS[nonlinearity]
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """The number of inputs and outputs that one weight connects."""
+    if tensor.dim() < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _chosen_fan(tensor: Tensor, mode: str) -> int:
+    modes = ("fan_in", "fan_out")
+    mode = mode.lower()
+    if mode not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+    return _fans(tensor)[modes.index(mode)]
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform between `a` and `b`."""
+    with weft.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with the given mean and standard deviation."""
+    with weft.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normal, cut off at `a` and `b`, by inverting the distribution function."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+            "The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+    from scipy.special import erfinv
+
+    low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    uniform = weft.empty(tensor.shape, dtype=weft.float64).uniform_(low, high, generator=generator)
+    with weft.no_grad():
+        tensor.copy_(weft.from_numpy(erfinv(uniform.numpy())))
+        return tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The same number everywhere."""
+    with weft.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix."""
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with weft.no_grad():
+        return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform, scaled by both fans (Glorot)."""
+    fan_in, fan_out = _fans(tensor)
+    bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal, scaled by both fans (Glorot)."""
+    fan_in, fan_out = _fans(tensor)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    return calculate_gain(nonlinearity, a) / math.sqrt(_chosen_fan(tensor, mode))
+
+
+def _has_elements(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return False
+    return True
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Uniform, scaled by one fan (He)."""
+    if not _has_elements(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normal, scaled by one fan (He)."""
+    if not _has_elements(tensor):
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix over the first dimension (Saxe et al. 2013)."""
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    import numpy as np
+
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    flat = weft.empty(max(rows, columns), min(rows, columns)).normal_(0, 1, generator=generator)
+    q, r = np.linalg.qr(flat.numpy())
+    q = q * np.sign(np.diag(r))  # makes the decomposition unique, so that the result is uniform
+    with weft.no_grad():
+        matrix = weft.from_numpy(np.ascontiguousarray(q if rows >= columns else q.T))
+        return tensor.copy_(matrix.reshape(tensor.shape)).mul_(gain)
+
+
+def bias_bound(weight: Tensor) -> float:
+    """The bound of the uniform distribution that layers draw their biases from."""
+    fan_in, _ = _fans(weight)
+    return 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
+
+
+def init_weight_and_bias(weight: Tensor, bias: Tensor | None) -> None:
+    """The default initialisation of linear and convolution layers."""
+    kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        bound = bias_bound(weight)
+        uniform_(bias, -bound, bound)

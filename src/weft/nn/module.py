@@ -1,0 +1,594 @@
+"""Module: a tree of named parameters, buffers and child modules with a `forward`.
+
+In: attributes assigned by a subclass. Out: the members by name and kind, in the order of their
+registration, moved, cast, hooked, printed, saved and loaded as PyTorch does. The mathematics is
+left to the subclasses; the dictionaries of state to `state`, hooks to `hooks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import weft
+from weft import Tensor
+from weft.nn import state as states
+from weft.nn.hooks import (
+    Hook,
+    ModuleHooks,
+    RemovableHandle,
+    add_hook,
+    call_with_hooks,
+)
+from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
+from weft.nn.parameter import Buffer, Parameter
+
+
+def typename(value: object) -> str:
+    """The type as messages name it."""
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        return "weft.Tensor"
+    kind = type(value)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+@dataclass
+class StateHooks:
+    """Hooks around saving and loading state; most modules have none."""
+
+    save_pre: dict[int, Any] = field(default_factory=dict)
+    save_post: dict[int, Any] = field(default_factory=dict)
+    load_pre: dict[int, Any] = field(default_factory=dict)
+    load_post: dict[int, Any] = field(default_factory=dict)
+
+
+_NO_STATE_HOOKS = StateHooks()
+
+
+class Module:
+    """Base of all networks and layers.
+
+    Subclasses call `super().__init__()`, assign parameters and modules to `self`, and define
+    `forward`.
+    """
+
+    _version = 1
+    _kinds: dict[str, str]
+    _hooks: ModuleHooks | None = None
+    _state_hooks = _NO_STATE_HOOKS
+    training: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        if kwargs:
+            raise TypeError(
+                f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+            )
+        if args:
+            raise TypeError(
+                f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
+        values = self.__dict__
+        values["training"] = True
+        values["_kinds"] = {}
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass defines it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks is None:
+            return self.forward(*args, **kwargs)
+        return call_with_hooks(self, self._hooks, args, kwargs)
+
+    # -- attributes -----------------------------------------------------------------------------
+
+    @property
+    def _parameters(self) -> Members:
+        return Members(self.__dict__, PARAMETER)
+
+    @property
+    def _buffers(self) -> Members:
+        return Members(self.__dict__, *BUFFERS)
+
+    @property
+    def _modules(self) -> Members:
+        return Members(self.__dict__, MODULE)
+
+    @property
+    def _non_persistent_buffers_set(self) -> set[str]:
+        return {name for name, kind in self._kinds.items() if kind == HIDDEN_BUFFER}
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kinds = self.__dict__.get("_kinds")
+        if isinstance(value, Parameter):
+            self._require_init(kinds, "parameters")
+            self._forget(name, PARAMETER)
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._require_init(kinds, "module")
+            self._forget(name, MODULE)
+            self._modules[name] = value
+        elif isinstance(value, Buffer):
+            self._require_init(kinds, "buffer")
+            self._forget(name, *BUFFERS)
+            self.register_buffer(name, value, value.persistent)
+        elif kinds is not None and name in kinds:
+            self._reassign(name, value, kinds[name])
+        else:
+            object.__setattr__(self, name, value)
+
+    def _require_init(self, kinds: dict[str, str] | None, what: str) -> None:
+        if kinds is None:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+
+    def _forget(self, name: str, *kept: str) -> None:
+        """Make room for a member of another kind."""
+        if self._kinds.get(name) not in kept:
+            self._kinds.pop(name, None)
+            self.__dict__.pop(name, None)
+
+    def _reassign(self, name: str, value: Any, kind: str) -> None:
+        """Give a registered name a value that is not itself a Parameter, Module or Buffer."""
+        fits = value is None or (kind in BUFFERS and isinstance(value, Tensor))
+        if not fits:
+            what, expected = {
+                PARAMETER: ("parameter", "weft.nn.Parameter or None"),
+                MODULE: ("child module", "weft.nn.Module or None"),
+            }.get(kind, ("buffer", "weft.nn.Buffer, weft.Tensor or None"))
+            raise TypeError(
+                f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)"
+            )
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.__dict__.get("_kinds", {}).pop(name, None)
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(key for key in object.__dir__(self) if not key[0].isdigit())
+
+    # -- registration ---------------------------------------------------------------------------
+
+    def _check_name(self, what: str, name: Any, *kinds: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} name should be a string. Got {typename(name)}")
+        if "." in name:
+            got = f", got: {name}" if what == "module" else ""
+            raise KeyError(f'{what} name can\'t contain "."{got}')
+        if name == "":
+            raise KeyError(f'{what} name can\'t be empty string ""')
+        if self._kinds.get(name) not in kinds and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, or None for one that this configuration does not have."""
+        self._require_init(self.__dict__.get("_kinds"), "parameter")
+        self._check_name("parameter", name, PARAMETER)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                "(weft.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                "the value in the forward() method."
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but not trained; the state_dict has persistent ones."""
+        self._require_init(self.__dict__.get("_kinds"), "buffer")
+        self._check_name("buffer", name, *BUFFERS)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
+                "(weft Tensor or None required)"
+            )
+        self._kinds[name] = BUFFER if persistent else HIDDEN_BUFFER
+        self.__dict__[name] = tensor
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Alias for `add_module`."""
+        self.add_module(name, module)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child module under a name."""
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        self._check_name("module", name, MODULE)
+        self._modules[name] = module
+
+    # -- looking up -----------------------------------------------------------------------------
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted path; "" is this one."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        found: Module = module
+        return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Replace the module at a dotted path; with `strict` it must be there."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        parent, _, name = target.rpartition(".")
+        owner = self.get_submodule(parent)
+        if strict and not hasattr(owner, name):
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+        setattr(owner, name, module)
+
+    def _get_member(self, target: str, kind: str, article: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+        if kind not in owner._kinds.get(name, ""):
+            raise AttributeError(f"`{name}` is not {article}")
+        return getattr(owner, name)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path."""
+        found: Parameter = self._get_member(target, PARAMETER, "an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        found: Tensor = self._get_member(target, BUFFER, "a buffer")
+        return found
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with their paths, parents first; each once."""
+        memo = set() if memo is None else memo
+        pending: list[tuple[str, Module]] = [(prefix, self)]
+        while pending:
+            path, module = pending.pop()
+            if module in memo:
+                continue
+            if remove_duplicate:
+                memo.add(module)
+            yield path, module
+            dotted = path + "." if path else ""
+            below = [
+                (dotted + name, child)
+                for name, child in module._modules.items()
+                if child is not None
+            ]
+            pending.extend(reversed(below))
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below, each once."""
+        return (module for _, module in self.named_children())
+
+    def _named_members(
+        self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else iter([(prefix, self)])
+        )
+        for path, module in modules:
+            dotted, values = path + "." if path else "", module.__dict__
+            for name, kind in list(module._kinds.items()):
+                member = values[name] if kind in kinds else None
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield dotted + name, member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their paths; a shared one once."""
+        return self._named_members((PARAMETER,), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters; a shared one once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their paths; a shared one once."""
+        return self._named_members(BUFFERS, prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers; a shared one once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    # -- modes, types, places -------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode here and below (dropout and batch norm look at it)."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Set evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Freeze or unfreeze all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or set them to zero."""
+        for parameter in self.parameters():
+            clear_gradient(parameter, set_to_none)
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` on every module below, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace the value of every parameter, gradient and buffer by `fn` of it; parameters keep
+        their identity.
+        """
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with weft.no_grad():
+            for parameter in self._parameters.values():
+                if parameter is not None:
+                    gradient, parameter.grad = parameter.grad, None
+                    parameter.data = fn(parameter.data)
+                    if gradient is not None:
+                        parameter.grad = fn(gradient.detach())
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self.__dict__[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move and cast: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers
+        keep their type.
+        """
+        device, dtype = parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, "
+                f"but got desired dtype={dtype}"
+            )
+
+        def convert(tensor: Tensor) -> Tensor:
+            castable = tensor.is_floating_point() or tensor.is_complex()
+            wanted = dtype if dtype is not None and castable else tensor.dtype
+            moved = tensor if device is None else tensor.to(device)
+            return moved.to(wanted)
+
+        return self._apply(convert)
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast every parameter and buffer."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def float(self) -> Self:
+        """Cast floating-point parameters and buffers to float32."""
+        return self.to(weft.float32)
+
+    def double(self) -> Self:
+        """Cast floating-point parameters and buffers to float64."""
+        return self.to(weft.float64)
+
+    def half(self) -> Self:
+        """Cast floating-point parameters and buffers to float16."""
+        return self.to(weft.float16)
+
+    def bfloat16(self) -> Self:
+        """Cast floating-point parameters and buffers to bfloat16."""
+        return self.to(weft.bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | None = None) -> Self:
+        """Move to a GPU."""
+        return self.to("cuda" if device is None else f"cuda:{device}")
+
+    # -- hooks ----------------------------------------------------------------------------------
+
+    def _own_hooks(self) -> ModuleHooks:
+        if self._hooks is None:
+            self.__dict__["_hooks"] = ModuleHooks()
+        hooks: ModuleHooks = self.__dict__["_hooks"]
+        return hooks
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, args[, kwargs])` before each forward; what it returns replaces the
+        arguments.
+        """
+        return add_hook(self._own_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """`hook(module, args[, kwargs], output)` after each forward; what it returns replaces the
+        output.
+        """
+        return add_hook(self._own_hooks().forward, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, grad_output)` before the module's backward; what it returns replaces
+        grad_output.
+        """
+        return add_hook(self._own_hooks().backward_pre, Hook(hook), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, grad_input, grad_output)` after the module's backward; may replace
+        grad_input.
+        """
+        return add_hook(self._own_hooks().backward, Hook(hook), prepend)
+
+    def _own_state_hooks(self) -> StateHooks:
+        if self._state_hooks is _NO_STATE_HOOKS:
+            self.__dict__["_state_hooks"] = StateHooks()
+        hooks: StateHooks = self.__dict__["_state_hooks"]
+        return hooks
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, prefix, keep_vars)` before the state is collected."""
+        return add_hook(self._own_state_hooks().save_pre, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, local_metadata)` after the state is collected."""
+        return add_hook(self._own_state_hooks().save_post, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`
+        before loading.
+        """
+        return add_hook(self._own_state_hooks().load_pre, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, incompatible_keys)` after loading."""
+        return add_hook(self._own_state_hooks().load_post, hook)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def get_extra_state(self) -> Any:
+        """State beyond tensors, for subclasses that have some."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called."
+        )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        states.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        states.load_own(self, *arguments)
+
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """All parameters and persistent buffers by path, detached but sharing memory with the
+        module.
+        """
+        return states.collect(self, destination, prefix, keep_vars)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> states.IncompatibleKeys:
+        """Copy values in by path, or with `assign` put the given tensors in place.
+
+        Errors: RuntimeError that lists every missing and unexpected key (with `strict`) and every
+        wrong shape.
+        """
+        return states.load(self, state_dict, strict, assign)
+
+    # -- printing -------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of a layer's printed form."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [
+            f"({name}): " + repr(module).replace("\n", "\n  ")
+            for name, module in self._modules.items()
+        ]
+        if len(lines) <= 1 and not children:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def clear_gradient(parameter: Tensor, set_to_none: bool) -> None:
+    """Forget a gradient, or set it to zero in place without its history."""
+    if parameter.grad is None:
+        return
+    if set_to_none:
+        parameter.grad = None
+        return
+    if parameter.grad.grad_fn is not None:
+        parameter.grad.detach_()
+    else:
+        parameter.grad.requires_grad_(False)
+    parameter.grad.zero_()
+
+
+def parse_to(
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> tuple[Any, Any]:
+    """The device and dtype that the arguments of `to` name, None for what they leave alone."""
+    for position, argument in enumerate(args):
+        if isinstance(argument, Tensor):
+            device, dtype = argument.device, argument.dtype
+        elif isinstance(argument, weft.dtype):
+            dtype = argument
+        elif isinstance(argument, bool):
+            continue  # non_blocking and copy change nothing on one device
+        elif isinstance(argument, str | int | weft.device):
+            device = argument
+        elif argument is not None or position > 1:
+            raise TypeError(f"to() received an invalid argument: {typename(argument)}")
+    return device, dtype

@@ -1,0 +1,234 @@
+"""Normalisation layers: over features (LayerNorm, RMSNorm), channel groups (GroupNorm) and batches
+(BatchNorm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.module import Module
+from weft.nn.parameter import Parameter
+
+
+def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _affine(module: Module, shape: Any, weight: bool, bias: bool, **options: Any) -> None:
+    """Register the scale and shift that a configuration has."""
+    for name, present in (("weight", weight), ("bias", bias)):
+        module.register_parameter(
+            name, Parameter(weft.empty(shape, **options)) if present else None
+        )
+
+
+def _reset_affine(module: Module) -> None:
+    if module.weight is not None:
+        init.ones_(module.weight)
+    if module.bias is not None:
+        init.zeros_(module.bias)
+
+
+class LayerNorm(Module):
+    """Zero mean and unit variance over last dimensions, then scale and shift (Ba et al. 2016)."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        affine = elementwise_affine
+        _affine(self, self.normalized_shape, affine, affine and bias, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero."""
+        _reset_affine(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*, normalized_shape) -> the same."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Unit root mean square over the last dimensions, then scale (Zhang and Sennrich 2019)."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        options = {"device": device, "dtype": dtype}
+        scale = (
+            Parameter(weft.empty(self.normalized_shape, **options)) if elementwise_affine else None
+        )
+        self.register_parameter("weight", scale)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*, normalized_shape) -> the same."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """Zero mean and unit variance over groups of channels (Wu and He 2018)."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups, self.num_channels, self.eps, self.affine = (
+            num_groups,
+            num_channels,
+            eps,
+            affine,
+        )
+        _affine(self, num_channels, affine, affine and bias, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero."""
+        _reset_affine(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) -> the same."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class _BatchNorm(Module):
+    """Zero mean and unit variance of each channel over the batch; running statistics in evaluation
+    (Ioffe and Szegedy 2015)."""
+
+    _version = 2
+    ranks: tuple[int, ...]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        options = {"device": device, "dtype": dtype}
+        _affine(self, num_features, affine, affine and bias, **options)
+        tracked = track_running_stats
+        self.register_buffer(
+            "running_mean", weft.zeros(num_features, **options) if tracked else None
+        )
+        self.register_buffer("running_var", weft.ones(num_features, **options) if tracked else None)
+        count = weft.tensor(0, dtype=weft.int64) if tracked else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero, nothing seen."""
+        self.reset_running_stats()
+        _reset_affine(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) -> the same."""
+        if input.dim() not in self.ranks:
+            expected = " or ".join(f"{rank}D" for rank in self.ranks)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # a cumulative average instead of an exponential one
+                factor = 1.0 / float(self.num_batches_tracked)
+        use_batch = self.training or self.running_mean is None
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if keep else None,
+            self.running_var if keep else None,
+            self.weight,
+            self.bias,
+            use_batch,
+            factor,
+            self.eps,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    ranks = (4,)

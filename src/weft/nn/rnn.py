@@ -1,0 +1,134 @@
+"""Recurrent cells: one step at a time.
+
+In: an input and a state. Out: the new state. What a step computes stands in `recurrent`, beside the
+layers that run over whole sequences.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.module import Module
+from weft.nn.parameter import Parameter
+from weft.nn.recurrent import gru_cell, lstm_cell
+
+
+class _Cell(Module):
+    """What cells share: the weights of `gates` gates and the checks of their inputs."""
+
+    gates: int
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size = input_size, hidden_size
+        rows, options = self.gates * hidden_size, {"device": device, "dtype": dtype}
+        self.weight_ih = Parameter(weft.empty((rows, input_size), **options))
+        self.weight_hh = Parameter(weft.empty((rows, hidden_size), **options))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(weft.empty(rows, **options)) if bias else None)
+        self.bias = bias
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _check(self, input: Tensor) -> None:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+
+    def _zeros(self, input: Tensor) -> Tensor:
+        return weft.zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
+
+    def _project(self, input: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, in) -> (N, gates * hidden) and (N, hidden) -> (N, gates * hidden)."""
+        return (
+            F.linear(input, self.weight_ih, self.bias_ih),
+            F.linear(hidden, self.weight_hh, self.bias_hh),
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        return text if self.bias else text + ", bias=False"
+
+
+class RNNCell(_Cell):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Shapes: (N, in), (N, hidden) -> (N, hidden)."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {nonlinearity}")
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """One step."""
+        self._check(input)
+        of_input, of_hidden = self._project(input, self._zeros(input) if hx is None else hx)
+        total = of_input + of_hidden
+        return total.tanh() if self.nonlinearity == "tanh" else total.relu()
+
+    def extra_repr(self) -> str:
+        text = super().extra_repr()
+        return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
+
+
+class LSTMCell(_Cell):
+    """Hochreiter and Schmidhuber (1997), with forget gate. Shapes: (N, in), ((N, hidden), (N,
+    hidden)) -> the pair.
+    """
+
+    gates = 4
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """One step: the new hidden and cell state."""
+        self._check(input)
+        if hx is None:
+            zeros = self._zeros(input)
+            hx = (zeros, zeros)
+        hidden, cell = hx
+        of_input, of_hidden = self._project(input, hidden)
+        hidden, cell = lstm_cell(of_input, of_hidden, (hidden, cell))
+        return hidden, cell
+
+
+class GRUCell(_Cell):
+    """Cho et al. (2014), with the reset gate after the product. Shapes: (N, in), (N, hidden) -> (N,
+    hidden).
+    """
+
+    gates = 3
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """One step."""
+        self._check(input)
+        hidden = self._zeros(input) if hx is None else hx
+        of_input, of_hidden = self._project(input, hidden)
+        return gru_cell(of_input, of_hidden, (hidden,))[0]

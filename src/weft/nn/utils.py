@@ -1,0 +1,100 @@
+"""Helpers for training: gradient clipping, parameters as one vector.
+
+In: an iterable of parameters. Out: a norm or a vector; gradients and parameters change in place,
+outside the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import weft
+from weft import Tensor
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    tensors = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [tensor.grad for tensor in tensors if tensor.grad is not None]
+
+
+def get_total_norm(
+    tensors: Tensors,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all tensors taken together, as a 0-d tensor."""
+    parts = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not parts:
+        return weft.tensor(0.0)
+    order = float(norm_type)
+    with weft.no_grad():
+        if math.isinf(order):
+            total = weft.stack([part.abs().max() for part in parts]).max()
+        elif order == 2.0:
+            total = weft.stack([(part * part).sum() for part in parts]).sum().sqrt()
+        else:
+            powers = [part.abs().pow(order).sum() for part in parts]
+            total = weft.stack(powers).sum().pow(1.0 / order)
+    if error_if_nonfinite and not math.isfinite(float(total)):
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it "
+            "cannot be clipped. To disable this error and scale the gradients by the non-finite "
+            "norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale gradients so that a total norm above `max_norm` becomes `max_norm`."""
+    with weft.no_grad():
+        scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for gradient in _gradients(parameters):
+            gradient.mul_(scale)
+
+
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients together so that their total norm is at most `max_norm`; the norm before
+    that.
+
+    Nothing is read back: the norm is a tensor, and the scaling is recorded like any other
+    operation.
+    """
+    parts = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(parts), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parts, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every gradient element to +-clip_value."""
+    with weft.no_grad():
+        for gradient in _gradients(parameters):
+            gradient.clamp_(min=-float(clip_value), max=float(clip_value))
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters flattened into one vector, in order."""
+    return weft.cat([parameter.reshape(-1) for parameter in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Give parameters the values of consecutive slices of a vector."""
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected weft.Tensor, but got: {type(vec)}")
+    start = 0
+    for parameter in parameters:
+        end = start + parameter.numel()
+        parameter.data = vec[start:end].view_as(parameter).data
+        start = end

@@ -1,0 +1,197 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Composite rows: operations whose value is expanded into primitives but whose derivative is a rule of its own,
+because the composed one would be wrong at a kink, or wasteful. One gradient record stands for the whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, iota, reduce, reshape, where
+from weft.ops.row import define
+
+
+def _composite(name: str, operands: str, numpy: Any, pull: Any, batch: Any, samples: Any) -> None:
+    define(
+        name,
+        kind="composite",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        batch=batch,
+        samples=samples,
+        shape=lambda p, *shapes: shapes[0],
+        push="rule",
+    )
+
+
+def _over(x: Any, axis: int) -> Any:
+    return expand(reduce("sum", x, (axis,), keepdim=True), x._shape)
+
+
+def _softmax_numpy(x: Any, params: tuple[int]) -> Any:
+    e = np.exp(x - np.max(x, params[0], keepdims=True))
+    return e / np.sum(e, params[0], keepdims=True)
+
+
+def _pull_softmax(g: Any, result: Any, at: Any) -> Any:
+    weighted = g * result
+    return weighted - result * _over(weighted, at.params[0])
+
+
+_composite(
+    "softmax",
+    "self",
+    _softmax_numpy,
+    {"self": _pull_softmax},
+    lambda p, shapes, flags, n: (p[0] + 1,),
+    [((3, 4), (1,))],
+)
+_composite(
+    "log_softmax",
+    "self",
+    lambda x, params: np.log(_softmax_numpy(x, params)),
+    {"self": lambda g, result, at: g - call("exp", result) * _over(g, at.params[0])},
+    lambda p, shapes, flags, n: (p[0] + 1,),
+    [((3, 4), (0,))],
+)
+_composite(
+    "norm",
+    "self",
+    lambda x, params: np.sqrt(np.sum(np.abs(x) ** 2, params[0], keepdims=True)),
+    {"self": lambda g, self, result: self * where(result == 0, 0, g / result)},
+    lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]),),
+    [((3, 4), ((1,),))],
+)
+
+
+# -- normalisation over axes: (x - mean) / sqrt(variance + eps) ----------------------------------------------------
+
+
+def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+    count = 1
+    for axis in axes:
+        count *= x._shape[axis]
+    return reduce("sum", x, axes, keepdim=True) / count
+
+
+def _standardize_numpy(x: Any, params: tuple[tuple[int, ...], float]) -> Any:
+    axes, eps = params
+    centred = x - np.mean(x, axes, keepdims=True)
+    return centred / np.sqrt(np.mean(centred * centred, axes, keepdims=True) + eps)
+
+
+def inverse_deviation(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """x - mean and 1 / sqrt(variance + eps), in the same primitives forward and backward, so that a backward pass
+    in the same program shares them."""
+    centred = x - _mean(x, axes)
+    return centred, call("rsqrt", _mean(call("square", centred), axes) + eps)
+
+
+def _pull_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
+    axes, eps = at.params
+    _, scale = inverse_deviation(self, axes, eps)
+    return scale * (g - _mean(g, axes) - result * _mean(g * result, axes))
+
+
+_composite(
+    "standardize",
+    "self",
+    _standardize_numpy,
+    {"self": _pull_standardize},
+    lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+    [((3, 4), ((1,), 1e-5))],
+)
+
+# -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
+
+
+def _pull_first(g: Any, index: Any, at: Any) -> Any:
+    """The cotangent at one place of each line or window; `index` is that place, dimensions kept."""
+    axes, _ = at.params
+    shape = at.shapes[0]
+    here = iota(tuple([size if axis in axes else 1 for axis, size in enumerate(shape)])) == index
+    return where(here, reshape(g, tuple(index._shape)), 0)
+
+
+for _name, _function in (("max", np.max), ("min", np.min)):
+    _composite(
+        _name,
+        "self index",
+        lambda x, index, params, f=_function: f(x, params[0], keepdims=params[1]),
+        {"self": _pull_first},
+        lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+        [((3, 4), (3, 1), ((1,), False)), ((2, 3, 4), (1, 3, 1), ((0, 2), True))],
+    )
+
+
+# -- activations -----------------------------------------------------------------------------------------------------
+
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_CUBE = 0.044715
+
+
+def gelu_value(x: Any, approximate: str) -> Any:
+    """x times the normal distribution function of x, or its approximation by tanh."""
+    return x * 0.5 * (_gelu_curve(x, approximate) + 1)
+
+
+def _gelu_curve(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        return call("erf", x * math.sqrt(0.5))
+    return call("tanh", (x + call("square", x) * x * _CUBE) * _SQRT_2_OVER_PI)
+
+
+def _pull_gelu(g: Any, self: Any, at: Any) -> Any:
+    """The slope depends on the input alone: one value to keep where forward and backward are one program."""
+    curve = _gelu_curve(self, at.params)
+    square = call("square", self)
+    if at.params == "none":
+        density = call("exp", square * -0.5) * (0.5 * _SQRT_2_OVER_PI)
+    else:
+        density = (1 - call("square", curve)) * (square * (3 * _CUBE) + 1) * (0.5 * _SQRT_2_OVER_PI)
+    return g * (self * density + (curve + 1) * 0.5)
+
+
+def _gelu_numpy(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        return x * 0.5 * (np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5)) + 1)
+    return x * 0.5 * (np.tanh((x + _CUBE * x**3) * _SQRT_2_OVER_PI) + 1)
+
+
+_composite(
+    "gelu",
+    "self",
+    _gelu_numpy,
+    {"self": _pull_gelu},
+    lambda p, shapes, flags, n: p,
+    [((3, 4), "none"), ((3, 4), "tanh")],
+)
+
+# -- losses ----------------------------------------------------------------------------------------------------------
+
+
+def _binary_cross_entropy_numpy(x: Any, target: Any, params: None) -> Any:
+    with np.errstate(divide="ignore"):
+        return -(
+            target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)
+        )
+
+
+_composite(
+    "binary_cross_entropy",
+    "self target",
+    _binary_cross_entropy_numpy,
+    {
+        "self": lambda g, self, target: (
+            g * (self - target) / call("clamp_min", (1 - self) * self, 1e-12)
+        ),
+        "target": lambda g, self: g * (call("log", 1 - self) - call("log", self)),
+    },
+    lambda p, shapes, flags, n: p,
+    [((3, 4), (3, 4), None)],
+)

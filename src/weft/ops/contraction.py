@@ -1,0 +1,93 @@
+"""Contractions: the matrix product in all ranks from two up, leading dimensions broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.graph.strides import broadcast_shapes
+from weft.ops.primitives import conj, linear, matmul, transpose
+from weft.ops.row import define
+
+Shape = tuple[int, ...]
+
+
+def describe(name: str, shape: Shape, dtype: Any = None) -> str:
+    """`a float32[64, 103]` for an error text."""
+    return f"{name} {'' if dtype is None else dtype.name}{list(shape)}"
+
+
+def _shape(params: None, a: Shape, b: Shape) -> Shape:
+    if a[-1] != b[-2]:
+        raise ShapeError(
+            f"matmul: mat1 and mat2 shapes cannot be multiplied ({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})",
+            expected="a.shape[-1] == b.shape[-2]",
+            got=f"{describe('a', a)}, {describe('b', b)} ({a[-1]} != {b[-2]})",
+            fix="pass b.mT" if a[-1] == b[-1] else f"build the layer with in_features={a[-1]}",
+        )
+    return (*broadcast_shapes([a[:-2], b[:-2]], "matmul"), a[-2], b[-1])
+
+
+def _pull_right(g: Any, self: Any, at: Any) -> Any:
+    """aᴴ g; rows of a shared right operand are flattened first, so that one product sums over the batch."""
+    a_shape, b_shape = at.shapes
+    if len(b_shape) == 2 and len(a_shape) > 2:
+        rows = int(np.prod(a_shape[:-1]))
+        self, g = self.reshape(rows, a_shape[-1]), g.reshape(rows, g.shape[-1])
+    return matmul(transpose(conj(self)), g)  # (k, m) @ (m, n) -> (k, n)
+
+
+define(
+    "matmul",
+    kind="contract",
+    operands="self mat2",
+    samples="matmul",
+    shape=_shape,
+    numpy=np.matmul,
+    batch=lambda p, shapes, flags, n: p,
+    batch_operands=("b", "w"),
+    push="multilinear",
+    grad_name="MmBackward0",
+    pull={"self": lambda g, mat2: matmul(g, transpose(conj(mat2))), "mat2": _pull_right},
+)
+
+
+def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
+    if x[-1] != weight[1]:
+        rows = int(np.prod(x[:-1]))
+        raise ShapeError(
+            f"linear: mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {weight[1]}x{weight[0]})",
+            expected="input.shape[-1] == weight.shape[1]",
+            got=f"{describe('input', x)}, {describe('weight', weight)} ({x[-1]} != {weight[1]})",
+            fix=f"build the layer with in_features={x[-1]}",
+        )
+    return (*x[:-1], weight[0])
+
+
+def _pull_weight(g: Any, self: Any, at: Any) -> Any:
+    """gᵀ x̄ over all rows."""
+    (x_shape, weight_shape) = at.shapes
+    rows = int(np.prod(x_shape[:-1]))
+    flat = self.reshape(rows, x_shape[-1])
+    return matmul(transpose(g.reshape(rows, weight_shape[0])), conj(flat))  # (n, r) @ (r, k)
+
+
+# x @ weight.T in one record: the weight is read as it lies, and a vector needs no extra dimension.
+define(
+    "linear",
+    kind="contract",
+    operands="self weight",
+    samples=[((3, 4), (2, 4), None), ((4,), (2, 4), None), ((2, 3, 4), (5, 4), None)],
+    shape=_linear_shape,
+    numpy=lambda x, weight: np.matmul(x, weight.T),
+    batch=lambda p, shapes, flags, n: p if flags == (True, False) else None,
+    batch_operands=("b", "s"),
+    push="multilinear",
+    grad_name="LinearBackward0",
+    pull={
+        "self": lambda g, weight: linear(g, transpose(conj(weight))),
+        "weight": _pull_weight,
+    },
+)

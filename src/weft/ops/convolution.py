@@ -1,0 +1,206 @@
+"""Convolution in any number of dimensions, and its derivatives.
+
+The value is a matrix product over patches: windows of the padded input are views, put in front of the product as
+(batch, positions, channels * window), the kernel stands on its right, so that one product serves a batch. Its
+derivatives are a convolution of the spread cotangent with the mirrored kernel, and a product of cotangent and
+patches, which are made again rather than kept. Arguments are checked by `weft.nn.functional_conv`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.graph.node import tape
+from weft.graph.strides import contiguous_strides
+from weft.graph.tensor import record, record_gradient
+from weft.ops.primitives import (
+    conj,
+    embed,
+    flip,
+    matmul,
+    pad,
+    permute,
+    reduce,
+    reshape,
+    slice_axis,
+    transpose,
+)
+from weft.ops.row import TABLE, define
+
+Shape = tuple[int, ...]
+
+
+class Geometry(NamedTuple):
+    """How a kernel moves: per spatial dimension stride, (before, after) padding and dilation; and groups."""
+
+    stride: Shape
+    padding: tuple[tuple[int, int], ...]
+    dilation: Shape
+    groups: int
+
+
+def count(sizes: Shape) -> int:
+    """The product of sizes."""
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def margins(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
+    """Zeros around the spatial dimensions, or edges cut off where a width is negative."""
+    for axis, (before, after) in enumerate(widths, 2):
+        if before < 0 or after < 0:
+            size = x._shape[axis] + min(before, 0) + min(after, 0)
+            x = slice_axis(x, axis, max(-before, 0), size)
+    grown = tuple([(max(before, 0), max(after, 0)) for before, after in widths])
+    return pad(x, ((0, 0), (0, 0), *grown)) if any(map(any, grown)) else x
+
+
+def spread(x: Any, stride: Shape) -> Any:
+    """Zeros between the elements: what a strided convolution skipped."""
+    if max(stride) == 1:
+        return x
+    sizes = [(size - 1) * step + 1 for size, step in zip(x._shape[2:], stride, strict=True)]
+    shape = (*x._shape[:2], *sizes)
+    strides = contiguous_strides(shape)
+    steps = [place * step for place, step in zip(strides[2:], stride, strict=True)]
+    return embed(x, shape, 0, (*strides[:2], *steps))
+
+
+def windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Any:
+    """(N, C, *in) -> (N, C, *positions, *kernel)."""
+    row = TABLE["unfold"]
+    for number, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        params = (2 + number, gap * (size - 1) + 1, step)
+        x = record(row, (x,), params, row.shape(params, x._shape), x._dtype)
+        if gap > 1:
+            x = slice_axis(x, len(x._shape) - 1, 0, size, gap)
+    return x
+
+
+def mirrored(weight: Any, groups: int) -> Any:
+    """(O, C / G, *k) -> (C, O / G, *k), each kernel back to front."""
+    outputs, inputs, *kernel = weight._shape
+    spatial = range(2, 2 + len(kernel))
+    x = reshape(flip(weight, tuple(spatial)), (groups, outputs // groups, inputs, *kernel))
+    x = permute(x, (0, 2, 1, *range(3, 3 + len(kernel))))
+    return reshape(x, (groups * inputs, outputs // groups, *kernel))
+
+
+def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
+    """The value, in primitives: (N, C, *in), (O, C / G, *k), (O) -> (N, O, *positions)."""
+    x = margins(x, geometry.padding)
+    kernel, outputs, groups = weight._shape[2:], weight._shape[0], geometry.groups
+    spatial, batch, channels = len(kernel), x._shape[0], x._shape[1]
+    if count(kernel) == 1 and max(geometry.stride) == 1:
+        places, patches = x._shape[2:], x
+    else:
+        views = windows(x, kernel, geometry.stride, geometry.dilation)
+        places = views._shape[2 : 2 + spatial]
+        order = (0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
+        patches = permute(views, order)
+    depth, positions = channels * count(kernel), count(places)
+    if groups == 1:
+        patches = reshape(patches, (batch, depth, positions))
+        kernels = transpose(reshape(weight, (outputs, depth)))
+        result = matmul(transpose(patches), kernels)  # (N, P, K) @ (K, O) -> (N, P, O)
+    else:
+        patches = reshape(patches, (batch, groups, depth // groups, positions))
+        kernels = transpose(reshape(weight, (groups, outputs // groups, depth // groups)))
+        result = matmul(transpose(patches), kernels)  # (N, G, P, K) @ (G, K, O) -> (N, G, P, O)
+        result = reshape(permute(result, (0, 2, 1, 3)), (batch, positions, outputs))
+    if bias is not None:
+        result = result + bias
+    result = reshape(result, (batch, *places, outputs))
+    return permute(result, (0, spatial + 1, *range(1, spatial + 1)))
+
+
+def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
+    """The convolution with one gradient record. A batch of one keeps its primitives' records instead: those of
+    separate examples run as one."""
+    mode = tape().mode
+    if x._shape[0] == 1 or not mode.grad:
+        return compute(x, weight, bias, geometry)
+    mode.grad = False
+    try:
+        result = compute(x, weight, bias, geometry)
+    finally:
+        mode.grad = True
+    if bias is None:
+        return record_gradient(TABLE["convolution"], (x, weight), tuple(geometry), result)
+    return record_gradient(TABLE["convolution_bias"], (x, weight, bias), tuple(geometry), result)
+
+
+def _pull_input(g: Any, weight: Any, at: Any) -> Any:
+    geometry, shape = Geometry(*at.params), at.shapes[0]
+    g = spread(g, geometry.stride)
+    widths = []
+    for axis, size in enumerate(shape[2:]):
+        reach = geometry.dilation[axis] * (weight._shape[2 + axis] - 1)
+        before = reach - geometry.padding[axis][0]
+        widths.append((before, size - g._shape[2 + axis] - before + reach))
+    ones = (1,) * len(widths)
+    back = Geometry(ones, tuple(widths), geometry.dilation, geometry.groups)
+    return convolve(g, conj(mirrored(weight, geometry.groups)), None, back)
+
+
+def _pull_weight(g: Any, self: Any, at: Any) -> Any:
+    geometry, shape = Geometry(*at.params), at.shapes[1]
+    kernel, groups, spatial = shape[2:], geometry.groups, len(shape) - 2
+    views = windows(margins(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
+    order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
+    batch, positions = self._shape[0], count(g._shape[2:])
+    patches = reshape(permute(views, order), (groups, count(shape[1:]), batch * positions))
+    outer = reshape(
+        permute(g, (1, 0, *range(2, 2 + spatial))), (groups, shape[0] // groups, batch * positions)
+    )
+    product = matmul(outer, transpose(conj(patches)))  # (G, O, N P) @ (G, N P, K) -> (G, O, K)
+    return reshape(product, shape)
+
+
+def _pull_bias(g: Any) -> Any:
+    return reduce("sum", g, (0, *range(2, len(g._shape))))
+
+
+def _reference(x: Any, weight: Any, *bias: Any, params: Any) -> Any:
+    """Each output position as an inner product, in NumPy."""
+    stride, padding, dilation, groups = params
+    x = np.pad(x, ((0, 0), (0, 0), *padding))
+    spans = [gap * (size - 1) + 1 for size, gap in zip(weight.shape[2:], dilation, strict=True)]
+    axes = tuple(range(2, x.ndim))
+    views = np.lib.stride_tricks.sliding_window_view(x, spans, axes)
+    steps = tuple(slice(None, None, step) for step in stride)
+    gaps = tuple(slice(None, None, gap) for gap in dilation)
+    views = views[(slice(None), slice(None), *steps, *gaps)]
+    parts = np.split(views, groups, 1)
+    kernels = np.split(weight, groups, 0)
+    last = tuple(range(x.ndim, 2 * x.ndim - 2))
+    products = [
+        np.tensordot(part, kernel, ((1, *last), tuple(range(1, weight.ndim))))
+        for part, kernel in zip(parts, kernels, strict=True)
+    ]
+    result = np.moveaxis(np.concatenate(products, -1), -1, 1)
+    return result + bias[0].reshape(-1, *[1] * (x.ndim - 2)) if bias else result
+
+
+_SAMPLES = [
+    ((2, 4, 6), (4, 2, 3), ((2,), ((1, 1),), (1,), 2)),
+    ((2, 3, 5, 4), (2, 3, 2, 2), ((1, 1), ((0, 1), (1, 0)), (2, 1), 1)),
+]
+for _name, _operands in (("convolution", "self weight"), ("convolution_bias", "self weight bias")):
+    define(
+        _name,
+        kind="composite",
+        operands=_operands,
+        numpy=_reference,
+        samples=_SAMPLES if _name == "convolution" else [(a, b, b[:1], p) for a, b, p in _SAMPLES],
+        shape=lambda p, *shapes: None,
+        push="rule",
+        grad_name="ConvolutionBackward0",
+        pull={"self": _pull_input, "weight": _pull_weight, "bias": _pull_bias}
+        if _name == "convolution_bias"
+        else {"self": _pull_input, "weight": _pull_weight},
+    )

@@ -1,0 +1,657 @@
+"""Elementwise rows: arithmetic, comparison, logic, rounding, exponentials, random bits.
+
+A derivative is the linear map that one output element's cotangent goes through; broadcasting is undone by the walk.
+`samples` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
+integer, boolean, small (|x| < 3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.errors import DTypeError
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import COMPARE, INTEGRAL, LOGICAL, PROMOTE, SELECT, TO_FLOAT, cast
+from weft.ops.primitives import conj, where
+from weft.ops.primitives import elementwise as call
+from weft.ops.row import NotDifferentiable, Rule, define, not_differentiable
+
+INDEX_VALUES = not_differentiable(
+    "the result takes discrete values: its derivative is zero or undefined everywhere"
+)
+
+
+def _row(
+    name: str,
+    operands: str,
+    numpy: Rule,
+    samples: str,
+    pull: dict[str, Rule] | NotDifferentiable,
+    rule: int = PROMOTE,
+    lower: Any = None,
+    dtype: Rule | None = None,
+    grad_name: str = "",
+) -> None:
+    define(
+        name,
+        kind="elementwise",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        samples=samples.split(),
+        rule=rule,
+        lower=name if lower is None else lower,
+        dtype=dtype,
+        grad_name=grad_name,
+    )
+
+
+def _where(g: Any, mask: Any) -> Any:
+    return where(mask, g, 0)
+
+
+def _ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
+    """The dtype rule of an operation that needs an order: complex numbers have none. Nor does bool divide."""
+
+    def dtype(params: Any, operand: Any) -> Any:
+        if divides:
+            _number(name, operand)
+        if operand.is_complex:
+            raise DTypeError(
+                f'"{name}" not implemented for complex numbers',
+                expected="real operands",
+                got=operand.name,
+                fix="compare .abs(), .real or .imag",
+            )
+        return dtypes.bool_ if compares else operand
+
+    return dtype
+
+
+def _number(name: str, operand: Any) -> Any:
+    if operand.category == 0:
+        raise DTypeError(
+            f"\"{name}\" not implemented for 'Bool'",
+            expected="numeric operands",
+            got="bool",
+            fix="convert one operand first",
+        )
+    return operand
+
+
+def _subtracted(params: Any, operand: Any) -> Any:
+    if operand.category == 0:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead.",
+            expected="numeric operands",
+            got="two bool tensors",
+            fix="use a ^ b",
+        )
+    return operand
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+_row(
+    "add",
+    "self other",
+    np.add,
+    "real real",
+    {"self": lambda g: g, "other": lambda g: g},
+    lower=lambda e, d, a, b: e.logical_or(a, b) if d == "bool" else e.add(a, b),
+)
+_row(
+    "sub",
+    "self other",
+    np.subtract,
+    "real real",
+    {"self": lambda g: g, "other": lambda g: -g},
+    dtype=_subtracted,
+)
+_row(
+    "mul",
+    "self other",
+    np.multiply,
+    "real real",
+    {"self": lambda g, other: g * conj(other), "other": lambda g, self: g * conj(self)},
+    lower=lambda e, d, a, b: e.logical_and(a, b) if d == "bool" else e.mul(a, b),
+)
+_row(
+    "div",
+    "self other",
+    np.true_divide,
+    "real nonzero",
+    {
+        "self": lambda g, other: g / conj(other),
+        "other": lambda g, self, other: -g * conj((self / other) / other),
+    },
+    rule=TO_FLOAT,
+)
+_row(
+    "floor_divide",
+    "self other",
+    np.floor_divide,
+    "real nonzero",
+    INDEX_VALUES,
+    lower="floordiv",
+    dtype=_ordered("floor_divide", divides=True),
+)
+_row(
+    "trunc_divide",
+    "self other",
+    lambda a, b: np.trunc(np.true_divide(a, b)).astype(np.result_type(a, b)),
+    "real nonzero",
+    INDEX_VALUES,
+    lower=lambda e, d, a, b: (
+        e.trunc(e.div(a, b)) if "float" in d else e.div(e.sub(a, e.fmod(a, b)), b)
+    ),
+)
+_row(
+    "remainder",
+    "self other",
+    np.remainder,
+    "real nonzero",
+    {"self": lambda g: g, "other": lambda g, self, other: -g * call("floor_divide", self, other)},
+    dtype=_ordered("remainder", divides=True),
+)
+_row(
+    "fmod",
+    "self other",
+    np.fmod,
+    "real nonzero",
+    {"self": lambda g: g, "other": lambda g, self, other: -g * call("trunc_divide", self, other)},
+    dtype=_ordered("fmod", divides=True),
+)
+_row("neg", "self", np.negative, "real", {"self": lambda g: -g})
+_row(
+    "abs",
+    "self",
+    np.abs,
+    "nonzero",
+    {"self": lambda g, self: g * call("sgn", self)},
+    dtype=lambda params, d: d.to_real(),
+)
+_row("sign", "self", np.sign, "nonzero", {"self": lambda g: g * 0})
+_row(
+    "sgn",
+    "self",
+    np.sign,
+    "nonzero",
+    {"self": lambda g, self, result: _pull_sgn(g, self, result)},
+    lower="sign",
+)
+_row(
+    "reciprocal",
+    "self",
+    np.reciprocal,
+    "nonzero",
+    {"self": lambda g, result: -g * conj(result * result)},
+    rule=TO_FLOAT,
+)
+_row(
+    "square",
+    "self",
+    np.square,
+    "real",
+    {"self": lambda g, self: g * conj(self * 2)},
+    grad_name="PowBackward0",
+    lower=lambda e, d, x: x if d == "bool" else e.mul(x, x),
+)
+_row(
+    "pow",
+    "self exponent",
+    np.power,
+    "positive real",
+    {
+        "self": lambda g, self, exponent: _pull_power_base(g, self, exponent),
+        "exponent": lambda g, self, exponent, result: _pull_power_exponent(
+            g, self, exponent, result
+        ),
+    },
+    dtype=lambda params, d: _number("pow", d),
+)
+_row(
+    "maximum",
+    "self other",
+    np.maximum,
+    "real real",
+    {
+        "self": lambda g, self, other: _pull_extremum(g, self, other, "gt"),
+        "other": lambda g, self, other: _pull_extremum(g, other, self, "gt"),
+    },
+    dtype=_ordered("maximum"),
+)
+_row(
+    "minimum",
+    "self other",
+    np.minimum,
+    "real real",
+    {
+        "self": lambda g, self, other: _pull_extremum(g, self, other, "lt"),
+        "other": lambda g, self, other: _pull_extremum(g, other, self, "lt"),
+    },
+    dtype=_ordered("minimum"),
+)
+_row(
+    "clamp_min",
+    "self min",
+    np.maximum,
+    "real real",
+    {
+        "self": lambda g, self, min: _where(g, self >= min),
+        "min": lambda g, self, min: _where(g, self < min),
+    },
+    lower="maximum",
+    grad_name="ClampMinBackward0",
+    dtype=_ordered("clamp"),
+)
+_row(
+    "clamp_max",
+    "self max",
+    np.minimum,
+    "real real",
+    {
+        "self": lambda g, self, max: _where(g, self <= max),
+        "max": lambda g, self, max: _where(g, self > max),
+    },
+    lower="minimum",
+    grad_name="ClampMaxBackward0",
+    dtype=_ordered("clamp"),
+)
+_row(
+    "atan2",
+    "self other",
+    np.arctan2,
+    "real nonzero",
+    {
+        "self": lambda g, self, other: g * _atan2_part(other, self, other),
+        "other": lambda g, self, other: -g * _atan2_part(self, self, other),
+    },
+    rule=TO_FLOAT,
+    dtype=_ordered("atan2"),
+)
+
+
+def _atan2_part(top: Any, y: Any, x: Any) -> Any:
+    square = y * y + x * x
+    return where(square == 0, 0, top / square)
+
+
+def _pull_sgn(g: Any, self: Any, result: Any) -> Any:
+    if not self.dtype.is_complex:
+        return g * 0
+    size = call("abs", self)
+    real = call("real", g * conj(result))
+    return where(size == 0, 0, (g - result * cast(real, g.dtype)) / cast(size, g.dtype))
+
+
+def _pull_extremum(g: Any, mine: Any, other: Any, wins: str) -> Any:
+    return where(mine == other, g * 0.5, where(call(wins, mine, other), g, 0))
+
+
+def _pull_power_base(g: Any, self: Any, exponent: Any) -> Any:
+    slope = exponent * call("pow", self, exponent - 1)
+    return g * conj(where(exponent == 0, 0, slope))
+
+
+def _pull_power_exponent(g: Any, self: Any, exponent: Any, result: Any) -> Any:
+    slope = result * call("log", self)
+    if self.dtype.is_complex:
+        return g * conj(where(self == 0, 0, slope))
+    silent = call("logical_and", self == 0, exponent >= 0)
+    return g * where(silent, 0, slope)
+
+
+# -- exponentials and their like -----------------------------------------------------------------------------------
+
+_row("exp", "self", np.exp, "small", {"self": lambda g, result: g * conj(result)}, rule=TO_FLOAT)
+_row(
+    "exp2",
+    "self",
+    np.exp2,
+    "small",
+    {"self": lambda g, result: g * conj(result) * math.log(2)},
+    rule=TO_FLOAT,
+)
+_row(
+    "expm1",
+    "self",
+    np.expm1,
+    "small",
+    {"self": lambda g, result: g * (conj(result) + 1)},
+    rule=TO_FLOAT,
+)
+_row("log", "self", np.log, "positive", {"self": lambda g, self: g / conj(self)}, rule=TO_FLOAT)
+_row(
+    "log2",
+    "self",
+    np.log2,
+    "positive",
+    {"self": lambda g, self: g / (conj(self) * math.log(2))},
+    rule=TO_FLOAT,
+)
+_row(
+    "log10",
+    "self",
+    np.log10,
+    "positive",
+    {"self": lambda g, self: g / (conj(self) * math.log(10))},
+    rule=TO_FLOAT,
+)
+_row(
+    "log1p",
+    "self",
+    np.log1p,
+    "positive",
+    {"self": lambda g, self: g / (conj(self) + 1)},
+    rule=TO_FLOAT,
+)
+_row(
+    "sqrt",
+    "self",
+    np.sqrt,
+    "positive",
+    {"self": lambda g, result: g / (conj(result) * 2)},
+    rule=TO_FLOAT,
+)
+_row(
+    "rsqrt",
+    "self",
+    lambda x: 1 / np.sqrt(x),
+    "positive",
+    {"self": lambda g, result: g * conj(result * result * result) * -0.5},
+    rule=TO_FLOAT,
+)
+_row(
+    "sin",
+    "self",
+    np.sin,
+    "real",
+    {"self": lambda g, self: g * conj(call("cos", self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "cos",
+    "self",
+    np.cos,
+    "real",
+    {"self": lambda g, self: -g * conj(call("sin", self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "tan",
+    "self",
+    np.tan,
+    "unit",
+    {"self": lambda g, result: g * conj(result * result + 1)},
+    rule=TO_FLOAT,
+)
+_row(
+    "asin",
+    "self",
+    np.arcsin,
+    "unit",
+    {"self": lambda g, self: g * conj(call("rsqrt", 1 - self * self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "acos",
+    "self",
+    np.arccos,
+    "unit",
+    {"self": lambda g, self: -g * conj(call("rsqrt", 1 - self * self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "atan",
+    "self",
+    np.arctan,
+    "real",
+    {"self": lambda g, self: g / conj(self * self + 1)},
+    rule=TO_FLOAT,
+)
+_row(
+    "sinh",
+    "self",
+    np.sinh,
+    "small",
+    {"self": lambda g, self: g * conj(call("cosh", self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "cosh",
+    "self",
+    np.cosh,
+    "small",
+    {"self": lambda g, self: g * conj(call("sinh", self))},
+    rule=TO_FLOAT,
+)
+_row(
+    "tanh",
+    "self",
+    np.tanh,
+    "real",
+    {"self": lambda g, result: g * conj(1 - result * result)},
+    rule=TO_FLOAT,
+)
+_row(
+    "asinh",
+    "self",
+    np.arcsinh,
+    "real",
+    {"self": lambda g, self: g * conj(call("rsqrt", self * self + 1))},
+    rule=TO_FLOAT,
+)
+_row(
+    "acosh",
+    "self",
+    np.arccosh,
+    "above_one",
+    {"self": lambda g, self: g * conj(call("rsqrt", self * self - 1))},
+    rule=TO_FLOAT,
+)
+_row(
+    "atanh",
+    "self",
+    np.arctanh,
+    "unit",
+    {"self": lambda g, self: g / conj(1 - self * self)},
+    rule=TO_FLOAT,
+)
+_row(
+    "sigmoid",
+    "self",
+    lambda x: 1 / (1 + np.exp(-x)),
+    "real",
+    {"self": lambda g, result: g * conj((1 - result) * result)},
+    rule=TO_FLOAT,
+)
+_row(
+    "erf",
+    "self",
+    np.vectorize(math.erf, otypes=[np.float64]),
+    "real",
+    {"self": lambda g, self: g * (call("exp", -(self * self)) * (2 / math.sqrt(math.pi)))},
+    rule=TO_FLOAT,
+)
+_row(
+    "erfc",
+    "self",
+    np.vectorize(math.erfc, otypes=[np.float64]),
+    "real",
+    {"self": lambda g, self: g * (call("exp", -(self * self)) * (-2 / math.sqrt(math.pi)))},
+    rule=TO_FLOAT,
+)
+_row(
+    "relu",
+    "self",
+    lambda x: np.maximum(x, 0),
+    "nonzero",
+    {"self": lambda g, result: where(result <= 0, 0, g)},
+    lower=lambda e, d, x: e.maximum(x, e.constant(0, d)),
+)
+
+# -- rounding ------------------------------------------------------------------------------------------------------
+
+_function: Any
+for _name, _function in (
+    ("floor", np.floor),
+    ("ceil", np.ceil),
+    ("trunc", np.trunc),
+    ("round", np.round),
+):
+    _row(_name, "self", _function, "real", {"self": lambda g: g * 0})
+
+# -- comparison and logic ------------------------------------------------------------------------------------------
+
+for _name, _function in (
+    ("eq", np.equal),
+    ("ne", np.not_equal),
+    ("lt", np.less),
+    ("le", np.less_equal),
+    ("gt", np.greater),
+    ("ge", np.greater_equal),
+):
+    _row(
+        _name,
+        "self other",
+        _function,
+        "real real",
+        INDEX_VALUES,
+        rule=COMPARE,
+        dtype=None if _name in ("eq", "ne") else _ordered(_name, compares=True),
+    )
+for _name, _function in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
+    _row(_name, "self", _function, "real", INDEX_VALUES, rule=COMPARE)
+for _name, _function in (
+    ("logical_and", np.logical_and),
+    ("logical_or", np.logical_or),
+    ("logical_xor", np.logical_xor),
+):
+    _row(_name, "self other", _function, "boolean boolean", INDEX_VALUES, rule=LOGICAL)
+_row("logical_not", "self", np.logical_not, "boolean", INDEX_VALUES, rule=LOGICAL)
+for _name, _function in (
+    ("bitwise_and", np.bitwise_and),
+    ("bitwise_or", np.bitwise_or),
+    ("bitwise_xor", np.bitwise_xor),
+):
+    _row(_name, "self other", _function, "integer integer", INDEX_VALUES, rule=INTEGRAL)
+_row(
+    "bitwise_not",
+    "self",
+    np.invert,
+    "integer",
+    INDEX_VALUES,
+    rule=INTEGRAL,
+    lower=lambda e, d, x: e.logical_not(x) if d == "bool" else e.bitwise_not(x),
+)
+_row(
+    "bitwise_left_shift",
+    "self other",
+    np.left_shift,
+    "integer bits",
+    INDEX_VALUES,
+    rule=INTEGRAL,
+    lower="shl",
+)
+_row(
+    "bitwise_right_shift",
+    "self other",
+    np.right_shift,
+    "integer bits",
+    INDEX_VALUES,
+    rule=INTEGRAL,
+    lower="shr",
+)
+_row(
+    "where",
+    "condition self other",
+    np.where,
+    "boolean real real",
+    {
+        "self": lambda g, condition: where(condition, g, 0),
+        "other": lambda g, condition: where(condition, 0, g),
+    },
+    rule=SELECT,
+    lower="select",
+)
+
+# -- conversion and complex parts ----------------------------------------------------------------------------------
+
+_row(
+    "cast",
+    "self",
+    lambda x, dtype: x.astype(dtype),
+    "real",
+    {"self": lambda g, at: _pull_cast(g, at)},
+    lower=lambda e, d, x: e.cast(x, d),
+    grad_name="ToCopyBackward0",
+)
+_row("clone", "self", np.copy, "real", {"self": lambda g: g}, lower=lambda e, d, x: x)
+_row("conj", "self", np.conjugate, "real", {"self": lambda g: conj(g)})
+_row(
+    "real",
+    "self",
+    np.real,
+    "real",
+    {"self": lambda g, at: cast(g, g.dtype.to_complex())},
+    dtype=lambda params, d: d.to_real(),
+)
+_row(
+    "imag",
+    "self",
+    np.imag,
+    "real",
+    {"self": lambda g, at: cast(g, g.dtype.to_complex()) * 1j},
+    dtype=lambda params, d: d.to_real(),
+)
+_row(
+    "complex",
+    "real imag",
+    lambda a, b: a + 1j * b,
+    "real real",
+    {"real": lambda g: call("real", g), "imag": lambda g: call("imag", g)},
+    dtype=lambda params, d: d.to_complex(),
+)
+
+
+def _pull_cast(g: Any, at: Any) -> Any:
+    source = at.params[0]
+    if g.dtype.is_complex and not source.is_complex:
+        g = call("real", g)
+    return cast(g, source)
+
+
+# -- random bits ---------------------------------------------------------------------------------------------------
+
+_row(
+    "random_bits",
+    "key counter",
+    lambda key, counter: _philox_reference(key, counter),
+    "integer integer",
+    not_differentiable("random numbers depend on the generator, not on a tensor"),
+    lower="philox",
+    dtype=lambda params, d: dtypes.int64,
+)
+
+
+def _philox_reference(key: Any, counter: Any) -> Any:
+    """Word 0 of Philox4x32-10 (Salmon et al., SC 2011) with a 64-bit key and counter."""
+    key, counter = np.broadcast_arrays(np.asarray(key, np.uint64), np.asarray(counter, np.uint64))
+    low, word = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c = [counter & low, counter >> word, np.zeros_like(counter), np.zeros_like(counter)]
+    k = [key & low, key >> word]
+    for _ in range(10):
+        first, second = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [
+            (second >> word) ^ c[1] ^ k[0],
+            second & low,
+            (first >> word) ^ c[3] ^ k[1],
+            first & low,
+        ]
+        k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
+    return c[0].astype(np.int64)

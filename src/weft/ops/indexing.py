@@ -1,0 +1,158 @@
+"""Rows that read or write through integer indices: gather, take and their transposes.
+
+Indices are int64, may be negative, and are checked when the kernel runs; scatter rows add in the stable order of
+their source, so that results do not depend on threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ops.primitives import full, gather, scatter_add, take, take_add, take_put
+from weft.ops.primitives import scatter as scatter_store
+from weft.ops.row import define
+
+Shape = tuple[int, ...]
+
+
+def _shift(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int]:
+    return (p[0] + 1,)
+
+
+def _scatter_numpy(add: bool) -> Any:
+    def reference(base: Any, index: Any, source: Any, params: tuple[int]) -> Any:
+        out = np.array(base)
+        places = list(np.indices(index.shape, sparse=True))
+        places[params[0]] = index
+        region = source[tuple(slice(0, size) for size in index.shape)]
+        if add:
+            np.add.at(out, tuple(places), region)
+        else:
+            out[tuple(places)] = region
+        return out
+
+    return reference
+
+
+define(
+    "gather",
+    kind="index",
+    operands="self index",
+    samples="gather",
+    shape=lambda p, x, index: index,
+    numpy=lambda x, index, params: _gather_numpy(x, index, params[0]),
+    batch=_shift,
+    push="linear",
+    pull={
+        "self": lambda g, index, at: scatter_add(
+            full(at.shapes[0], 0, g.dtype), at.params[0], index, g
+        )
+    },
+)
+define(
+    "scatter_add",
+    kind="scatter",
+    operands="self index source",
+    samples="scatter",
+    shape=lambda p, base, index, source: base,
+    numpy=_scatter_numpy(True),
+    batch=_shift,
+    push="linear",
+    pull={"self": lambda g: g, "source": lambda g, index, at: gather(g, at.params[0], index)},
+)
+define(
+    "scatter",
+    kind="scatter",
+    operands="self index source",
+    samples="scatter",
+    shape=lambda p, base, index, source: base,
+    numpy=_scatter_numpy(False),
+    batch=_shift,
+    push="linear",
+    pull={
+        "self": lambda g, index, at: scatter_store(
+            g, at.params[0], index, full(at.shapes[1], 0, g.dtype)
+        ),
+        "source": lambda g, index, at: gather(g, at.params[0], index),
+    },
+)
+
+
+def _gather_numpy(x: Any, index: Any, axis: int) -> Any:
+    places = list(np.indices(index.shape, sparse=True))
+    places[axis] = index
+    return x[tuple(places)]
+
+
+def _taken(p: tuple[int], x: Shape, index: Shape) -> Shape:
+    return (*x[: p[0]], *index, *x[p[0] + 1 :])
+
+
+def _take_places(rank: int, axis: int, index: Any) -> Any:
+    return (slice(None),) * axis + (index,) + (slice(None),) * (rank - axis - 1)
+
+
+def _take_write(add: bool) -> Any:
+    def reference(base: Any, index: Any, source: Any, params: tuple[int]) -> Any:
+        out = np.array(base)
+        places = _take_places(out.ndim, params[0], index)
+        if add:
+            np.add.at(out, places, source)
+        else:
+            out[places] = source
+        return out
+
+    return reference
+
+
+def _batch_take(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int] | None:
+    """Rows of one shared table: the index grows a leading dimension and nothing else changes."""
+    return p if p[0] == 0 and flags == (False, True) else None
+
+
+define(
+    "take",
+    kind="index",
+    operands="self index",
+    samples="take",
+    shape=_taken,
+    numpy=lambda x, index, params: x[_take_places(x.ndim, params[0], index)],
+    batch=_batch_take,
+    batch_operands=("s", "b"),
+    push="linear",
+    grad_name="IndexSelectBackward0",
+    pull={
+        "self": lambda g, index, at: take_add(
+            full(at.shapes[0], 0, g.dtype), at.params[0], index, g
+        )
+    },
+)
+define(
+    "take_add",
+    kind="scatter",
+    operands="self index source",
+    samples="take",
+    shape=lambda p, base, index, source: base,
+    numpy=_take_write(True),
+    push="linear",
+    pull={"self": lambda g: g, "source": lambda g, index, at: take(g, at.params[0], index)},
+    grad_name="IndexAddBackward0",
+)
+define(
+    "take_put",
+    kind="scatter",
+    operands="self index source",
+    samples="take",
+    shape=lambda p, base, index, source: base,
+    numpy=_take_write(False),
+    push="linear",
+    pull={
+        "self": lambda g, index, at: take_put(
+            g, at.params[0], index, full(at.shapes[2], 0, g.dtype)
+        ),
+        "source": lambda g, index, at: take(g, at.params[0], index),
+    },
+    grad_name="IndexPutBackward0",
+)

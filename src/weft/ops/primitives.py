@@ -1,0 +1,217 @@
+# cython: language_level=3
+"""The rows that are not elementwise, as functions on tensors: they work out shapes and record one node.
+
+Derivative rules and the functional layer are written in these. Dimensions are non-negative and in range here, dtypes
+already promoted: what a user may get wrong is checked in the functional layer. Results never alias their operand in
+the sense of PyTorch's views; views with aliasing are made by `weft.functional.views`.
+"""
+
+from typing import Any
+
+import cython
+from cython.cimports.weft.graph.node import OpRow
+from cython.cimports.weft.graph.tensor import Tensor, record, record_elementwise
+
+from weft._compiled import require
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.node import make_scalar
+from weft.graph.strides import contiguous_strides
+from weft.graph.tensor import wrap_node
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+Shape = tuple
+
+
+def elementwise(name: str, *operands: Any):
+    """Record an elementwise row by name on tensors and Python numbers (at least one tensor)."""
+    return record_elementwise(TABLE[name], operands, None)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; the operand itself where it is real."""
+    return record_elementwise(TABLE["conj"], (x,), None) if x.dtype.is_complex else x
+
+
+def scalar(value: Any, dtype: DType):
+    """A Python number as a zero-dimensional tensor, a run-time argument of kernels."""
+    return wrap_node(make_scalar(value, dtype))
+
+
+def full(shape: Shape, value: Any, dtype: DType):
+    """One number in every place."""
+    return expand(scalar(value, dtype), shape)
+
+
+def zeros_like(x: Tensor):
+    """Zeros of the shape and dtype of `x`."""
+    return full(x._shape, 0, x._dtype)
+
+
+@cython.cfunc
+def _call(name, tensors: tuple, params, dtype=None):
+    """Record a row whose shape rule has to be asked."""
+    row: OpRow = TABLE[name]
+    shapes: list = []
+    for tensor in tensors:
+        shapes.append(cython.cast(Tensor, tensor)._shape)
+    shape: tuple = row.shape(params, *shapes)
+    if dtype is None:
+        dtype = cython.cast(Tensor, tensors[0])._dtype
+    return record(row, tensors, params, shape, dtype)
+
+
+def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DType | None = None):
+    """Reduce over `axes` (ascending): sum prod amax amin any all argmax argmin."""
+    return _call(name, (x,), (tuple(axes), bool(keepdim)), dtype)
+
+
+def sum_to(x: Tensor, shape: Shape):
+    """Sum over what broadcasting added: the transpose of `expand`."""
+    have: tuple = x._shape
+    if have == shape:
+        return x
+    lead = len(have) - len(shape)
+    axes = tuple(
+        axis
+        for axis, size in enumerate(have)
+        if axis < lead or (shape[axis - lead] == 1 and size != 1)
+    )
+    if axes:
+        x = reduce("sum", x, axes, keepdim=True)
+    return reshape(x, shape)
+
+
+def reshape(x: Tensor, shape: Shape):
+    """The same elements in row-major order under another shape."""
+    return x if x._shape == shape else record(TABLE["view"], (x,), shape, shape, x._dtype)
+
+
+def permute(x: Tensor, order: Shape):
+    """Reorder dimensions."""
+    moved: list = []
+    still: cython.bint = True
+    position: cython.Py_ssize_t
+    axis: cython.Py_ssize_t
+    for position in range(len(order)):
+        axis = order[position]
+        moved.append(x._shape[axis])
+        if axis != position:
+            still = False
+    return x if still else record(TABLE["permute"], (x,), order, tuple(moved), x._dtype)
+
+
+def transpose(x: Tensor):
+    """Swap the last two dimensions."""
+    rank: cython.Py_ssize_t = len(x._shape)
+    return permute(x, (1, 0) if rank == 2 else (*range(rank - 2), rank - 1, rank - 2))
+
+
+def expand(x: Tensor, shape: Shape):
+    """Repeat along new leading dimensions and dimensions of size 1, without copying."""
+    return x if x._shape == shape else record(TABLE["expand"], (x,), shape, shape, x._dtype)
+
+
+def unreduce(g: Tensor, at: Any):
+    """A reduced cotangent or result, brought back to the input's shape by broadcasting."""
+    axes, keepdim = at.params
+    shape = at.shapes[0]
+    if not keepdim:
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        g = reshape(g, kept)
+    return expand(g, shape)
+
+
+def strided(x: Tensor, shape: Shape, offset: int, strides: Shape):
+    """A strided region of `x` in row-major order."""
+    return record(TABLE["strided"], (x,), (offset, strides), shape, x.dtype)
+
+
+def put(base: Tensor, new: Tensor, offset: int, strides: Shape):
+    """`base` with the strided region replaced by `new`: the inverse of every view row."""
+    return record(TABLE["put"], (base, new), (offset, strides), base._shape, base._dtype)
+
+
+def embed(g: Tensor, shape: Shape, offset: int, strides: Shape):
+    """`g` in a strided region of zeros."""
+    return put(full(shape, 0, g.dtype), g, offset, strides)
+
+
+def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):
+    """`length` elements along an axis."""
+    return _call("slice", (x,), (axis, start, length, step))
+
+
+def flip(x: Tensor, axes: Shape):
+    """Reverse the order along axes."""
+    return _call("flip", (x,), axes)
+
+
+def concat(tensors: tuple[Tensor, ...], axis: int):
+    """Join along an axis."""
+    return _call("cat", tensors, (axis,))
+
+
+def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Any = 0):
+    """Surround with a constant: (before, after) per dimension, non-negative."""
+    shape = tuple(lo + size + hi for size, (lo, hi) in zip(x.shape, widths, strict=True))
+    strides = contiguous_strides(shape)
+    offset = sum(lo * stride for (lo, _), stride in zip(widths, strides, strict=True))
+    return put(full(shape, value, x.dtype), x, offset, strides)
+
+
+def gather(x: Tensor, axis: int, index: Tensor):
+    """out[i][j] = x[index[i][j]][j] along an axis."""
+    return _call("gather", (x, index), (axis,))
+
+
+def scatter_add(base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`base` with source added at index along an axis, in the stable order of the source's elements."""
+    return _call("scatter_add", (base, index, source), (axis,))
+
+
+def scatter(base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`base` with source stored at index along an axis; where indices repeat, the last one stays."""
+    return _call("scatter", (base, index, source), (axis,))
+
+
+def take(x: Tensor, axis: int, index: Tensor):
+    """Whole slices of an axis, by an index of any shape, which replaces the axis."""
+    return _call("take", (x, index), (axis,))
+
+
+def take_add(base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`base` with slices of source added at index along an axis: the transpose of `take`, in stable order."""
+    return _call("take_add", (base, index, source), (axis,))
+
+
+def take_put(base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`base` with slices along an axis replaced by those of source; the last of repeated indices stays."""
+    return _call("take_put", (base, index, source), (axis,))
+
+
+def matmul(a: Tensor, b: Tensor):
+    """Matrix product over the last two dimensions of operands of rank >= 2; leading dimensions broadcast."""
+    return _call("matmul", (a, b), None)  # (..., m, k) @ (..., k, n) -> (..., m, n)
+
+
+def linear(x: Tensor, weight: Tensor):
+    """x @ weight.T over the last dimension of x, of any rank from one up."""
+    return _call("linear", (x, weight), None)  # (..., k), (n, k) -> (..., n)
+
+
+def iota(shape: Shape, skip: int = 0):
+    """The row-major position of each element within the dimensions after the first `skip`, as int64."""
+    return record(TABLE["iota"], (), (shape, skip), shape, dtypes.int64)
+
+
+def cumulate(name: str, x: Tensor, axis: int):
+    """cumsum or cumprod along an axis."""
+    return _call(name, (x,), (axis,))
+
+
+def where(condition: Any, a: Any, b: Any):
+    """a where the condition holds, else b."""
+    return record_elementwise(TABLE["where"], (condition, a, b), None)

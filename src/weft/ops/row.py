@@ -1,0 +1,115 @@
+"""How a row of the op table is written down and checked.
+
+`define` takes the complete record of one primitive and puts it into the table; a hole is an error at import. A
+derivative is given per operand as a function whose parameter names say what it needs: `g` the arriving cotangent,
+operand names (their saved values), `result` (the saved output), `at` (params, shapes: nothing saved). What a
+backward pass must keep alive follows from these names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.node import KIND_NAMES, RESULT_BIT, OpRow
+
+TABLE: dict[str, Any] = {}
+
+Rule = Callable[..., Any]
+
+
+class NotDifferentiable:
+    """Why a row has no derivative."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def not_differentiable(why: str) -> NotDifferentiable:
+    """Say in the row's own place why it has no derivative."""
+    return NotDifferentiable(why)
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
+    """Operand numbers that a rule's parameters name; -1 stands for `result`, -2 for `at`."""
+    if rule is None:
+        return ()
+    numbers = {**{name: i for i, name in enumerate(operands)}, "result": -1, "at": -2}
+    code = rule.__code__
+    names = list(code.co_varnames[: code.co_argcount])
+    if names[:1] != ["g"]:
+        raise TypeError(f"the first parameter of a derivative is g, got {names}")
+    return tuple(numbers[name] for name in names[1:])
+
+
+def define(
+    name: str,
+    *,
+    kind: str,
+    operands: str,
+    numpy: Rule,
+    pull: dict[str, Rule] | NotDifferentiable,
+    samples: Any,
+    lower: Rule | str | None = None,
+    shape: Rule | None = None,
+    dtype: Rule | None = None,
+    rule: int = 0,
+    strides: Rule | None = None,
+    batch: Rule | None = None,
+    batch_operands: tuple[str, ...] | None = None,
+    push: str | Rule = "diagonal",
+    can_fail: bool = False,
+    grad_name: str = "",
+) -> OpRow:
+    """Add one row. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative that names
+    something that the row does not have."""
+    if name in TABLE:
+        raise TypeError(f"op {name!r} is defined twice")
+    names = tuple(operands.split())
+    rules = (
+        [None] * len(names) if isinstance(pull, NotDifferentiable) else [pull.get(n) for n in names]
+    )
+    saves = tuple(_saves(r, names) for r in rules)
+    if kind in ("elementwise", "reduce") and lower is None:
+        raise TypeError(f"op {name!r} has no lowering")
+    if kind not in ("elementwise",) and shape is None:
+        raise TypeError(f"op {name!r} has no shape rule")
+    row = OpRow(
+        name=name,
+        grad_name=grad_name or f"{_camel(name)}Backward0",
+        code=len(TABLE),
+        kind=KIND_NAMES.index(kind),
+        rule=rule,
+        operands=names,
+        shape=shape,
+        dtype=dtype,
+        numpy=numpy,
+        pulls=tuple(rules),
+        pull_saves=saves,
+        batch_operands=batch_operands or tuple("b" for _ in names),
+        pull_masks=tuple(
+            sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves
+        ),
+        differentiable=not isinstance(pull, NotDifferentiable),
+        can_fail=can_fail,
+        batchable=kind == "elementwise" or batch is not None,
+        push=push,
+        batch=batch,
+        lower=_emitter_call(lower) if isinstance(lower, str) else lower,
+        strides=strides,
+        samples=samples,
+        why=pull.why if isinstance(pull, NotDifferentiable) else "",
+    )
+    TABLE[name] = row
+    return row
+
+
+def _emitter_call(method: str) -> Rule:
+    def lower(emitter: Any, dtype: str, *values: Any) -> Any:
+        return getattr(emitter, method)(*values)
+
+    return lower

@@ -1,0 +1,481 @@
+"""Rows that move, repeat, join and reduce: views, regions, sources, reductions, scans.
+
+A view row gives the strides of its result over its operand's memory (`strides`), so that no element moves; its
+derivative is the region written back (`put`). Batch rules shift dimensions past a leading batch dimension.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.graph import dtype as dtypes
+from weft.graph.strides import contiguous_strides, overlaps, reshape_strides
+from weft.graph.tensor import cast
+from weft.ops.primitives import (
+    concat,
+    conj,
+    cumulate,
+    embed,
+    expand,
+    flip,
+    full,
+    iota,
+    permute,
+    put,
+    reduce,
+    reshape,
+    scalar,
+    slice_axis,
+    strided,
+    sum_to,
+    take_add,
+    unreduce,
+    zeros_like,
+)
+from weft.ops.row import define, not_differentiable
+
+Shape = tuple[int, ...]
+
+
+def _region(at: Any, row_strides: Any) -> tuple[int, Shape]:
+    """Offset and strides of a view of a row-major operand."""
+    shape = at.shapes[0]
+    strides, offset = row_strides(at.params, shape, contiguous_strides(shape), 0)
+    return offset, strides
+
+
+def _view(
+    name: str,
+    shape: Any,
+    strides: Any,
+    numpy: Any,
+    samples: Any,
+    batch: Any,
+    pull: Any = None,
+    grad_name: str = "",
+) -> None:
+    def write_back(g: Any, at: Any) -> Any:
+        return embed(g, at.shapes[0], *_region(at, strides))
+
+    define(
+        name,
+        kind="view",
+        operands="self",
+        numpy=numpy,
+        samples=samples,
+        shape=shape,
+        strides=strides,
+        batch=batch,
+        pull={"self": pull or write_back},
+        push="linear",
+        grad_name=grad_name,
+    )
+
+
+def _set(values: Shape, axis: int, new: int) -> Shape:
+    return (*values[:axis], new, *values[axis + 1 :])
+
+
+def _drop(values: Shape, axis: int) -> Shape:
+    return (*values[:axis], *values[axis + 1 :])
+
+
+_view(
+    "view",
+    lambda target, shape: target,
+    lambda target, shape, strides, offset: (reshape_strides(shape, strides, target), offset),
+    lambda x, params: np.reshape(x, params),
+    [((2, 3), (3, 2)), ((4,), (2, 1, 2))],
+    lambda target, shapes, flags, n: (n, *target),
+    lambda g, at: reshape(g, at.shapes[0]),
+)
+_view(
+    "permute",
+    lambda order, shape: tuple(shape[axis] for axis in order),
+    lambda order, shape, strides, offset: (tuple(strides[axis] for axis in order), offset),
+    lambda x, params: np.transpose(x, params),
+    [((2, 3, 4), (2, 0, 1))],
+    lambda order, shapes, flags, n: (0, *(axis + 1 for axis in order)),
+    lambda g, at: permute(g, tuple(int(axis) for axis in np.argsort(at.params))),
+)
+_view(
+    "expand",
+    lambda target, shape: target,
+    lambda target, shape, strides, offset: (
+        (0,) * (len(target) - len(shape))
+        + tuple(
+            0 if size == 1 and want != 1 else stride
+            for size, want, stride in zip(
+                shape, target[len(target) - len(shape) :], strides, strict=True
+            )
+        ),
+        offset,
+    ),
+    lambda x, params: np.broadcast_to(x, params),
+    [((2, 1), (3, 2, 4))],
+    # New leading dimensions would come before the batch dimension: such expansions stay apart.
+    lambda target, shapes, flags, n: (n, *target) if len(target) == len(shapes[0]) else None,
+    lambda g, at: sum_to(g, at.shapes[0]),
+)
+_view(
+    "slice",
+    lambda p, shape: _set(shape, p[0], p[2]),
+    lambda p, shape, strides, offset: (
+        _set(strides, p[0], strides[p[0]] * p[3]),
+        offset + p[1] * strides[p[0]],
+    ),
+    lambda x, params: x[
+        (slice(None),) * params[0]
+        + (
+            slice(
+                params[1],
+                params[1] + (params[2] - 1) * params[3] + 1 if params[2] else params[1],
+                params[3],
+            ),
+        )
+    ],
+    [((6,), (0, 1, 2, 2)), ((3, 4), (1, 1, 3, 1))],
+    lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
+)
+_view(
+    "select",
+    lambda p, shape: _drop(shape, p[0]),
+    lambda p, shape, strides, offset: (_drop(strides, p[0]), offset + p[1] * strides[p[0]]),
+    lambda x, params: np.take(x, params[1], params[0]),
+    [((3, 4), (1, 2))],
+    lambda p, shapes, flags, n: (p[0] + 1, p[1]),
+)
+_view(
+    "unfold",
+    lambda p, shape: (*_set(shape, p[0], (shape[p[0]] - p[1]) // p[2] + 1), p[1]),
+    lambda p, shape, strides, offset: (
+        (*_set(strides, p[0], strides[p[0]] * p[2]), strides[p[0]]),
+        offset,
+    ),
+    lambda x, params: np.moveaxis(
+        np.lib.stride_tricks.sliding_window_view(x, params[1], params[0])[
+            (slice(None),) * params[0] + (slice(None, None, params[2]),)
+        ],
+        -1,
+        -1,
+    ),
+    [((7,), (0, 3, 2)), ((2, 5), (1, 2, 1))],
+    lambda p, shapes, flags, n: (p[0] + 1, p[1], p[2]),
+    lambda g, at: _fold(g, at),
+)
+_view(
+    "diagonal",
+    lambda p, shape: (*_drop(_drop(shape, max(p[1:])), min(p[1:])), _diagonal_size(p, shape)),
+    lambda p, shape, strides, offset: (
+        (*_drop(_drop(strides, max(p[1:])), min(p[1:])), strides[p[1]] + strides[p[2]]),
+        offset + (p[0] * strides[p[2]] if p[0] >= 0 else -p[0] * strides[p[1]]),
+    ),
+    lambda x, params: np.diagonal(x, *params),
+    [((3, 4), (1, 0, 1))],
+    lambda p, shapes, flags, n: (p[0], p[1] + 1, p[2] + 1),
+)
+_view(
+    "flip",
+    lambda axes, shape: shape,
+    lambda axes, shape, strides, offset: (
+        tuple(-s if i in axes else s for i, s in enumerate(strides)),
+        offset + sum(strides[i] * max(shape[i] - 1, 0) for i in axes),
+    ),
+    lambda x, params: np.flip(x, params),
+    [((2, 3), (1,))],
+    lambda axes, shapes, flags, n: tuple(axis + 1 for axis in axes),
+    lambda g, at: flip(g, at.params),
+)
+
+
+def _diagonal_size(p: Shape, shape: Shape) -> int:
+    rows, columns = shape[p[1]], shape[p[2]]
+    return max(min(rows, columns - p[0]) if p[0] >= 0 else min(rows + p[0], columns), 0)
+
+
+def _fold(g: Any, at: Any) -> Any:
+    """The transpose of unfold: window elements summed back, one strided region per place in the window."""
+    axis, size, step = at.params
+    shape = at.shapes[0]
+    windows = g.shape[axis]
+    if windows == 0 or size == 0:
+        return full(shape, 0, g.dtype)
+    strides = contiguous_strides(shape)
+    target = _set(strides, axis, strides[axis] * step)
+    total = None
+    for place in range(size):
+        piece = reshape(slice_axis(g, g.ndim - 1, place, 1), tuple(g.shape[:-1]))
+        part = embed(piece, shape, place * strides[axis], target)
+        total = part if total is None else total + part
+    return total
+
+
+# -- strided regions -----------------------------------------------------------------------------------------------
+
+
+def _as_strided(x: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
+    offset, strides = params
+    flat = np.ascontiguousarray(x).reshape(-1)
+    return np.lib.stride_tricks.as_strided(
+        flat[offset:], shape, [s * flat.itemsize for s in strides]
+    )
+
+
+def _put_numpy(base: Any, new: Any, params: tuple[int, Shape]) -> Any:
+    out = np.array(base, order="C")
+    if new.size:
+        _as_strided_of(out, new.shape, params)[...] = new
+    return out
+
+
+def _as_strided_of(out: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
+    offset, strides = params
+    return np.lib.stride_tricks.as_strided(
+        out.reshape(-1)[offset:], shape, [s * out.itemsize for s in strides]
+    )
+
+
+def _pull_strided(g: Any, at: Any) -> Any:
+    """The region written back; where its elements overlap, they add up."""
+    offset, strides = at.params
+    shape, region = at.shapes[0], tuple(g.shape)
+    if not overlaps(region, strides):
+        return embed(g, shape, offset, strides)
+    places: Any = scalar(offset, dtypes.int64)
+    for axis, (size, step) in enumerate(zip(region, strides, strict=True)):
+        places = places + reshape(iota((size,)), (size,) + (1,) * (len(region) - axis - 1)) * step
+    flat = take_add(
+        full((_count(shape),), 0, g.dtype),
+        0,
+        reshape(places, (_count(region),)),
+        reshape(g, (_count(region),)),
+    )
+    return reshape(flat, shape)
+
+
+define(
+    "strided",
+    kind="view",
+    operands="self",
+    numpy=lambda x, shape, params: _as_strided(x, shape, params),
+    samples=[((6,), (1, (2,)), (2,))],
+    shape=lambda p, shape: None,
+    strides=lambda p, shape, strides, offset: (p[1], offset + p[0]),
+    batch=lambda p, shapes, flags, n: (p[0], (int(np.prod(shapes[0])), *p[1])),
+    pull={"self": lambda g, at: _pull_strided(g, at)},
+    push="linear",
+    grad_name="AsStridedBackward0",
+)
+define(
+    "put",
+    kind="region",
+    operands="self source",
+    numpy=_put_numpy,
+    samples=[((6,), (2,), (1, (2,)))],
+    shape=lambda p, base, new: base,
+    batch=lambda p, shapes, flags, n: (p[0], (int(np.prod(shapes[0])), *p[1])),
+    pull={
+        "self": lambda g, at: put(g, full(at.shapes[1], 0, g.dtype), *at.params),
+        "source": lambda g, at: strided(g, at.shapes[1], *at.params),
+    },
+    push="linear",
+    grad_name="CopySlices",
+)
+define(
+    "cat",
+    kind="region",
+    operands="tensors",
+    numpy=lambda *xs, params: np.concatenate(xs, params[0]),
+    samples=[((2, 3), (1, 3), (0,))],
+    shape=lambda p, *shapes: _set(shapes[0], p[0], sum(s[p[0]] for s in shapes)),
+    batch=lambda p, shapes, flags, n: (p[0] + 1,),
+    pull={"tensors": lambda g, at: _pull_cat(g, at)},
+    push="linear",
+)
+
+
+def _pull_cat(g: Any, at: Any) -> list[Any]:
+    axis, start, parts = at.params[0], 0, []
+    for shape in at.shapes:
+        parts.append(slice_axis(g, axis, start, shape[axis]))
+        start += shape[axis]
+    return parts
+
+
+# -- sources -------------------------------------------------------------------------------------------------------
+
+define(
+    "iota",
+    kind="source",
+    operands="",
+    samples=[((2, 3), 0), ((2, 3), 1)],
+    numpy=lambda params: np.broadcast_to(
+        np.arange(int(np.prod(params[0][params[1] :]))).reshape(params[0][params[1] :]), params[0]
+    ),
+    shape=lambda p: p[0],
+    dtype=lambda p: dtypes.int64,
+    pull=not_differentiable("positions are constants"),
+)
+
+
+# -- reductions ----------------------------------------------------------------------------------------------------
+
+
+def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
+    axes, keepdim = p
+    if keepdim:
+        return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def _reduction(name: str, numpy: Any, pull: Any, push: Any = "linear", samples: Any = None) -> None:
+    define(
+        name,
+        kind="reduce",
+        operands="self",
+        shape=_reduced,
+        lower=name,
+        pull=pull,
+        push=push,
+        numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
+        batch=lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+        samples=samples
+        or [((3, 4), ((1,), False)), ((3, 4), ((0, 1), True)), ((2, 3, 2), ((0, 2), False))],
+    )
+
+
+def _pull_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
+    """Ties share the cotangent evenly."""
+    mask = cast(self == unreduce(result, at), g.dtype)
+    count = reduce("sum", mask, at.params[0], keepdim=True)
+    kept = reshape(g, tuple(count.shape))
+    return mask * (kept / count)
+
+
+def _pull_prod(g: Any, self: Any, at: Any) -> Any:
+    """The product of the others, exact with any number of zeros: prefix and suffix products along a flat axis."""
+    axes = at.params[0]
+    shape = at.shapes[0]
+    order = (*(a for a in range(len(shape)) if a not in axes), *axes)
+    moved = permute(self, order)
+    outer = tuple(moved.shape[: len(shape) - len(axes)])
+    flat = reshape(moved, (*outer, -1 if 0 in shape else _count(moved.shape[len(outer) :])))
+    others = _others(flat)
+    back = tuple(int(a) for a in np.argsort(order))
+    return unreduce(g, at) * conj(permute(reshape(others, tuple(moved.shape)), back))
+
+
+def _count(sizes: Any) -> int:
+    return int(np.prod(sizes, dtype=np.int64))
+
+
+def _others(x: Any) -> Any:
+    axis = x.ndim - 1
+    size = x.shape[axis]
+    one = full((*x.shape[:-1], 1), 1, x.dtype)
+    if size <= 1:
+        return full(tuple(x.shape), 1, x.dtype)
+    before = concat((one, cumulate("cumprod", slice_axis(x, axis, 0, size - 1), axis)), axis)
+    flipped = flip(x, (axis,))
+    after = flip(
+        concat((one, cumulate("cumprod", slice_axis(flipped, axis, 0, size - 1), axis)), axis),
+        (axis,),
+    )
+    return before * after
+
+
+_reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)})
+_reduction("prod", np.prod, {"self": _pull_prod}, push="rule")
+_reduction("amax", np.max, {"self": _pull_amax}, push="rule")
+_reduction("amin", np.min, {"self": _pull_amax}, push="rule")
+_reduction("any", np.any, not_differentiable("logical reduction"))
+_reduction("all", np.all, not_differentiable("logical reduction"))
+
+
+def _arg(function: Any) -> Any:
+    def reference(x: Any, axis: Shape, keepdims: bool) -> Any:
+        rest = tuple(a for a in range(x.ndim) if a not in axis)
+        flat = np.transpose(x, (*rest, *axis)).reshape(*(x.shape[a] for a in rest), -1)
+        out = function(flat, -1)
+        return np.expand_dims(out, axis) if keepdims else out
+
+    return reference
+
+
+for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
+    _reduction(
+        _name,
+        _arg(_function),
+        not_differentiable("the result is an index"),
+        samples=[((3, 4), ((1,), False)), ((3, 4), ((0, 1), False))],
+    )
+
+
+# -- scans ---------------------------------------------------------------------------------------------------------
+
+
+def _scan(name: str, numpy: Any, pull: Any, push: Any) -> None:
+    define(
+        name,
+        kind="scan",
+        operands="self",
+        shape=lambda p, shape: shape,
+        push=push,
+        pull=pull,
+        numpy=lambda x, params: numpy(x, params[0]),
+        samples=[((3, 4), (1,)), ((5,), (0,))],
+        batch=lambda p, shapes, flags, n: (p[0] + 1,),
+    )
+
+
+def _reverse_cumsum(g: Any, axis: int) -> Any:
+    return flip(cumulate("cumsum", flip(g, (axis,)), axis), (axis,))
+
+
+def _pull_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
+    """Row i of the Jacobian written out: exact with zeros, quadratic in the length along the axis."""
+    axis = at.params[0]
+    size = at.shapes[0][axis]
+    total = zeros_like(self)
+    for stop in range(size):
+        head = slice_axis(self, axis, 0, stop + 1)
+        order = tuple(a for a in range(self.ndim) if a != axis) + (axis,)
+        others = permute(_others(permute(head, order)), tuple(int(a) for a in np.argsort(order)))
+        part = conj(others) * expand(slice_axis(g, axis, stop, 1), tuple(head.shape))
+        rest = list(self.shape)
+        rest[axis] = size - stop - 1
+        pieces = (part, full(tuple(rest), 0, g.dtype)) if rest[axis] else (part,)
+        total = total + (concat(pieces, axis) if len(pieces) > 1 else part)
+    return total
+
+
+_scan("cumsum", np.cumsum, {"self": lambda g, at: _reverse_cumsum(g, at.params[0])}, "linear")
+_scan("cumprod", np.cumprod, {"self": _pull_cumprod}, "rule")
+
+
+# -- rows of batches -----------------------------------------------------------------------------------------------
+
+
+def _gather_rows_numpy(*sources: Any, payload: tuple[Any, Any, Any], shape: Shape) -> Any:
+    numbers, rows, offsets = payload
+    bounds = range(len(numbers) + 1) if offsets is None else offsets
+    out = np.zeros((shape[0], _count(shape[1:])), sources[0].dtype if sources else float)
+    for row in range(shape[0]):
+        for entry in range(bounds[row], bounds[row + 1]):
+            source = np.ascontiguousarray(sources[numbers[entry]])
+            place = max(rows[entry], 0)
+            out[row] += source.reshape(-1, out.shape[1])[place] if out.shape[1] else 0
+    return out.reshape(shape)
+
+
+define(
+    "gather_rows",
+    kind="rows",
+    operands="sources",
+    numpy=_gather_rows_numpy,
+    samples="rows",
+    shape=lambda p, *shapes: None,
+    pull=not_differentiable("made by the batch stage, behind the recorded graph's edges"),
+)

@@ -1,0 +1,285 @@
+"""The pipeline on one screen: `batch -> collect -> fuse -> select -> plan -> lower -> launch -> commit`.
+
+`flush` runs everything live on the calling thread's tape; `realize` makes sure that given tensors are computed;
+`array_of` reads a node's value as a NumPy array. Differentiation happens before, in `weft.autograd`, on batches made
+by the same `batch` stage. Each stage can be printed (`explain`) and is verified under `WEFT_VERIFY=1`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from weft.config import config
+from weft.errors import ExecutionError, TensorIndexError, WeftError
+from weft.graph import node as graph
+from weft.graph.frames import pause_collector, resume_collector
+from weft.graph.node import DONE_STATE as DONE
+from weft.graph.node import FAILED_STATE as FAILED
+from weft.graph.node import PENDING_STATE as PENDING
+from weft.graph.node import drop_inputs, finish
+from weft.graph.tensor import Tensor, value_of
+from weft.runtime import programs
+from weft.schedule import batch, collect, fuse, lower, plan, select, signature
+
+_lock = threading.RLock()
+counters = {"flushes": 0, "kernels": 0, "launches": 0, "nodes": 0, "failures": 0}
+
+
+def flush() -> None:
+    """Compute everything on this thread's tape that a live handle or a declared save needs."""
+    run_tape(graph.tape())
+
+
+def run_tape(tape: Any) -> None:
+    """Run one thread's pending work on the calling thread."""
+    if tape.running is not None:
+        return
+    with _lock:
+        tape.running = threading.get_ident()
+        collector = pause_collector()
+        try:
+            if counters["failures"]:
+                fail_descendants(tape.pending())
+            batch.group(tape.pending())
+            execute(tape.pending())
+        finally:
+            resume_collector(collector)
+            tape.running = None
+
+
+def fail_descendants(pending: list[Any]) -> None:
+    """What has been recorded on a failed value since it failed, fails with the same error before anything runs."""
+    for node in pending:
+        for source in node.inputs or ():
+            if source.state == FAILED:
+                node.state, node.error = FAILED, source.error
+                finish(node)
+                break
+
+
+def execute(pending: list[Any]) -> None:
+    """All stages after recording, on pending nodes (oldest first); a known program skips the scheduling."""
+    if not any(node.live > 0 for node in pending):
+        return
+    form = signature.signature(pending)
+    known = programs.lookup(form) if config.cache and not config.explain else None
+    if known is not None and programs.usable(known, form):
+        count(known.kernels, known.launches, len(pending))
+        interrupt = programs.run_template(known, form)
+        if isinstance(interrupt, BaseException):
+            raise interrupt
+        if interrupt is None:
+            return
+    program = collect.collect(pending)
+    fuse.fuse(program)
+    select.select(program)
+    memory = plan.plan(program)
+    lowering = lower.lower(program, memory)
+    if config.verify:
+        verify(pending, program, memory, lowering)
+    if config.explain:
+        explain(pending, program, memory, lowering)
+    launch(form, program, memory, lowering)
+
+
+def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
+    """Run every stage's verifier on what it made."""
+    batch.verify(pending)
+    collect.verify(program)
+    fuse.verify(program)
+    plan.verify(program, memory)
+    lower.verify(lowering)
+
+
+def count(kernels: int, launches: int, nodes: int) -> None:
+    """Count events of one flush."""
+    counters["flushes"] += 1
+    counters["kernels"] += kernels
+    counters["launches"] += launches
+    counters["nodes"] += nodes
+
+
+def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
+    """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact."""
+    from weft.runtime.compile import compile_specs
+    from weft.runtime.launch import Run
+
+    compile_specs(lowering)
+    run = Run(lowering)
+    run.fill_tables()
+    executable = run.executable()
+    count(len(program.kernels), len(lowering.launches), len(program.order))
+    storable = config.cache and not program.provisional and programs.worth_storing(form)
+    done = executable.run(run.addresses)
+    launches = lowering.launches
+    complete = done >= len(launches)
+    commits = decide(
+        program, memory, run, len(program.kernels) if complete else launches[done].kernel
+    )
+    if storable and complete and not run.failures():
+        programs.store(form, program, memory, lowering, run, executable, commits)
+    commit(commits, run)
+    if executable.interrupt is not None:
+        raise executable.interrupt
+
+
+Commit = tuple[Any, int, int, Any]
+
+
+def decide(program: Any, memory: Any, run: Any, finished: int) -> list[Commit]:
+    """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
+    failed = _poison(program, run.failures())
+    needed = set(memory.kept)
+    if finished < len(program.kernels):
+        needed |= {root for root, last in memory.last_use.items() if last >= finished}
+    commits: list[Commit] = []
+    for node, place in program.places.items():
+        if node.state != PENDING:
+            continue
+        root = place.root
+        if root in failed:
+            node.state, node.error = FAILED, failed[root]
+            counters["failures"] += 1
+            finish(node)
+        elif not _ran(program, root, finished):
+            continue
+        elif root in needed or (root.state == DONE and node.live > 0):
+            strides = None if collect.is_row_major(node.shape, place.strides) else place.strides
+            commits.append((node, memory.slots[root], place.offset * root.dtype.itemsize, strides))
+        else:
+            commits.append((node, -1, 0, None))
+    return commits
+
+
+def _ran(program: Any, root: Any, finished: int) -> bool:
+    if root.state == DONE:
+        return True
+    kernel = fuse.kernel_of(program, root)
+    return kernel is not None and kernel.position < finished
+
+
+def commit(commits: list[Commit], run: Any) -> None:
+    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    for node, slot, offset, strides in commits:
+        if slot >= 0:
+            buffer = run.buffers[slot]
+            node.buffer, node.offset = buffer, run.addresses[slot] - buffer.address + offset
+            node.strides = strides
+        node.state = DONE
+        finish(node)
+        drop_inputs(node)
+
+
+def _poison(program: Any, kernels: list[int]) -> dict[Any, WeftError]:
+    """A failed index check and everything computed from it."""
+    failed: dict[Any, WeftError] = {}
+    if not kernels:
+        return failed
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            if kernel.position in kernels:
+                failed[node] = TensorIndexError(
+                    f"{node.row.name}: index out of range",
+                    where=node.where,
+                    expected=f"indices within dimension {node.params[0]} of size "
+                    f"{node.inputs[0].shape[node.params[0]]}",
+                    got="an index outside",
+                    fix="check the index tensor: vocabulary size, off-by-one, padding value",
+                )
+                continue
+            for source in node.inputs:
+                error = failed.get(program.places[source].root)
+                if error is not None:
+                    failed[node] = error
+    return failed
+
+
+def require(node: Any) -> None:
+    """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
+    if node.state == PENDING:
+        node.live += 1
+        try:
+            tape = graph.tape_of(node) or graph.tape()
+            run_tape(tape)
+            if node.state == PENDING and tape.running is not None:
+                raise ExecutionError(
+                    "read inside a running program",
+                    where=node.where,
+                    fix="do not read tensors from a thread that is being run",
+                )
+        finally:
+            node.live -= 1
+    if node.state == FAILED:
+        raise node.error
+    if node.buffer is None and node.row is not graph.SCALAR_ROW:
+        raise ExecutionError(
+            "the value has been released",
+            where=node.where,
+            expected="a value that a tensor or a declared save keeps",
+            got=repr(node),
+        )
+
+
+def realize(*tensors: Any) -> None:
+    """Compute the given tensors (and whatever else is live); without arguments, everything pending."""
+    if not tensors:
+        flush()
+    for tensor in tensors:
+        require(value_of(tensor))
+
+
+def array_of(node: Any) -> np.ndarray[Any, Any]:
+    """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
+    require(node)
+    if node.row is graph.SCALAR_ROW:
+        from weft.runtime.launch import scalar_bytes
+
+        raw = np.frombuffer(
+            scalar_bytes(node.params, node.dtype), dtype=node.dtype.numpy or np.uint16
+        )
+        return raw.reshape(())
+    dtype = node.dtype.numpy or np.dtype(np.uint16)
+    if node.numel == 0:
+        return np.zeros(node.shape, dtype)
+    if node.strides is None:
+        flat = np.frombuffer(node.buffer, np.uint8, node.numel * dtype.itemsize, node.offset)
+        array = flat.view(dtype).reshape(node.shape)
+    else:
+        base = np.frombuffer(node.buffer, np.uint8)[node.offset :]
+        low = sum(
+            min(0, (size - 1) * stride)
+            for size, stride in zip(node.shape, node.strides, strict=True)
+        )
+        start = node.offset + low * dtype.itemsize
+        span = (
+            sum(
+                abs((size - 1) * stride)
+                for size, stride in zip(node.shape, node.strides, strict=True)
+            )
+            + 1
+        )
+        base = np.frombuffer(node.buffer, np.uint8, span * dtype.itemsize, start).view(dtype)
+        array = np.lib.stride_tricks.as_strided(
+            base[-low:], node.shape, [stride * dtype.itemsize for stride in node.strides]
+        )
+    array.flags.writeable = False
+    return array
+
+
+def explain(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
+    """Print what the stages decided, for the parts that `config.explain` names."""
+    parts = {
+        "schedule": (batch.text(pending), collect.text(program), fuse.text(program)),
+        "memory": (plan.text(program, memory),),
+        "kernels": (lower.text(lowering),),
+    }
+    for name, texts in parts.items():
+        if name in config.explain:
+            print(*(text for text in texts if text), sep="\n", file=sys.stderr)
+
+
+__all__ = ["Tensor", "array_of", "counters", "execute", "flush", "realize", "require", "run_tape"]

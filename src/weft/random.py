@@ -1,0 +1,419 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Random numbers under PyTorch's names: the default generator's state, distributions, and their in-place forms.
+
+Shapes and parameters come in; tensors that are computed when they are read go out. Where the numbers come from is
+`weft.generator`'s part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import Shape, as_dtype, describe, need_tensor, sizes
+from weft.functional.making import by_name
+from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
+from weft.graph import dtype as dtypes
+from weft.graph.strides import broadcast_shapes
+from weft.graph.tensor import Tensor, cast, mutate
+from weft.ops.primitives import elementwise as call
+
+# -- the default generator -----------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator's sequence of a seed."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Start the default generator at a seed from the operating system, and return it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Go on from a state of the default generator."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
+    """Leave the default generator afterwards as it was before."""
+    before = (default_generator._seed, default_generator._offset)
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator._seed, default_generator._offset = before
+
+
+# -- distributions ----------------------------------------------------------------------------------------------------
+
+
+def _floating(dtype: Any) -> Any:
+    dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"\"uniform\" not implemented for '{dtype.name}'",
+            expected="a floating-point dtype",
+            got=dtype.name,
+            fix="draw floats and convert, or use randint",
+        )
+    return dtype
+
+
+def _finished(result: Any, requires_grad: bool) -> Any:
+    result = result.detach() if result.requires_grad else result
+    if requires_grad:
+        result.requires_grad = True
+    return result
+
+
+def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) -> Any:
+    shape = sizes(size)
+    if min(shape, default=0) < 0:
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}",
+            expected="sizes >= 0",
+            got=str(list(shape)),
+            fix="check the sizes",
+        )
+    dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
+    if dtype.is_complex:
+        real = dtype.to_real()
+        scale = 1.0 if law is unit else math.sqrt(0.5)
+        return _finished(
+            call(
+                "complex", law(shape, real, generator) * scale, law(shape, real, generator) * scale
+            ),
+            requires_grad,
+        )
+    return _finished(law(shape, _floating(dtype), generator), requires_grad)
+
+
+def rand(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """Uniform numbers in [0, 1)."""
+    return _draw(unit, size, generator, dtype, requires_grad)
+
+
+def randn(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """Normal numbers of mean 0 and variance 1."""
+    return _draw(standard_normal, size, generator, dtype, requires_grad)
+
+
+def rand_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Uniform numbers in the shape and type of a tensor."""
+    return _draw(
+        unit, (input._shape,), None, input._dtype if dtype is None else dtype, requires_grad
+    )
+
+
+def randn_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Normal numbers in the shape and type of a tensor."""
+    return _draw(
+        standard_normal,
+        (input._shape,),
+        None,
+        input._dtype if dtype is None else dtype,
+        requires_grad,
+    )
+
+
+def _check_range(low: int, high: int) -> None:
+    if low >= high:
+        raise ArgumentError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}",
+            expected="low < high",
+            got=f"low={low}, high={high}",
+            fix="swap them",
+        )
+
+
+def randint(
+    *arguments: Any,
+    low: int | None = None,
+    high: int | None = None,
+    size: Any = None,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    rest = list(arguments)
+    if size is None:
+        size = rest.pop()
+    if high is None:
+        high = rest.pop()
+    if low is None:
+        low = rest.pop() if rest else 0
+    _check_range(low, high)
+    result = integers(int(low), int(high), sizes((size,)), generator)
+    return _finished(
+        cast(result, dtypes.int64 if dtype is None else as_dtype(dtype)), requires_grad
+    )
+
+
+def randint_like(
+    input: Any, low: int, high: int | None = None, *, dtype: Any = None, **ignored: Any
+) -> Any:
+    """Integers in [low, high) (or [0, low)) in the shape and type of a tensor."""
+    low, high = (0, low) if high is None else (low, high)
+    _check_range(low, high)
+    return cast(
+        integers(low, high, input._shape), input._dtype if dtype is None else as_dtype(dtype)
+    )
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """A random order of 0 .. n - 1: the order of n random 63-bit keys. Reads them."""
+    if n < 0:
+        raise ArgumentError(
+            f"n must be non-negative, got {n}", expected="n >= 0", got=str(n), fix="check n"
+        )
+    source = chosen(generator)
+    upper = call("bitwise_right_shift", source.bits((n,)), 1)
+    keys = host.to_numpy(upper * 2**32 + source.bits((n,)))
+    order = host.from_numpy(np.argsort(keys, kind="stable").astype(np.int64))
+    return cast(order, dtypes.int64 if dtype is None else as_dtype(dtype))
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+) -> Any:
+    """Normal numbers; mean and std are numbers or tensors, broadcast."""
+    if isinstance(std, (int, float)) and std < 0:
+        raise ArgumentError(
+            f"normal expects std >= 0.0, but found std {std}",
+            expected="std >= 0",
+            got=str(std),
+            fix="pass a positive number",
+        )
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if tensors:
+        shape = broadcast_shapes([x._shape for x in tensors], "normal")
+        dtype = tensors[0]._dtype
+    else:
+        shape = sizes((size,)) if size is not None else ()
+        dtype = _floating(dtype)
+    return _finished(standard_normal(shape, dtype, generator) * std + mean, requires_grad)
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
+    """1 with the probability that each element says (or `p`), else 0."""
+    need_tensor("bernoulli", input)
+    chance = input if p is None else p
+    return cast(_coins(input._shape, chance, generator), input._dtype).detach()
+
+
+def _coins(shape: Shape, p: Any, generator: Any) -> Any:
+    bits = cast(chosen(generator).bits(shape), dtypes.float64)
+    limit = cast(p.detach(), dtypes.float64) * 2.0**32 if isinstance(p, Tensor) else p * 2.0**32
+    return bits < limit
+
+
+def multinomial(
+    input: Any,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Any = None,
+    out: Any = None,
+) -> Any:
+    """Indices drawn with the weights of each row. Reads the weights. Shapes: (n) or (m, n) -> (..., num_samples)."""
+    need_tensor("multinomial", input)
+    if len(input._shape) not in (1, 2):
+        raise ShapeError(
+            "prob_dist must be 1 or 2 dim",
+            expected="weights (n) or (m, n)",
+            got=describe("input", input),
+            fix="reshape the weights",
+        )
+    weights = host.to_numpy(input).astype(np.float64)
+    _check_weights(weights, num_samples, replacement)
+    rows = weights.reshape(-1, weights.shape[-1])
+    source = chosen(generator)
+    if replacement:
+        draws = host.to_numpy(unit((len(rows), num_samples), dtypes.float64, source))
+        edges = np.cumsum(rows, 1)
+        found = np.stack(
+            [
+                np.searchsorted(edge, draw * edge[-1], "right")
+                for edge, draw in zip(edges, draws, strict=True)
+            ]
+        )
+        found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
+    else:
+        draws = host.to_numpy(unit(rows.shape, dtypes.float64, source))
+        with np.errstate(divide="ignore"):
+            races = np.where(rows > 0, -np.log1p(-draws) / np.where(rows > 0, rows, 1), np.inf)
+        found = np.argsort(races, 1, kind="stable")[:, :num_samples]
+    return host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
+
+
+def _check_weights(weights: Any, count: int, replacement: bool) -> None:
+    if count <= 0:
+        raise ArgumentError(
+            "cannot sample n_sample <= 0 samples",
+            expected="num_samples > 0",
+            got=str(count),
+            fix="pass 1 or more",
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ArgumentError(
+            "probability tensor contains either `inf`, `nan` or element < 0",
+            expected="finite weights >= 0",
+            got="others",
+            fix="use softmax, or clamp the weights",
+        )
+    if np.any(weights.sum(-1) <= 0):
+        raise ArgumentError(
+            "invalid multinomial distribution (sum of probabilities <= 0)",
+            expected="a positive sum",
+            got="a row of zeros",
+            fix="add a small number to the weights",
+        )
+    if not replacement and count > weights.shape[-1]:
+        raise ArgumentError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+            expected=f"num_samples <= {weights.shape[-1]}",
+            got=str(count),
+            fix="pass replacement=True",
+        )
+
+
+# -- in place ------------------------------------------------------------------------------------------------------
+
+
+def uniform_(
+    input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keywords: Any
+) -> Any:
+    """Uniform numbers in [from, to), in place."""
+    low = keywords.get("from", from_)
+    if low > to:
+        raise ArgumentError(
+            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}",
+            expected="from <= to",
+            got=f"from={low}, to={to}",
+            fix="swap them",
+        )
+    numbers = unit(input._shape, _floating(input._dtype), generator)
+    return mutate(input, numbers * (to - low) + low)
+
+
+def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
+    """Normal numbers, in place."""
+    if std < 0:
+        raise ArgumentError(
+            f"normal_ expects std >= 0.0, but found std={std}",
+            expected="std >= 0",
+            got=str(std),
+            fix="pass a positive number",
+        )
+    return mutate(
+        input, standard_normal(input._shape, _floating(input._dtype), generator) * std + mean
+    )
+
+
+def bernoulli_(input: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+    """1 with probability p (a number or a tensor), else 0, in place."""
+    return mutate(input, cast(_coins(input._shape, p, generator), input._dtype))
+
+
+def random_(
+    input: Any, from_: int = 0, to: int | None = None, *, generator: Any = None, **keywords: Any
+) -> Any:
+    """Integers in [from, to), in place; random_(to) starts at 0, random_() spans the type."""
+    low = keywords.get("from", from_)
+    if to is None:
+        low, to = (0, low) if low else (0, _span(input._dtype))
+    _check_range(low, to)
+    return mutate(input, cast(integers(low, to, input._shape, generator), input._dtype))
+
+
+def _span(dtype: Any) -> int:
+    if dtype.category == 2:
+        return int(2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name])
+    return 2 if dtype.category == 0 else int(np.iinfo(dtype.numpy).max) + 1
+
+
+def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
+    """Exponential numbers of rate lambd, in place."""
+    wide = dtypes.float64 if input._dtype is dtypes.float64 else dtypes.float32
+    numbers = call("log", 1 - unit(input._shape, wide, generator)) * (-1.0 / lambd)
+    return mutate(input, cast(numbers, input._dtype))
+
+
+FUNCTIONS = by_name(
+    Generator, manual_seed, seed, initial_seed, get_rng_state, set_rng_state, rand, randn, rand_like, randn_like,
+    randint, randint_like, randperm, normal, bernoulli, multinomial,
+)  # fmt: skip
+METHODS = by_name(uniform_, normal_, bernoulli_, random_, exponential_, bernoulli, multinomial)
+__all__ = [*FUNCTIONS, "default_generator", "fork_rng"]

@@ -1,0 +1,25 @@
+from libc.stdint cimport int64_t, uintptr_t
+from weft.runtime.instructions cimport Instructions
+from weft.runtime.threads cimport Team
+
+cdef enum:
+    PIECE_WORK = 5000  # ns of work that a piece has at least
+    PIECES_PER_THREAD = 4
+    ROUSE_ABOVE = 200000  # ns of shared work for which the workers are woken ahead
+    RELEASE_ABOVE = 20000  # ns of work for which the GIL is released
+    CLOCK_EVERY = 20000  # ns of estimated work between two looks at the clock
+    CLOCK_LAUNCHES = 2000  # ns that a launch counts for there, estimates being what they are
+    POLL_EVERY = 10000000  # ns between two looks for signals
+
+cdef class Program(Instructions):
+    cdef void** resolved
+    cdef Py_ssize_t resolved_room
+    cdef int64_t* times
+    cdef Py_ssize_t timed
+    cdef readonly object interrupt
+
+    cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
+                                  Py_ssize_t start, bint uninterruptible) except -1
+    cdef Py_ssize_t _execute(self, void** resolved, Py_ssize_t start, bint poll,
+                             Team* team) noexcept nogil
+    cdef bint _interrupted(self) noexcept with gil

@@ -1,0 +1,331 @@
+# cython: language_level=3
+"""Programs: instructions, and the loop that runs them.
+
+A program is built once (`instructions.py`) and run many times: `run(slots)` takes the base address
+of each slot, and arguments, units and offsets can be patched between runs, so that a cached program
+costs almost nothing to reuse. The loop holds no GIL, shares large instructions out to the worker
+threads, and every 10 ms lets Python handle signals; interrupted, it stops between two kernels and
+can be resumed there. What the slots hold, in which order kernels run, and what a status cell says
+afterwards is left to the caller.
+"""
+
+import cython
+from cython.cimports.cpython.buffer import PyBuffer_Release, PyObject_CheckBuffer
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.runtime.instructions import (
+    SPLIT_ABOVE,
+    Instruction,
+    Instructions,
+    open_words,
+)
+from cython.cimports.weft.runtime.system import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
+from cython.cimports.weft.runtime.threads import (
+    MAX_PIECES,
+    Job,
+    Team,
+    enter,
+    leave,
+    now,
+    rouse,
+    share,
+    wanted_threads,
+)
+
+from weft._compiled import require
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
+    """Whether this thread's floating-point unit flushes subnormals (another library's doing)."""
+    bits: uint32_t = 0x00010000 + cython.cast(uint32_t, salt & 1)  # unknown to the C compiler
+    tiny: cython.float
+    memcpy(cython.address(tiny), cython.address(bits), 4)
+    return tiny + tiny == 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _piece_units(units: int64_t, grain: int64_t, work: int64_t, threads: int64_t) -> int64_t:
+    """Units per piece, a multiple of the grain, for an instruction that is shared out."""
+    pieces: int64_t = min(threads * PIECES_PER_THREAD, MAX_PIECES)
+    pieces = max(min(pieces, work // PIECE_WORK), 1)
+    piece: int64_t = (units + pieces - 1) // pieces
+    return (piece + grain - 1) // grain * grain
+
+
+@cython.cclass
+class Program(Instructions):
+    """Instructions that can be run.
+
+    `interrupt` holds the exception that a signal handler raised when `run` stopped early. While a
+    program is `running`, other threads may run it too, but nobody can change it: `copy()` it to
+    patch and run it meanwhile.
+    """
+
+    def __dealloc__(self):
+        free(self.resolved)
+        free(self.times)
+
+    # Running
+
+    def run(
+        self, slots: object, start: cython.Py_ssize_t = 0, uninterruptible: cython.bint = False
+    ) -> int:
+        """Run from instruction `start`; the index of the first one not executed.
+
+        That is `len(program)` when finished; smaller when a signal handler raised, with the
+        exception in `interrupt`: `run(slots, index)` goes on. `slots` are base addresses, a
+        sequence of integers or a buffer of 8-byte ones (faster).
+        """
+        view: Py_buffer
+        addresses: cython.pointer(uintptr_t)
+        total: cython.Py_ssize_t
+        if PyObject_CheckBuffer(slots):
+            open_words(slots, cython.address(view))
+            try:
+                addresses = cython.cast(cython.pointer(uintptr_t), view.buf)
+                return self.run_addresses(addresses, view.len // 8, start, uninterruptible)
+            finally:
+                PyBuffer_Release(cython.address(view))
+        total = len(slots)
+        addresses = cython.cast(cython.pointer(uintptr_t), malloc(8 * (total + 1)))
+        if addresses == cython.NULL:
+            raise MemoryError
+        try:
+            for index in range(total):
+                addresses[index] = slots[index]
+            return self.run_addresses(addresses, total, start, uninterruptible)
+        finally:
+            free(addresses)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_addresses(
+        self,
+        slots: cython.pointer(uintptr_t),
+        slot_count: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        uninterruptible: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """`run` for compiled callers."""
+        threads: cython.int = wanted_threads() if self.shared_work > 0 else 1
+        resolved: cython.pp_void
+        stopped: cython.Py_ssize_t
+        if slot_count < self.slot_count or not 0 <= start <= self.count:
+            raise VerificationError(
+                "Program.run",
+                expected=f"{self.slot_count} slots, start within 0..{self.count}",
+                got=f"{slot_count} slots, start {start}",
+            )
+        resolved = _pointer_room(self)
+        self.running += 1
+        try:
+            _resolve(self, slots, resolved)
+            if self.running == 1:  # else it may be another thread's, still to be read
+                self.interrupt = None
+            if self.work < RELEASE_ABOVE:
+                return _execute_normally(self, resolved, start, not uninterruptible, 1)
+            with cython.nogil:
+                stopped = _execute_normally(self, resolved, start, not uninterruptible, threads)
+            return stopped
+        finally:
+            self.running -= 1
+            if resolved != self.resolved:
+                free(resolved)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _execute(
+        self,
+        resolved: cython.pp_void,
+        start: cython.Py_ssize_t,
+        poll: cython.bint,
+        team: cython.pointer(Team),
+    ) -> cython.Py_ssize_t:
+        """The loop; the index of the first instruction not executed."""
+        index: cython.Py_ssize_t
+        launch: cython.pointer(Instruction)
+        since_clock: int64_t = 0
+        poll_at: int64_t = now() + POLL_EVERY
+        began: int64_t = 0
+        timed: cython.bint
+        for index in range(start, self.count):
+            launch = cython.address(self.code[index])
+            timed = index < self.timed
+            if timed:
+                began = now()
+            if team != cython.NULL and launch.work >= SPLIT_ABOVE:
+                _launch_shared(launch, resolved, self.arguments, team)
+            elif launch.units > 0:
+                launch.kernel(
+                    resolved + launch.first_pointer,
+                    self.arguments + launch.first_argument,
+                    0,
+                    launch.units,
+                )
+            if timed:
+                self.times[index] += now() - began
+            since_clock += launch.work + CLOCK_LAUNCHES
+            if since_clock >= CLOCK_EVERY and poll:
+                since_clock = 0
+                if now() >= poll_at:
+                    if self._interrupted():
+                        return index + 1
+                    poll_at = now() + POLL_EVERY
+        return self.count
+
+    @cython.cfunc
+    @cython.with_gil
+    @cython.exceptval(check=False)
+    def _interrupted(self) -> cython.bint:
+        """Let Python handle pending signals; whether a handler raised."""
+        try:
+            PyErr_CheckSignals()
+        except BaseException as raised:  # noqa: B036 - handed to the caller of run
+            self.interrupt = raised
+            return True
+        return False
+
+    # Measuring
+
+    def record_times(self, on: bool = True) -> None:
+        """Start to add up the time of each of the present instructions, or stop it."""
+        self._check_idle()
+        free(self.times)
+        self.times = cython.NULL
+        self.timed = self.count if on else 0
+        if on:
+            self.times = cython.cast(
+                cython.pointer(int64_t), calloc(self.count + 1, cython.sizeof(int64_t))
+            )
+            if self.times == cython.NULL:
+                self.timed = 0
+                raise MemoryError
+
+    def recorded_times(self) -> list:
+        """Nanoseconds per instruction since `record_times`, over all runs."""
+        return [self.times[index] for index in range(self.timed)]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _execute_normally(
+    program: Program,
+    resolved: cython.pp_void,
+    start: cython.Py_ssize_t,
+    poll: cython.bint,
+    threads: cython.int,
+) -> cython.Py_ssize_t:
+    """Execute in the default floating-point environment, with the team where it is to be had."""
+    environment: fenv_t
+    flushes: cython.bint = _flushes_subnormals(start)
+    team: cython.pointer(Team) = cython.NULL
+    if flushes:
+        fegetenv(cython.address(environment))
+        fesetenv(FE_DFL_ENV)
+    if threads > 1:
+        team = enter(threads)
+        if team != cython.NULL and program.shared_work >= ROUSE_ABOVE:
+            rouse(team)
+    start = program._execute(resolved, start, poll, team)
+    if team != cython.NULL:
+        leave(team)
+    if flushes:
+        fesetenv(cython.address(environment))
+    return start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _launch_shared(
+    launch: cython.pointer(Instruction),
+    resolved: cython.pp_void,
+    arguments: cython.pointer(int64_t),
+    team: cython.pointer(Team),
+) -> cython.void:
+    """Share one instruction out, or run it whole where there is nothing to cut."""
+    job: Job
+    job.kernel = launch.kernel
+    job.pointers = resolved + launch.first_pointer
+    job.arguments = arguments + launch.first_argument
+    job.units = launch.units
+    job.piece = _piece_units(
+        launch.units, launch.grain, launch.work, cython.cast(int64_t, team.size)
+    )
+    if job.piece < job.units:
+        share(team, cython.address(job), (job.units + job.piece - 1) // job.piece)
+    elif job.units > 0:
+        job.kernel(job.pointers, job.arguments, 0, job.units)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _resolve(
+    program: Program, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
+) -> cython.int:
+    """Every pointer of the program: base of its slot and offset."""
+    index: cython.Py_ssize_t
+    base: uintptr_t
+    missing: cython.Py_ssize_t = -1
+    for index in range(program.pointer_count):
+        base = slots[program.pointers[index].slot]
+        if base == 0:
+            missing = index
+        resolved[index] = cython.cast(cython.p_void, base + program.pointers[index].offset)
+    if missing >= 0:
+        raise VerificationError(
+            "Program.run", got=f"no address in slot {program.pointers[missing].slot}"
+        )
+    return 0
+
+
+@cython.cfunc
+def _pointer_room(program: Program) -> cython.pp_void:
+    """Where a run puts its pointers: the program's own place, or a new one when that is in use."""
+    wanted: cython.Py_ssize_t = program.pointer_count + 1
+    if program.running == 0 and program.resolved_room >= wanted:
+        return program.resolved
+    room: cython.pp_void = cython.cast(
+        cython.pp_void, malloc(wanted * cython.sizeof(cython.p_void))
+    )
+    if room == cython.NULL:
+        raise MemoryError
+    if program.running == 0:
+        free(program.resolved)
+        program.resolved = room
+        program.resolved_room = wanted
+    return room
+
+
+def launch_once(
+    address: int, pointers: list, arguments: list, units: int, grain: int = 1, splits: int = 1
+) -> None:
+    """Run one kernel on the calling thread, its units cut into `splits` pieces, for tests."""
+    pieces = max(1, min(splits, -(-units // grain)))
+    piece: cython.Py_ssize_t = -(-units // pieces)
+    piece = -(-piece // grain) * grain
+    begin: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = units
+    program: Program = Program()
+    program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain)
+    addresses: cython.pp_void = _pointer_room(program)
+    for index, pointer in enumerate(pointers):
+        addresses[cython.cast(cython.Py_ssize_t, index)] = cython.cast(
+            cython.p_void, cython.cast(uintptr_t, pointer)
+        )
+    while begin < end:
+        with cython.nogil:
+            program.code.kernel(addresses, program.arguments, begin, min(begin + piece, end))
+        begin += piece

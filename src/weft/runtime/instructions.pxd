@@ -1,0 +1,41 @@
+from libc.stdint cimport int64_t, uintptr_t
+from cpython.buffer cimport Py_buffer
+from weft.runtime.threads cimport Kernel
+
+cdef enum:
+    SPLIT_ABOVE = 20000  # ns of work from which an instruction is shared out
+    LAUNCH_WORK = 100  # ns that any launch counts for in the sum of work
+
+cdef struct Instruction:
+    Kernel kernel
+    int64_t first_pointer
+    int64_t first_argument
+    int64_t units
+    int64_t grain
+    int64_t work
+
+cdef struct Pointer:
+    int64_t slot
+    int64_t offset
+
+cdef class Instructions:
+    cdef Instruction* code
+    cdef Pointer* pointers
+    cdef int64_t* arguments
+    cdef Py_ssize_t count, pointer_count, argument_count
+    cdef Py_ssize_t code_room, pointer_room, argument_room
+    cdef readonly Py_ssize_t slot_count
+    cdef int64_t work
+    cdef int64_t shared_work
+    cdef readonly int running
+    cdef readonly list held
+
+    cdef Py_ssize_t add(self, uintptr_t function, Py_ssize_t pointers, Py_ssize_t arguments,
+                        int64_t units, int64_t grain, int64_t work) except -1
+    cdef int set_pointer(self, Py_ssize_t index, int64_t slot, int64_t offset) except -1
+    cpdef int patch_units(self, Py_ssize_t index, int64_t units, int64_t work=*) except -1
+    cdef int _check_idle(self) except -1
+    cdef int _check_index(self, Py_ssize_t index) except -1
+    cdef int _count_work(self, Instruction* launch, int sign) except -1
+
+cdef int open_words(object values, Py_buffer* view) except -1

@@ -1,0 +1,37 @@
+cimport cython
+from libc.stdint cimport int64_t, uintptr_t
+
+
+cdef enum:
+    CLASSES = 320
+    SMALL = 32768  # up to here blocks are carved from slabs and never returned
+    SLAB = 1048576
+    PAGE = 4096
+    HUGE_PAGE = 2097152
+    SECOND = 1000000000  # in ns, and the time between two looks for idle blocks
+
+
+cdef struct SizeClass:
+    # The free blocks of one size, most recently freed last, and when each was freed.
+    uintptr_t* blocks
+    int64_t* freed_at
+    Py_ssize_t free
+    Py_ssize_t room
+    Py_ssize_t live
+
+
+cdef SizeClass[CLASSES] _classes
+
+
+@cython.final
+cdef class Buffer:
+    cdef readonly uintptr_t address
+    cdef readonly Py_ssize_t nbytes
+    cdef readonly bint foreign
+    cdef readonly bint readonly
+    cdef readonly object owner
+    cdef int size_class
+
+
+cpdef Buffer allocate(Py_ssize_t nbytes)
+cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)

@@ -1,0 +1,45 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from weft.runtime.system cimport pthread_cond_t, pthread_mutex_t
+
+ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int64_t end) noexcept nogil
+
+cdef enum:
+    MAX_THREADS = 128
+    MAX_PIECES = 4096
+    SPIN = 30000  # ns that a worker looks for work before it parks
+
+cdef struct Job:
+    # The instruction that is being shared out; piece i covers units [i * piece, (i + 1) * piece).
+    Kernel kernel
+    void** pointers
+    int64_t* arguments
+    int64_t units
+    int64_t piece
+
+cdef struct Seat:
+    # One thread's place. `range` packs ticket (32 bits), next piece (16) and end of pieces (16).
+    uint64_t range
+    uint64_t[15] pad_range  # other threads' seats stay out of this cache line
+    uint64_t asleep
+    Team* team
+    int number
+    pthread_mutex_t mutex
+    pthread_cond_t wake
+    uint64_t[16] pad_seat
+
+cdef struct Team:
+    Job job
+    uint32_t ticket
+    uint64_t size  # seats that take part, the caller's (0) among them
+    uint64_t started  # seats that have a thread, the caller's among them
+    uint64_t[16] pad_job
+    uint64_t finished
+    uint64_t[16] pad_finished
+    Seat[MAX_THREADS] seats
+
+cdef int wanted_threads() except -1
+cdef Team* enter(int wanted) noexcept nogil
+cdef void leave(Team* team) noexcept nogil
+cdef void rouse(Team* team) noexcept nogil
+cdef void share(Team* team, Job* job, int64_t pieces) noexcept nogil
+cdef int64_t now() noexcept nogil

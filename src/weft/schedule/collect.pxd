@@ -1,0 +1,3 @@
+cdef tuple row_major(tuple shape)
+
+cdef dict _contiguous

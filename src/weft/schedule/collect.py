@@ -1,0 +1,191 @@
+# cython: language_level=3
+"""Collect and simplify: from the tape to the nodes that have to run, in an order in which they can.
+
+In comes a tape; out goes a Program with `order` (each node after its value inputs, equal values once) and `places`
+(views, rows of batches and duplicates as regions of what is computed). Dead code is what no live value reaches:
+it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep their inputs.
+"""
+
+import cython
+from cython.cimports.weft.graph.node import DONE, PENDING, Node, finish
+from cython.cimports.weft.schedule.records import Place, Program
+
+from weft._compiled import require
+from weft.errors import VerificationError
+from weft.graph.node import ROWS, SCALAR_ROW, VIEW, make_node
+from weft.graph.strides import contiguous_strides
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_contiguous = {}
+
+
+@cython.cfunc
+def row_major(shape: tuple) -> tuple:
+    """Contiguous strides, remembered per shape."""
+    strides = _contiguous.get(shape)
+    if strides is None:
+        if len(_contiguous) > 10_000:
+            _contiguous.clear()
+        strides = _contiguous[shape] = contiguous_strides(shape)
+    return strides
+
+
+def is_row_major(shape: tuple, strides: tuple):
+    """Whether strides are those of row-major order, exactly."""
+    return strides == row_major(shape)
+
+
+def collect(pending: list) -> Program:
+    """The program of everything live among pending nodes (oldest first)."""
+    program: Program = Program()
+    needed: list = []
+    node: Node
+    for node in pending:
+        if node.live > 0 and node.state == PENDING:
+            needed.append(node)
+    known: dict = {}
+    for node in needed:
+        if node not in program.places:
+            _visit(program, node, known)
+    return program
+
+
+@cython.cfunc
+def _visit(program: Program, start: Node, known: dict) -> cython.void:
+    """Depth-first by an explicit stack: values before their readers."""
+    stack: list = [start]
+    places: dict = program.places
+    node: Node
+    source: Node
+    while stack:
+        node = stack[len(stack) - 1]
+        if node in places:
+            stack.pop()
+            continue
+        ready: cython.bint = True
+        if node.quotient is not None and node.state == PENDING:
+            if node.quotient not in places:
+                stack.append(node.quotient)
+                ready = False
+        elif node.state == PENDING:
+            for source in node.inputs:
+                if source not in places:
+                    if source.state == PENDING:
+                        stack.append(source)
+                        ready = False
+                    else:
+                        _place_value(places, source, known)
+        if ready:
+            stack.pop()
+            _place(program, node, known)
+
+
+@cython.cfunc
+def _place_value(places: dict, node: Node, known: dict) -> cython.void:
+    """A value that exists: itself, or an equal number met before."""
+    if node.row is SCALAR_ROW:
+        key = (node.dtype.code, type(node.params), repr(node.params))
+        other = known.get(key)
+        if other is None:
+            known[key] = node
+        else:
+            places[node] = Place(other, 0, ())
+            return
+    strides = node.strides
+    places[node] = Place(node, 0, row_major(node.shape) if strides is None else strides)
+
+
+@cython.cfunc
+def _place(program: Program, node: Node, known: dict) -> cython.void:
+    places: dict = program.places
+    if node.state == DONE:
+        _place_value(places, node, known)
+        return
+    below: Place
+    if node.quotient is not None:
+        below = places[node.quotient]
+        places[node] = Place(
+            below.root, below.offset + node.qrow * below.strides[0], below.strides[1:]
+        )
+        return
+    keys: list = [node.row.code, node.dtype.code, node.shape, node.params]
+    source: Node
+    for source in node.inputs:
+        below = places[source]
+        keys.append(id(below.root))
+        keys.append(below.offset)
+        keys.append(below.strides)
+        keys.append(source.shape)
+    key = None if node.row.kind == ROWS else tuple(keys)
+    same = known.get(key) if key is not None else None
+    if same is not None:
+        places[node] = same
+        return
+    place = _view_place(program, node, known) if node.row.kind == VIEW else None
+    if place is None:
+        place = Place(node, 0, row_major(node.shape))
+        program.order.append(node)
+    if key is not None:
+        known[key] = place
+    places[node] = place
+
+
+@cython.cfunc
+def _view_place(program: Program, node: Node, known: dict):
+    """Where a view lies without moving anything, or None where it has to be copied."""
+    source: Node = node.inputs[0]
+    below: Place = program.places[source]
+    if node.row is _strided_row() and below.strides != row_major(source.shape):
+        copy: Node = make_node(TABLE["clone"], (source,), None, source.shape, source.dtype)
+        finish(copy)
+        _place(program, copy, known)
+        below = program.places[copy]
+    strides, offset = node.row.strides(node.params, source.shape, below.strides, below.offset)
+    return None if strides is None else Place(below.root, offset, strides)
+
+
+def _strided_row():
+    return TABLE["strided"]
+
+
+def verify(program: Program):
+    """Every node of the order comes after what it reads, and none twice."""
+    seen: set = set()
+    for node in program.order:
+        for source in node.inputs:
+            root = program.places[source].root
+            if root.state == PENDING and root not in seen:
+                raise VerificationError(
+                    "collect", expected=f"{root!r} before {node!r}", got="after it or missing"
+                )
+        if node in seen:
+            raise VerificationError("collect", expected="each node once", got=f"{node!r} twice")
+        seen.add(node)
+
+
+def text(program: Program):
+    """The order, one line per node."""
+    names = {node: f"%{i}" for i, node in enumerate(program.order)}
+    lines = []
+    for node in program.order:
+        operands = []
+        for source in node.inputs:
+            place = program.places[source]
+            label = names.get(place.root)
+            if label is None:
+                label = (
+                    str(place.root.params)
+                    if place.root.row is SCALAR_ROW
+                    else f"value{list(place.root.shape)}"
+                )
+            elif source.shape != place.root.shape or place.offset:
+                label += f"[{place.offset}:{'x'.join(map(str, source.shape))}]"
+            operands.append(label)
+        lines.append(
+            f"{names[node]} = {node.row.name}({', '.join(operands)})"
+            f"{'' if node.params is None else ' ' + repr(node.params)}"
+            f" : {node.dtype.name}{list(node.shape)}{' live' if node.live > 0 else ''}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,283 @@
+# cython: language_level=3
+"""Fuse: from nodes in order to kernels in order.
+
+In comes a collected Program; out go its kernels: chains of elementwise nodes over one iteration space, with the
+reductions of that space and the elementwise nodes of the reduced space behind them; everything else is a kernel of
+its own. A kernel comes after the kernels that it reads. Fusion never changes bits: every value rounds to its own
+dtype inside a kernel as it does in memory.
+"""
+
+import cython
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.records import Kernel, Place, Program
+
+from weft._compiled import require
+from weft.errors import VerificationError
+from weft.graph.node import ELEMENTWISE, REDUCE, SOURCE
+
+require(__name__, cython.compiled)
+
+MAX_NODES = 32
+MAX_OPERANDS = 12
+_max_nodes = MAX_NODES
+_elementwise = ELEMENTWISE
+_reduce = REDUCE
+_source = SOURCE
+
+
+def set_fusion(enabled: bool):
+    """Fuse chains (the default), or give every node a kernel of its own. Bits are the same; returns the old setting."""
+    global _max_nodes
+    previous = _max_nodes > 1
+    _max_nodes = MAX_NODES if enabled else 1
+    return previous
+
+
+def fuse(program: Program) -> Program:
+    """Assign every node of the order to a kernel, then say which values leave each."""
+    kernels: list = []
+    producer: dict = program.producer
+    node: Node
+    for node in program.order:
+        kernel: Kernel = None
+        if node.row.kind == _elementwise or node.row.kind == _source:
+            kernel = _join_elementwise(program, kernels, node)
+        elif node.row.kind == _reduce:
+            kernel = _join_reduce(program, kernels, node)
+        else:
+            kernel = Kernel(node.row.kind, node.shape)
+            _append(kernels, kernel)
+        kernel.nodes.append(node)
+        producer[node] = kernel
+        _note_consumers(program, kernel, node)
+    program.kernels = [k for k in kernels if k is not None]
+    mark_stores(program)
+    return program
+
+
+@cython.cfunc
+def _append(kernels: list, kernel: Kernel) -> cython.void:
+    kernel.position = len(kernels)
+    kernels.append(kernel)
+
+
+@cython.cfunc
+def find(program: Program, node: Node) -> Kernel:
+    """The kernel that computes a node, through merges; None for a value that exists."""
+    kernel: Kernel = program.producer.get(node)
+    while kernel is not None and kernel.merged is not None:
+        kernel = kernel.merged
+    return kernel
+
+
+def kernel_of(program: Program, node: Node):
+    """`find` for interpreted callers."""
+    return find(program, node)
+
+
+@cython.cfunc
+def _direct(place: Place, shape: tuple) -> cython.bint:
+    return (
+        place.offset == 0
+        and place.root.shape == shape
+        and (place.strides is row_major(shape) or place.strides == row_major(shape))
+    )
+
+
+@cython.cfunc
+def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
+    """The kernel of the latest input, where the iteration spaces agree; merged with the other inputs' kernels
+    where nothing stands between them; otherwise a new one."""
+    best: Kernel = None
+    floor: cython.int = -1
+    candidates: list = []
+    source: Node
+    for source in node.inputs:
+        place: Place = program.places[source]
+        if place.root.state != PENDING:
+            continue
+        kernel: Kernel = find(program, place.root)
+        if (
+            _direct(place, source.shape)
+            and source.shape == node.shape
+            and _accepts(kernel, node, place.root)
+        ):
+            if kernel not in candidates:
+                candidates.append(kernel)
+        elif kernel.position > floor:
+            floor = kernel.position
+    for kernel in candidates:
+        if kernel.position > floor and (best is None or kernel.position > best.position):
+            best = kernel
+    if best is None:
+        best = Kernel(_elementwise, node.shape)
+        _append(kernels, best)
+        return best
+    for kernel in candidates:
+        if kernel is not best:
+            _merge(kernels, kernel, best)
+    return best
+
+
+@cython.cfunc
+def _accepts(kernel: Kernel, node: Node, root: Node) -> cython.bint:
+    """Whether an elementwise node may join the kernel that computes its input `root`."""
+    if not kernel.open or len(kernel.nodes) >= _max_nodes:
+        return False
+    if kernel.axes is None:
+        return kernel.shape == node.shape
+    if root.row.kind == _reduce or _in_epilogue(kernel, root):
+        return kernel.reduced_shape == node.shape and kernel.reduced_shape != kernel.shape
+    return kernel.shape == node.shape
+
+
+@cython.cfunc
+def _in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
+    return (
+        kernel.axes is not None
+        and node.row.kind != _reduce
+        and kernel.extra is not None
+        and node in kernel.extra
+    )
+
+
+@cython.cfunc
+def _merge(kernels: list, early: Kernel, late: Kernel) -> cython.void:
+    """Compute `early` inside `late` where nobody between them reads it, and `late` only element by element."""
+    if early.axes is not None or late.axes is not None or early.shape != late.shape:
+        return
+    if early.position > late.position or early.first_consumer < late.position:
+        return
+    if early.first_indirect <= late.position:
+        return
+    if len(early.nodes) + len(late.nodes) > _max_nodes:
+        return
+    late.nodes = early.nodes + late.nodes
+    late.last_consumer = max(late.last_consumer, early.last_consumer)
+    late.first_indirect = min(late.first_indirect, early.first_indirect)
+    if early.first_consumer > late.position:
+        late.first_consumer = min(late.first_consumer, early.first_consumer)
+    elif (
+        early.last_consumer > late.position
+    ):  # read by `late`, and by kernels behind it: which is first, is not known
+        late.first_consumer = late.position + 1
+    early.merged = late
+    kernels[early.position] = None
+
+
+@cython.cfunc
+def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
+    """The kernel that computes the operand, where that is one elementwise space without another reduction."""
+    source: Node = node.inputs[0]
+    place: Place = program.places[source]
+    axes: tuple = node.params[0]
+    keep: tuple = tuple([1 if axis in axes else size for axis, size in enumerate(source.shape)])
+    kernel: Kernel = None
+    if place.root.state == PENDING and _direct(place, source.shape):
+        kernel = find(program, place.root)
+        if not (
+            kernel.open
+            and kernel.shape == source.shape
+            and len(kernel.nodes) < _max_nodes
+            and place.root.row.kind != _reduce
+            and not _in_epilogue(kernel, place.root)
+            and (
+                kernel.axes is None or (kernel.axes == axes and kernel.reduced_shape == node.shape)
+            )
+        ):
+            kernel = None
+    if kernel is None:
+        kernel = Kernel(_elementwise, source.shape)
+        _append(kernels, kernel)
+    kernel.axes = axes
+    kernel.reduced_shape = node.shape
+    if len(axes) == 0 or 0 in keep:
+        kernel.open = False
+    return kernel
+
+
+@cython.cfunc
+def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
+    source: Node
+    for source in node.inputs:
+        place: Place = program.places[source]
+        if place.root.state != PENDING:
+            continue
+        below: Kernel = find(program, place.root)
+        if below is kernel:
+            continue
+        below.first_consumer = min(below.first_consumer, kernel.position)
+        below.last_consumer = max(below.last_consumer, kernel.position)
+        if not _direct(place, source.shape) or source.shape != node.shape:
+            below.first_indirect = min(below.first_indirect, kernel.position)
+    if kernel.axes is not None and node.row.kind != _reduce and node.shape != kernel.shape:
+        if kernel.extra is None:
+            kernel.extra = set()
+        kernel.extra.add(node)
+
+
+def mark_stores(program: Program):
+    """Say which values leave their kernel, and number the kernels."""
+    stored: set = set()
+    kernel: Kernel
+    node: Node
+    source: Node
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for source in node.inputs:
+                place: Place = program.places[source]
+                if place.root.state == PENDING and (
+                    find(program, place.root) is not kernel
+                    or not _direct(place, source.shape)
+                    or kernel.kind != _elementwise
+                ):
+                    stored.add(place.root)
+    for node, place in program.places.items():
+        if node.live > 0 and place.root.state == PENDING:
+            stored.add(place.root)
+    for index, kernel in enumerate(program.kernels):
+        kernel.position = index
+        kernel.stores = [node for node in kernel.nodes if node in stored]
+
+
+def verify(program: Program):
+    """Each node in one kernel; each kernel after those it reads; what is read elsewhere is stored."""
+    seen: dict = {}
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            if node in seen:
+                raise VerificationError(
+                    "fuse", expected="each node in one kernel", got=f"{node!r} in two"
+                )
+            seen[node] = kernel
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for source in node.inputs:
+                root = program.places[source].root
+                if root.state != PENDING:
+                    continue
+                below = seen[root]
+                if below is not kernel and (
+                    below.position > kernel.position or root not in below.stores
+                ):
+                    raise VerificationError(
+                        "fuse", expected=f"{root!r} stored before {kernel!r}", got=repr(below)
+                    )
+                if below is kernel and not _direct(program.places[source], source.shape):
+                    raise VerificationError(
+                        "fuse",
+                        expected=f"{kernel!r} reads its own {root!r} element by element",
+                        got=f"{node!r} reads another region of it",
+                    )
+
+
+def text(program: Program):
+    """One line per kernel: what it computes and what it stores, and where a chain was cut."""
+    lines = []
+    for kernel in program.kernels:
+        names = " ".join(node.row.name for node in kernel.nodes)
+        reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
+        stores = ", ".join(f"{node.row.name}{list(node.shape)}" for node in kernel.stores)
+        lines.append(f"k{kernel.position} {list(kernel.shape)}{reduced}: {names} -> {stores}")
+    return "\n".join(lines)

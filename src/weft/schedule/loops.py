@@ -1,0 +1,474 @@
+# cython: language_level=3
+"""Lowering of loop kernels: axes ordered and collapsed, stride classes, instructions, and the cache of specs.
+
+In comes a fused kernel; out go its launches. What is specialised on (structure, dtypes, ranks, stride classes) makes
+the key; sizes and strides become arguments. The loop IR's own lowering to LLVM is codegen's.
+"""
+
+import hashlib
+
+import cython
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.schedule.records import Kernel, Place, Program
+
+from weft._compiled import require
+from weft.graph.node import ELEMENTWISE, REDUCE, SOURCE
+
+require(__name__, cython.compiled)
+
+_reduce = REDUCE
+_source = SOURCE
+_specs = {}
+_KINDS = {"amax": "max", "amin": "min"}
+BLOCK = 4096
+
+
+@cython.cclass
+class _Builder:
+    """One kernel on the way: operands, instructions and stores by their parts of the key."""
+
+    program: Program
+    kernel: Kernel
+    axes: list
+    reduced: cython.int
+    dims: list
+    operands: list  # (dtype name, strides over loop axes, virtual)
+    sources: list  # (place, itemsize) per operand in memory
+    known: dict
+    body: list
+    reduces: list
+    epilogue: list
+    stores: list  # (dtype name, value, strides, stage)
+    targets: list  # the stored nodes
+    ids: dict
+    spec: KernelSpec
+
+    def __cinit__(self, program: Program, kernel: Kernel):
+        self.program = program
+        self.kernel = kernel
+        shape: tuple = kernel.shape
+        rank: cython.Py_ssize_t = len(shape)
+        reduced: tuple = () if kernel.axes is None else kernel.axes
+        self.axes = [axis for axis in range(rank) if axis not in reduced] + list(reduced)
+        self.reduced = len(reduced)
+        self.dims = [shape[axis] for axis in self.axes]
+        self.operands = []
+        self.sources = []
+        self.known = {}
+        self.body = []
+        self.reduces = []
+        self.epilogue = []
+        self.stores = []
+        self.targets = []
+        self.ids = {}
+
+    @cython.cfunc
+    def body_strides(self, shape: tuple, strides: tuple) -> list:
+        """An operand's strides over the loop axes, zero where it is broadcast."""
+        lead: cython.Py_ssize_t = len(self.kernel.shape) - len(shape)
+        result: list = []
+        axis: cython.Py_ssize_t
+        for axis in self.axes:
+            if axis < lead or shape[axis - lead] == 1:
+                result.append(0)
+            else:
+                result.append(strides[axis - lead])
+        return result
+
+    @cython.cfunc
+    def epilogue_strides(self, shape: tuple, strides: tuple) -> list:
+        """The same for a value of the reduced space: parallel axes only."""
+        target: tuple = self.kernel.reduced_shape
+        lead: cython.Py_ssize_t = len(target) - len(shape)
+        keepdim: cython.bint = len(target) == len(self.kernel.shape)
+        result: list = []
+        position: cython.Py_ssize_t
+        for position in range(len(self.axes) - self.reduced):
+            axis = self.axes[position] if keepdim else position
+            if axis < lead or shape[axis - lead] == 1:
+                result.append(0)
+            else:
+                result.append(strides[axis - lead])
+        return result + [0] * self.reduced
+
+    @cython.cfunc
+    def load(self, code: list, source: Node, place: Place, in_epilogue: cython.bint) -> tuple:
+        """The value of an operand that lies in memory."""
+        key = (place.root, place.offset, place.strides, source.shape, in_epilogue)
+        known = self.known.get(key)
+        if known is not None:
+            return known
+        strides = (
+            self.epilogue_strides(source.shape, place.strides)
+            if in_epilogue
+            else self.body_strides(source.shape, place.strides)
+        )
+        name: str = place.root.dtype.name
+        self.operands.append((name, strides, False))
+        self.sources.append(place)
+        code.append(("load", name, (), len(self.operands) - 1))
+        value = ("e" if in_epilogue else "b", len(code) - 1)
+        self.known[key] = value
+        return value
+
+    @cython.cfunc
+    def argument(self, source: Node, in_epilogue: cython.bint) -> tuple:
+        place: Place = self.program.places[source]
+        known = self.ids.get(place.root)
+        if known is not None and (known[0] != "b" or not in_epilogue):
+            return known
+        return self.load(self.epilogue if in_epilogue else self.body, source, place, in_epilogue)
+
+    @cython.cfunc
+    def add(self, node: Node) -> cython.void:
+        in_epilogue: cython.bint = (
+            self.kernel.axes is not None
+            and self.kernel.extra is not None
+            and node in self.kernel.extra
+        )
+        if node.row.kind == _reduce:
+            value = self.argument(node.inputs[0], False)
+            self.reduces.append((_KINDS.get(node.row.name, node.row.name), value, node.dtype.name))
+            self.ids[node] = ("r", len(self.reduces) - 1)
+            return
+        code: list = self.epilogue if in_epilogue else self.body
+        if node.row.kind == _source:
+            skip: cython.Py_ssize_t = node.params[1]
+            strides = (0,) * skip + row_major(node.shape[skip:])
+            self.operands.append(("int64", self.body_strides(node.shape, strides), True))
+            code.append(("offset", "int64", (), len(self.operands) - 1))
+        else:
+            arguments: list = []
+            for source in node.inputs:
+                arguments.append(self.argument(source, in_epilogue))
+            code.append((node.row.name, node.dtype.name, tuple(arguments), -1))
+        self.ids[node] = ("e" if in_epilogue else "b", len(code) - 1)
+
+    @cython.cfunc
+    def store(self, node: Node) -> cython.void:
+        value = self.ids[node]
+        strides: tuple = row_major(node.shape)
+        in_epilogue: cython.bint = value[0] != "b"
+        self.stores.append(
+            (
+                node.dtype.name,
+                value,
+                self.epilogue_strides(node.shape, strides)
+                if in_epilogue
+                else self.body_strides(node.shape, strides),
+                in_epilogue,
+            )
+        )
+        self.targets.append(node)
+
+    @cython.cfunc
+    def collapse(self) -> cython.void:
+        """Drop axes of size 1 and join neighbours that are one stride for everybody."""
+        rows: list = [operand[1] for operand in self.operands] + [store[2] for store in self.stores]
+        dims: list = []
+        kept: list = [[] for _ in rows]
+        reduced: cython.int = 0
+        first_reduced: cython.Py_ssize_t = len(self.dims) - self.reduced
+        previous_reduced: cython.bint = False
+        axis: cython.Py_ssize_t
+        for axis in range(len(self.dims)):
+            size = self.dims[axis]
+            is_reduced: cython.bint = axis >= first_reduced
+            if size == 1:
+                continue
+            merge: cython.bint = len(dims) > 0 and previous_reduced == is_reduced
+            if merge:
+                for number in range(len(rows)):
+                    if kept[number][len(dims) - 1] != rows[number][axis] * size:
+                        merge = False
+                        break
+            if merge:
+                dims[len(dims) - 1] *= size
+                for number in range(len(rows)):
+                    kept[number][len(dims) - 1] = rows[number][axis]
+            else:
+                dims.append(size)
+                for number in range(len(rows)):
+                    kept[number].append(rows[number][axis])
+                if is_reduced:
+                    reduced += 1
+            previous_reduced = is_reduced
+        if self.reduced and reduced == 0:
+            dims.append(1)
+            for strides in kept:
+                strides.append(0)
+            reduced = 1
+        if not dims:
+            dims.append(1)
+            for strides in kept:
+                strides.append(0)
+        count: cython.Py_ssize_t = len(self.operands)
+        self.operands = [
+            (operand[0], kept[i], operand[2]) for i, operand in enumerate(self.operands)
+        ]
+        self.stores = [
+            (store[0], store[1], kept[count + i], store[3]) for i, store in enumerate(self.stores)
+        ]
+        self.dims = dims
+        self.reduced = reduced
+
+
+@cython.cfunc
+def _stride_class(stride) -> str:
+    return "0" if stride == 0 else "1" if stride == 1 else "s"
+
+
+@cython.cfunc
+def _classes(strides: list, size: list) -> str:
+    return "".join([_stride_class(stride) for stride in strides])
+
+
+@cython.cfunc
+def _vector_axis(builder: _Builder) -> cython.int:
+    """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
+    rank: cython.Py_ssize_t = len(builder.dims)
+    if builder.reduced == 0 or rank == builder.reduced:
+        return rank - 1
+    across: cython.int = 0
+    along: cython.int = 0
+    for _name, strides, virtual in builder.operands:
+        if virtual:
+            continue
+        if strides[rank - 1] == 1:
+            along += 1
+        elif strides[rank - 1] != 0 and strides[rank - builder.reduced - 1] == 1:
+            across += 1
+    return rank - builder.reduced - 1 if across > along else rank - 1
+
+
+def prepare(program: Program, kernel: Kernel):
+    """Work out the spec of an elementwise and reduce kernel; None where it has nothing to do."""
+    builder: _Builder = _Builder(program, kernel)
+    kernel.prepared = None
+    if not kernel.stores or 0 in builder.dims[: len(builder.dims) - builder.reduced]:
+        return None
+    node: Node
+    for node in kernel.nodes:
+        builder.add(node)
+    for node in kernel.stores:
+        builder.store(node)
+    builder.collapse()
+    builder.spec = _find_spec(builder)
+    kernel.prepared = builder
+    return builder.spec
+
+
+def prepared_spec(kernel: Kernel):
+    """The spec of a prepared kernel."""
+    builder: _Builder = kernel.prepared
+    return builder.spec
+
+
+@cython.cfunc
+def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
+    """Launch a prepared kernel."""
+    if kernel.prepared is None:
+        return
+    builder: _Builder = kernel.prepared
+    kernel.prepared = (
+        None  # the two refer to each other: a cycle would keep nodes until a collection
+    )
+    place: Place
+    node: Node
+    pointers: list = []
+    for place in builder.sources:
+        pointers.append(lowering.pointer(place, place.root.dtype.itemsize))
+    for node in builder.targets:
+        pointers.append((lowering.plan.slots[node], 0))
+    _launch_loops(lowering, builder, pointers)
+
+
+@cython.cfunc
+def _find_spec(builder: _Builder) -> KernelSpec:
+    rank: cython.Py_ssize_t = len(builder.dims)
+    axis: cython.int = _vector_axis(builder)
+    key = (
+        "loop",
+        rank,
+        builder.reduced,
+        axis,
+        tuple([(o[0], _classes(o[1], builder.dims), o[2]) for o in builder.operands]),
+        tuple(builder.body),
+        tuple(builder.reduces),
+        tuple(builder.epilogue),
+        tuple([(s[0], s[1], _classes(s[2], builder.dims), s[3]) for s in builder.stores]),
+    )
+    spec = _specs.get(key)
+    if spec is None:
+        spec = _specs[key] = _new_spec(key, builder)
+    return spec
+
+
+@cython.cfunc
+def _launch_loops(lowering: Lowering, builder: _Builder, pointers: list) -> cython.void:
+    spec: KernelSpec = builder.spec
+    arguments: list = list(builder.dims)
+    for operand in builder.operands:
+        arguments.extend(operand[1])
+    for store in builder.stores:
+        arguments.extend(store[2])
+    rank: cython.Py_ssize_t = len(builder.dims)
+    total: cython.longlong = 1
+    for size in builder.dims:
+        total *= size
+    work: cython.longlong = total * (len(builder.body) + 1) // 8 + 1
+    units: cython.longlong = builder.dims[0]
+    grain: cython.longlong = 1024 if rank == 1 else max(1, 1024 * units // max(total, 1))
+    if builder.reduced == rank:
+        units = (total + BLOCK - 1) // BLOCK
+        nbytes: cython.longlong = max(units, 1) * 16 * len(builder.reduces) * 2 + 64
+        pointers.append((lowering.temporary(nbytes), 0))
+        lowering.launches.append(
+            Launch(spec, pointers, arguments, units, 4, work, lowering.current)
+        )
+        lowering.launches.append(Launch(spec, pointers, arguments, 1, 1, 0, lowering.current, True))
+        return
+    if builder.reduced and axis_is_across(builder) and rank - builder.reduced == 1:
+        grain = 64
+    lowering.launches.append(
+        Launch(spec, pointers, arguments, units, grain, work, lowering.current)
+    )
+
+
+@cython.cfunc
+def axis_is_across(builder: _Builder) -> cython.bint:
+    return _vector_axis(builder) < len(builder.dims) - 1
+
+
+def symbol_of(key, names) -> str:
+    """A name for the kernel of a key: readable, and the same in every process."""
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
+    return f"{'_'.join(names)[:40] or 'copy'}_{digest}"
+
+
+def _new_spec(key, builder: _Builder):
+    """A spec for a new key; the loop IR is built only when the spec is compiled."""
+    names = [
+        item[0]
+        for item in (*builder.body, *builder.reduces, *builder.epilogue)
+        if item[0] not in ("load", "offset")
+    ]
+    name = symbol_of(key, names)
+    symbols = (name, name + "_final") if builder.reduced == len(builder.dims) else (name,)
+
+    def build(symbol):
+        from weft.schedule.specs import loop_text
+
+        return loop_text(key, symbol)
+
+    spec: KernelSpec = KernelSpec(name, build, symbols)
+    spec.fused = len(names) > 1
+    return spec
+
+
+def kernel_specs():
+    """All loop kernels met so far: key -> KernelSpec."""
+    return _specs
+
+
+# -- copies and indexed reads --------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def lower_copy(
+    lowering: Lowering, dtype: DType, shape: tuple, source: tuple, target: tuple
+) -> cython.void:
+    """Copy between strided regions of one shape; each is (slot, byte offset, strides)."""
+    if 0 in shape:
+        return
+    builder: _Builder = _Builder(lowering.program, Kernel(ELEMENTWISE, shape))
+    builder.operands.append((dtype.name, list(source[2]), False))
+    builder.body.append(("load", dtype.name, (), 0))
+    builder.stores.append((dtype.name, ("b", 0), list(target[2]), False))
+    builder.collapse()
+    builder.spec = _find_spec(builder)
+    _launch_loops(lowering, builder, [(source[0], source[1]), (target[0], target[1])])
+
+
+@cython.cfunc
+def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
+    """gather and take: a load through index values."""
+    if node.numel == 0:
+        return
+    table: Node = node.inputs[0]
+    index: Node = node.inputs[1]
+    axis: cython.Py_ssize_t = node.params[0]
+    place: Place = lowering.program.places[table]
+    index_place: Place = lowering.program.places[index]
+    rank: cython.Py_ssize_t = len(node.shape)
+    if node.row.name == "gather":
+        strides = [0 if i == axis else place.strides[i] for i in range(rank)]
+        index_strides = list(index_place.strides)
+    else:
+        inner: cython.Py_ssize_t = len(index.shape)
+        strides = list(place.strides[:axis]) + [0] * inner + list(place.strides[axis + 1 :])
+        index_strides = [0] * axis + list(index_place.strides)
+        index_strides += [0] * (rank - len(index_strides))
+    builder: _Builder = _Builder(lowering.program, Kernel(ELEMENTWISE, node.shape))
+    builder.operands.append((index.dtype.name, index_strides, False))
+    builder.operands.append((node.dtype.name, strides, False))
+    builder.body.append(("load", index.dtype.name, (), 0))
+    builder.body.append(("load_indexed", node.dtype.name, (("b", 0),), 1))
+    builder.stores.append((node.dtype.name, ("b", 1), list(row_major(node.shape)), False))
+    builder.collapse()
+    pointers: list = [
+        lowering.pointer(index_place, index.dtype.itemsize),
+        lowering.pointer(place, node.dtype.itemsize),
+        (lowering.plan.slots[node], 0),
+        (-1, 0),
+    ]
+    _launch_indexed(lowering, builder, pointers, place.strides[axis], table.shape[axis])
+
+
+@cython.cfunc
+def _launch_indexed(
+    lowering: Lowering, builder: _Builder, pointers: list, stride, extent
+) -> cython.void:
+    rank: cython.Py_ssize_t = len(builder.dims)
+    key = (
+        "indexed",
+        rank,
+        tuple([(o[0], _classes(o[1], builder.dims)) for o in builder.operands]),
+        _classes(builder.stores[0][2], builder.dims),
+    )
+    spec = _specs.get(key)
+    if spec is None:
+
+        def build(symbol):
+            from weft.schedule.specs import indexed_text
+
+            return indexed_text(key, symbol)
+
+        spec = _specs[key] = KernelSpec(
+            symbol_of(key, ["indexed"]), build, (symbol_of(key, ["indexed"]),), True
+        )
+    arguments: list = [
+        *builder.dims,
+        *builder.operands[0][1],
+        *builder.operands[1][1],
+        stride,
+        extent,
+        *builder.stores[0][2],
+    ]
+    total: cython.longlong = 1
+    for size in builder.dims:
+        total *= size
+    lowering.launches.append(
+        Launch(
+            spec,
+            pointers,
+            arguments,
+            builder.dims[0],
+            1024 if rank == 1 else 1,
+            total,
+            lowering.current,
+        )
+    )

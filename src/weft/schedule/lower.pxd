@@ -1,0 +1,35 @@
+from weft.graph.node cimport Node
+from weft.schedule.records cimport Kernel, Place, Program
+from weft.schedule.plan cimport Plan
+
+cdef class KernelSpec:
+    cdef readonly str name
+    cdef readonly object build
+    cdef readonly tuple symbols
+    cdef public size_t address
+    cdef public size_t final_address
+    cdef public long long uses
+    cdef public object handle
+    cdef readonly bint checked
+    cdef public bint fused
+
+cdef class Launch:
+    cdef readonly KernelSpec spec
+    cdef readonly bint final
+    cdef readonly list pointers
+    cdef readonly list arguments
+    cdef readonly long long units
+    cdef readonly long long grain
+    cdef readonly long long work
+    cdef readonly int kernel
+    cdef readonly object table
+
+cdef class Lowering:
+    cdef readonly Program program
+    cdef readonly Plan plan
+    cdef public list launches
+    cdef public list scratch
+    cdef public int current
+
+    cdef tuple pointer(self, Place place, long long itemsize)
+    cdef int temporary(self, long long nbytes)

@@ -1,0 +1,201 @@
+# cython: language_level=3
+"""Lower: from planned kernels to launches.
+
+In comes a planned Program; out go Launch records: which kernel (a KernelSpec: a key and a way to build its LLVM IR),
+its pointers as (slot, byte offset), its integer arguments, its work units. Kernels are specialised on structure,
+dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and running a launch are the runtime's.
+"""
+
+import cython
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.loops import lower_copy, lower_indexed, lower_loops
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.schedule.plan import Plan
+from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.rows import lower_rows
+
+from weft._compiled import require
+from weft.errors import VerificationError
+from weft.graph.node import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
+from weft.schedule import families
+
+require(__name__, cython.compiled)
+
+
+@cython.cclass
+class KernelSpec:
+    """A kernel by its key: how to build its text, and, once compiled, where it is. `uses` counts flushes."""
+
+    def __init__(self, name: str, build, symbols: tuple, checked: bool = False):
+        self.name = name
+        self.build = build
+        self.symbols = symbols
+        self.checked = checked
+
+    def __repr__(self):
+        return f"<kernel {self.name}>"
+
+
+@cython.final
+@cython.cclass
+class Launch:
+    """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries."""
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        pointers: list,
+        arguments: list,
+        units: cython.longlong,
+        grain: cython.longlong,
+        work: cython.longlong,
+        kernel: cython.int,
+        final: cython.bint = False,
+        table=None,
+    ):
+        self.spec = spec
+        self.pointers = pointers
+        self.arguments = arguments
+        self.units = units
+        self.grain = grain
+        self.work = work
+        self.kernel = kernel
+        self.final = final
+        self.table = table
+
+
+@cython.cclass
+class Lowering:
+    """The launches of one program as they are put together; `scratch` are sizes of temporaries."""
+
+    def __init__(self, program: Program, plan: Plan):
+        self.program = program
+        self.plan = plan
+        self.launches = []
+        self.scratch = []
+
+    @cython.cfunc
+    def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
+        return (self.plan.slots[place.root], place.offset * itemsize)
+
+    @cython.cfunc
+    def temporary(self, nbytes: cython.longlong) -> cython.int:
+        self.scratch.append(nbytes if nbytes > 64 else 64)
+        return len(self.plan.external) + len(self.plan.sizes) + len(self.scratch) - 1
+
+    def slot_of(self, node: Node):
+        """The slot that a stored node is written to."""
+        return self.plan.slots[node]
+
+    def place_of(self, node: Node):
+        """(slot, byte offset, strides) of a value."""
+        place: Place = self.program.places[node]
+        slot, offset = self.pointer(place, place.root.dtype.itemsize)
+        return slot, offset, place.strides
+
+    def scratch_slot(self, nbytes):
+        """A temporary for this program."""
+        return self.temporary(nbytes)
+
+    def add(
+        self, spec: KernelSpec, pointers, arguments, units, grain, work, final=False, table=None
+    ):
+        """Append one launch of the kernel in hand."""
+        self.launches.append(
+            Launch(spec, pointers, arguments, units, grain, work, self.current, final, table)
+        )
+
+    def copy(self, dtype, shape, source, target):
+        """Append a copy between strided regions, each (slot, byte offset, strides)."""
+        lower_copy(self, dtype, shape, source, target)
+
+    def contiguous(self, node: Node):
+        """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
+        slot, offset, strides = self.place_of(node)
+        if strides == row_major(node.shape):
+            return slot, offset
+        target = self.temporary(node.numel * node.dtype.itemsize)
+        lower_copy(
+            self,
+            node.dtype,
+            node.shape,
+            (slot, offset, strides),
+            (target, 0, row_major(node.shape)),
+        )
+        return target, 0
+
+
+def lower(program: Program, plan: Plan) -> Lowering:
+    """The launches of a planned program, in order."""
+    lowering: Lowering = Lowering(program, plan)
+    kernel: Kernel
+    node: Node
+    for kernel in program.kernels:
+        lowering.current = kernel.position
+        if kernel.kind == ELEMENTWISE:
+            lower_loops(lowering, kernel)
+            continue
+        node = kernel.nodes[0]
+        if node not in plan.slots:
+            continue
+        if kernel.kind == VIEW:
+            _lower_reshape(lowering, node)
+        elif kernel.kind == INDEX:
+            lower_indexed(lowering, node)
+        elif kernel.kind == REGION:
+            families.lower_region(lowering, node)
+        elif kernel.kind == CONTRACT:
+            families.lower_matmul(lowering, node)
+        elif kernel.kind == SCAN:
+            families.lower_scan(lowering, node)
+        elif kernel.kind == SCATTER:
+            families.lower_scatter(lowering, node)
+        elif kernel.kind == ROWS:
+            lower_rows(lowering, node)
+        else:
+            raise VerificationError("lower", expected="a kind of kernel", got=repr(kernel))
+    return lowering
+
+
+@cython.cfunc
+def _lower_reshape(lowering: Lowering, node: Node) -> cython.void:
+    """A view that its operand's strides cannot express: a copy in row-major order."""
+    source: Node = node.inputs[0]
+    place: Place = lowering.program.places[source]
+    slot, offset = lowering.pointer(place, source.dtype.itemsize)
+    lower_copy(
+        lowering,
+        node.dtype,
+        source.shape,
+        (slot, offset, place.strides),
+        (lowering.plan.slots[node], 0, row_major(source.shape)),
+    )
+
+
+def verify(lowering: Lowering):
+    """Launches only name slots that exist; before its first element reach only values from outside, whose first
+    element may stand behind others in memory (a reversed view that is kept)."""
+    count = lowering.plan.count + len(lowering.scratch)
+    outside = len(lowering.plan.external)
+    for launch in lowering.launches:
+        for slot, offset in launch.pointers:
+            status: cython.bint = slot == -1 and launch.spec.checked
+            if not (0 <= slot < count or status) or (offset < 0 and slot >= outside):
+                raise VerificationError(
+                    "lower", expected=f"a slot below {count}", got=f"{slot}+{offset}"
+                )
+
+
+def text(lowering: Lowering):
+    """One line per launch."""
+    lines = []
+    for launch in lowering.launches:
+        pointers = " ".join(
+            f"s{slot}+{offset}" if offset else f"s{slot}" for slot, offset in launch.pointers
+        )
+        lines.append(
+            f"k{launch.kernel} {launch.spec.name}{' final' if launch.final else ''} ({pointers}) "
+            f"units {launch.units} grain {launch.grain}"
+        )
+    return "\n".join(lines)

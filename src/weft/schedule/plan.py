@@ -1,0 +1,210 @@
+# cython: language_level=3
+"""Plan memory: which slot each value lies in.
+
+In comes a fused Program; out goes a Plan: slots for the values that exist, slots with sizes for what kernels store,
+shared by values whose lifetimes do not meet. A value that something outside holds keeps its slot to the end. A
+region write takes its base's slot where nobody else can see the base: then it costs only what it writes.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.schedule.plan import Plan, Py_REFCNT
+from cython.cimports.weft.schedule.records import Kernel, Place, Program
+
+from weft._compiled import require
+from weft.errors import VerificationError
+from weft.graph.node import REGION
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """Slot numbers per root value; `external` roots come first, `sizes` are those of the slots made here."""
+
+    def __cinit__(self):
+        self.slots = {}
+        self.external = []
+        self.sizes = []
+        self.kept = set()
+        self.in_place = set()
+        self.viewed = set()  # values from outside of which a live node is a view
+        self.last_use = {}
+
+    @property
+    def count(self):
+        """How many slots there are."""
+        return len(self.external) + len(self.sizes)
+
+
+_reuse = True
+
+
+def set_reuse(enabled: bool):
+    """Share slots between values (the default), or give each fresh memory. Returns the old setting."""
+    global _reuse
+    previous = _reuse
+    _reuse = enabled
+    return previous
+
+
+def plan(program: Program) -> Plan:
+    """Decide the slots of a fused program."""
+    result: Plan = Plan()
+    place: Place
+    node: Node
+    for node, place in program.places.items():
+        root: Node = place.root
+        if root.state == DONE and root not in result.slots:
+            result.slots[root] = len(result.external)
+            result.external.append(root)
+        if node.live > 0:
+            (result.kept if root.state == PENDING else result.viewed).add(root)
+    _note_last_uses(program, result)
+    _assign(program, result)
+    return result
+
+
+@cython.cfunc
+def _note_last_uses(program: Program, result: Plan) -> cython.void:
+    kernel: Kernel
+    node: Node
+    source: Node
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for source in node.inputs:
+                result.last_use[cython.cast(Place, program.places[source]).root] = kernel.position
+
+
+@cython.cfunc
+def _assign(program: Program, result: Plan) -> cython.void:
+    expiring: dict = {}
+    for root, position in result.last_use.items():
+        expiring.setdefault(position, []).append(root)
+    free: dict = {}
+    kernel: Kernel
+    node: Node
+    for kernel in program.kernels:
+        for node in kernel.stores:
+            if kernel.kind == REGION and _takes_base(program, result, kernel, node):
+                continue
+            nbytes: cython.longlong = node.numel * node.dtype.itemsize
+            size: cython.longlong = _round(nbytes)
+            available = free.get(size)
+            if available:
+                result.slots[node] = available.pop()
+            else:
+                result.slots[node] = len(result.external) + len(result.sizes)
+                result.sizes.append(size)
+        if not _reuse:
+            continue
+        for root in expiring.get(kernel.position, ()):
+            _expire(program, result, root, free)
+
+
+@cython.cfunc
+def _expire(program: Program, result: Plan, root: Node, free: dict) -> cython.void:
+    if (
+        root.state != PENDING
+        or root in result.kept
+        or root in result.in_place
+        or root not in result.slots
+    ):
+        return
+    if result.slots[root] < len(result.external):
+        return  # written in place over a value from outside: how much room lies behind that is not known here
+    size: cython.longlong = _round(root.numel * root.dtype.itemsize)
+    free.setdefault(size, []).append(result.slots[root])
+
+
+@cython.cfunc
+def _round(nbytes: cython.longlong) -> cython.longlong:
+    return (nbytes + 63) // 64 * 64 if nbytes > 0 else 64
+
+
+@cython.cfunc
+def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a `put` may write into its base's own memory: last reader, whole row-major value, unseen elsewhere."""
+    if node.row.name != "put" or not _reuse:
+        return False
+    base: Node = node.inputs[0]
+    place: Place = program.places[base]
+    root: Node = place.root
+    if place.offset != 0 or root.numel != node.numel or result.last_use[root] != kernel.position:
+        return False
+    if (
+        root is cython.cast(Place, program.places[node.inputs[1]]).root
+        or root.dtype is not node.dtype
+    ):
+        return False
+    if (
+        place.strides != program_row_major(node.shape)
+        or root in result.kept
+        or root in result.in_place
+    ):
+        return False
+    if root.state == DONE and (root in result.viewed or not is_private(root)):
+        return False
+    result.in_place.add(root)
+    result.slots[node] = result.slots[root]
+    return True
+
+
+def program_row_major(shape):
+    """Row-major strides of a shape."""
+    from weft.graph.strides import contiguous_strides
+
+    return contiguous_strides(shape)
+
+
+def is_private(root: Node):
+    """Whether a value's memory is seen by nobody but the pending nodes that read it."""
+    if root.live > 0 or root.buffer is None or root.strides is not None:
+        return False
+    return not (_held_elsewhere(root.buffer) or root.buffer.foreign)
+
+
+@cython.cfunc
+def _held_elsewhere(buffer) -> cython.bint:
+    return Py_REFCNT(cython.cast(cython.pointer(PyObject), buffer)) > 2
+
+
+def verify(program: Program, result: Plan):
+    """No slot holds two values at a time, and no kept value shares one."""
+    busy: dict = {}
+    for kernel in program.kernels:
+        for node in kernel.stores:
+            slot = result.slots[node]
+            other = busy.get(slot)
+            if other is not None and (
+                other in result.kept
+                or result.last_use.get(other, -1) > kernel.position
+                or (
+                    result.last_use.get(other, -1) == kernel.position
+                    and other not in result.in_place
+                )
+            ):
+                raise VerificationError(
+                    "plan", expected=f"{other!r} keeps slot {slot}", got=f"{node!r} in it"
+                )
+            busy[slot] = node
+
+
+def text(program: Program, result: Plan):
+    """Slots, sizes, and what shares them."""
+    total = sum(result.sizes)
+    stored = sum(
+        node.numel * node.dtype.itemsize for kernel in program.kernels for node in kernel.stores
+    )
+    lines = [
+        f"{len(result.external)} values read, {len(result.sizes)} slots of {total} bytes for {stored} bytes stored"
+    ]
+    for kernel in program.kernels:
+        for node in kernel.stores:
+            mark = " kept" if node in result.kept else ""
+            lines.append(
+                f"k{kernel.position} {node.row.name}{list(node.shape)} -> slot {result.slots[node]}{mark}"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+# cython: language_level=3
+"""Lowering of gathered rows: each output row is the sum of listed source rows, through a table of addresses.
+
+In comes a `gather_rows` node, whose payload lists source numbers, rows and offsets; out goes one launch with a Table:
+the slots and byte offsets that become addresses when the runtime knows where the slots lie.
+"""
+
+import cython
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.loops import lower_copy
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.schedule.records import Place
+
+from weft._compiled import require
+
+require(__name__, cython.compiled)
+
+ELEMENTS_PER_GRAIN = 4096
+_specs: dict = {}
+
+
+@cython.final
+@cython.cclass
+class Table:
+    """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
+
+    def __init__(
+        self,
+        slot: cython.int,
+        offsets_slot: cython.int,
+        count: cython.longlong,
+        bounds: cython.longlong,
+        data,
+    ):
+        self.slot = slot
+        self.offsets_slot = offsets_slot
+        self.count = count
+        self.bounds = bounds
+        self.data = data
+
+    @cython.cfunc
+    def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
+        """Write row addresses and bounds into the memory of the two slots."""
+        raw: cython.p_char = self.data
+        pairs: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+        target: cython.p_longlong = cython.cast(cython.p_longlong, addresses[self.slot])
+        index: cython.longlong
+        for index in range(self.count):
+            target[index] = (
+                cython.cast(cython.longlong, addresses[pairs[2 * index]]) + pairs[2 * index + 1]
+            )
+        memcpy(
+            cython.cast(cython.p_void, addresses[self.offsets_slot]),
+            cython.cast(cython.p_void, pairs + 2 * self.count),
+            self.bounds * 8,
+        )
+
+
+@cython.cfunc
+def _spec(dtype: str) -> KernelSpec:
+    spec = _specs.get(dtype)
+    if spec is None:
+
+        def build(symbol):
+            from weft.codegen.rows import lower_rows as lower
+
+            return lower(dtype, symbol)
+
+        spec = _specs[dtype] = KernelSpec(f"rows_{dtype}", build, (f"rows_{dtype}",))
+    return spec
+
+
+@cython.cfunc
+def lower_rows(lowering: Lowering, node: Node) -> cython.void:
+    """Append the gather of one node."""
+    numbers: list = node.payload[0]
+    rows: list = node.payload[1]
+    offsets = node.payload[2]
+    count: cython.longlong = node.shape[0]
+    size: cython.longlong = node.numel // max(count, 1)
+    row_bytes: cython.longlong = size * node.dtype.itemsize
+    sources: list = []
+    for source in node.inputs:
+        sources.append(_contiguous(lowering, source))
+    entries: cython.longlong = len(numbers)
+    bounds: cython.longlong = count + 1
+    data = bytearray(16 * entries + 8 * bounds)
+    raw: cython.p_char = data
+    packed: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+    index: cython.longlong
+    row: cython.longlong
+    for index in range(entries):
+        place: tuple = sources[numbers[index]]
+        row = rows[index]
+        packed[2 * index] = place[0]
+        packed[2 * index + 1] = cython.cast(cython.longlong, place[1]) + (
+            row * row_bytes if row > 0 else 0
+        )
+    for index in range(bounds):
+        packed[2 * entries + index] = (
+            index if offsets is None else cython.cast(list, offsets)[index]
+        )
+    table: Table = Table(
+        lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
+    )
+    grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
+    lowering.launches.append(
+        Launch(
+            _spec(node.dtype.name),
+            [(table.slot, 0), (table.offsets_slot, 0), (lowering.plan.slots[node], 0)],
+            [count, size],
+            count,
+            grain,
+            entries * (size // 8 + 2),
+            lowering.current,
+            False,
+            table,
+        )
+    )
+
+
+@cython.cfunc
+def _contiguous(lowering: Lowering, source: Node) -> tuple:
+    """(slot, byte offset) of a source in row-major order, copied to a temporary where it is not."""
+    place: Place = lowering.program.places[source]
+    if place.strides is row_major(source.shape) or place.strides == row_major(source.shape):
+        return lowering.pointer(place, source.dtype.itemsize)
+    slot, offset = lowering.pointer(place, source.dtype.itemsize)
+    target = lowering.temporary(source.numel * source.dtype.itemsize)
+    strides = row_major(source.shape)
+    lower_copy(
+        lowering, source.dtype, source.shape, (slot, offset, place.strides), (target, 0, strides)
+    )
+    return target, 0
+
+
+def fill_tables(tables: list, addresses: list):
+    """Write every table, now that the addresses of slots are known."""
+    if not tables:
+        return
+    count: cython.Py_ssize_t = len(addresses)
+    store = bytearray(8 * count)
+    raw: cython.p_char = store
+    flat: cython.pointer(cython.size_t) = cython.cast(cython.pointer(cython.size_t), raw)
+    index: cython.Py_ssize_t
+    for index in range(count):
+        flat[index] = addresses[index]
+    for table in tables:
+        cython.cast(Table, table).fill(flat)

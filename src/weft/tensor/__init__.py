@@ -1,0 +1,91 @@
+"""The handle's own functions: making tensors, reading them, sharing memory, printing, copying, modes.
+
+`LATE` is what the special methods of Tensor call, `METHODS` what is installed on it, `FUNCTIONS` what `weft` exports.
+Mathematics is left to the functional layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ShapeError
+from weft.tensor import (
+    conversion,
+    copying,
+    creation,
+    info,
+    interop,
+    layout,
+    leaves,
+    legacy,
+    memory,
+    modes,
+    printing,
+    reading,
+    scalars,
+    settings,
+    size,
+    spaced,
+)
+from weft.tensor import (
+    device as devices,
+)
+
+_PARTS = (
+    creation,
+    conversion,
+    info,
+    interop,
+    layout,
+    leaves,
+    legacy,
+    modes,
+    printing,
+    reading,
+    scalars,
+    settings,
+    size,
+    spaced,
+)
+
+
+def in_place_shape(tensor: Any, result: Any) -> ShapeError:
+    """The error of an in-place operation whose result has another shape."""
+    return ShapeError(
+        f"output with shape {list(tensor._shape)} doesn't match the broadcast shape {list(result._shape)}",
+        expected=f"a result of shape {list(tensor._shape)}",
+        got=f"shape {list(result._shape)}",
+        fix="use the out-of-place operation, or expand the tensor first",
+    )
+
+
+LATE: dict[str, Any] = {
+    "array": interop.as_array,
+    "array_wrap": interop.wrap_array,
+    "construct": legacy.construct,
+    "deepcopy": copying.deepcopy,
+    "device": devices.CPU,
+    "format": reading.format_tensor,
+    "in_place_shape": in_place_shape,
+    "index": reading.index,
+    "is_scalar": scalars.is_scalar,
+    "number": reading.number,
+    "reduce": copying.reduce,
+    "repr": printing.tensor_text,
+    "scalar_dtype": scalars.scalar_dtype,
+    "set_data": leaves.set_data,
+    "set_grad": leaves.set_grad,
+    "set_requires_grad": leaves.set_requires_grad,
+    "size": size.of_shape,
+    "snapshot": memory.snapshot,
+    "truth": reading.truth,
+    "type_name": leaves.type_name,
+    "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
+    "write_through": memory.write_through,
+}
+
+METHODS: dict[str, Any] = {}
+FUNCTIONS: dict[str, Any] = {"device": devices.device, "Size": size.Size}
+for _part in _PARTS:
+    METHODS.update(getattr(_part, "METHODS", {}))
+    FUNCTIONS.update(getattr(_part, "FUNCTIONS", {}))

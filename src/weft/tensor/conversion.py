@@ -1,0 +1,174 @@
+"""Changing a tensor's dtype or device, and copying it: to, float, long, type, clone.
+
+In comes a tensor, out the same tensor where nothing changes, else a recorded conversion or copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.tensor import Tensor, cast, record_elementwise
+from weft.ops import TABLE
+from weft.tensor.creation import like_strides, read_dtype
+from weft.tensor.device import check_device, device
+from weft.tensor.layout import MemoryFormat, contiguous_format, preserve_format
+from weft.tensor.leaves import TYPE_NAMES
+
+BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
+
+
+def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
+    """A copy, with a gradient that flows back. The layout is kept where it is dense, unless a format is named."""
+    made: Tensor = record_elementwise(TABLE["clone"], (input,), None)
+    made.strides = None if memory_format is contiguous_format else like_strides(input)
+    return made
+
+
+def to(
+    self: Tensor,
+    *arguments: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: MemoryFormat | None = None,
+    other: Tensor | None = None,
+) -> Tensor:
+    """This tensor with another dtype: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself where nothing changes."""
+    for position, given in enumerate(arguments):
+        if isinstance(given, Tensor):
+            other = given
+        elif isinstance(given, DType):
+            dtype = given
+        elif isinstance(given, bool):
+            copy = copy or (given if position == len(arguments) - 1 and position > 1 else False)
+        elif isinstance(given, type):
+            dtype = read_dtype(given)
+        elif given is not None:
+            device = given
+    check_device(device, "to")
+    wanted = read_dtype(dtype, self._dtype if other is None else other._dtype)
+    made = cast(self, wanted)
+    if memory_format is contiguous_format and made.strides is not None:
+        return clone(made, memory_format=contiguous_format)
+    return clone(made) if copy and made is self else made
+
+
+def _conversion(name: str, dtype: DType) -> Any:
+    def convert(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
+        return cast(self, dtype)  # type: ignore[no-any-return]
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"This tensor as {dtype.name}; itself where it is already."
+    return convert
+
+
+def cpu(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
+    """The tensor itself: it lives on the CPU."""
+    return self
+
+
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Errors: RuntimeError, there is no CUDA device."""
+    raise DeviceError(
+        "cuda: no device 'cuda'",
+        expected="the CPU, the only device of this version",
+        got="'cuda'",
+        fix="leave out .cuda(), or choose with weft.cuda.is_available()",
+    )
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype of another."""
+    return cast(self, other._dtype)  # type: ignore[no-any-return]
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
+    """The type's name (`weft.FloatTensor`), or this tensor as another type. Errors: ValueError on unknown names."""
+    if dtype is None:
+        return f"weft.{TYPE_NAMES[self._dtype.name]}Tensor"
+    if isinstance(dtype, str):
+        short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor")
+        if short not in BY_TYPE_NAME:
+            raise ArgumentError(
+                f"invalid type: {dtype!r}",
+                expected="for example 'weft.FloatTensor'",
+                got=dtype,
+                fix="pass a dtype such as weft.float32",
+            )
+        return cast(self, BY_TYPE_NAME[short])  # type: ignore[no-any-return]
+    return cast(self, getattr(dtype, "dtype", None) or read_dtype(dtype))  # type: ignore[no-any-return]
+
+
+def is_cuda(self: Tensor) -> bool:
+    """Whether the tensor lives on a CUDA device."""
+    return False
+
+
+def get_device(self: Tensor) -> int:
+    """-1: the CPU has no index."""
+    return -1
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: pinning serves copies to another device."""
+    return self
+
+
+def default_to_device(wanted: Any) -> device:
+    """The device that new tensors get. Errors: RuntimeError where it does not exist."""
+    check_device(wanted, "set_default_device")
+    return device("cpu")
+
+
+def check_is_tensor(value: Any, name: str) -> None:
+    """Errors: TypeError on a non-tensor."""
+    if not isinstance(value, Tensor):
+        raise ArgumentTypeError(
+            f"{name}(): argument 'input' must be Tensor, not {type(value).__name__}",
+            expected="a tensor",
+            got=repr(type(value)),
+            fix="wrap it with weft.as_tensor(...)",
+        )
+
+
+CONVERSIONS = {
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "long": dtypes.int64,
+    "int": dtypes.int32,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+}
+
+FUNCTIONS: dict[str, Any] = {"clone": clone}
+METHODS: dict[str, Any] = {
+    **{name: _conversion(name, dtype) for name, dtype in CONVERSIONS.items()},
+    "to": to,
+    "clone": clone,
+    "cpu": cpu,
+    "cuda": cuda,
+    "type_as": type_as,
+    "type": type_,
+    "is_cuda": property(is_cuda),
+    "is_cpu": property(lambda self: True),
+    "is_meta": property(lambda self: False),
+    "is_sparse": property(lambda self: False),
+    "is_mps": property(lambda self: False),
+    "is_quantized": property(lambda self: False),
+    "is_nested": property(lambda self: False),
+    "get_device": get_device,
+    "pin_memory": pin_memory,
+    "is_pinned": lambda self, device=None: False,
+}

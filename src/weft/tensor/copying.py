@@ -1,0 +1,99 @@
+"""Copies of handles: deepcopy and pickle.
+
+In come leaves; out go new leaves. Tensors that share a storage share the copy within one call. Values are immutable,
+so a deep copy shares them until one side is written to.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import warnings
+from typing import Any
+
+from weft.errors import GradientError
+from weft.graph import dtype as dtypes
+from weft.graph.tensor import Storage, Tensor, logical_strides, storage_of
+from weft.tensor.leaves import make_subclass
+from weft.tensor.memory import (
+    Shape,
+    copy_of_storage,
+    handle_of,
+    raw_array,
+    region,
+    tensor_of_array,
+)
+
+
+def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with the same value and a copy of `.grad`, without hooks. Errors: RuntimeError on a computed tensor."""
+    if id(tensor) in memo:
+        return memo[id(tensor)]  # type: ignore[no-any-return]
+    if not tensor.is_leaf:
+        raise GradientError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment.",
+            expected="a leaf",
+            got=f"a result of {tensor.grad_fn.name()}",
+            fix="copy tensor.detach(), or tensor.clone()",
+        )
+    storage = storage_of(tensor)
+    whole = memo.get(id(storage))
+    if whole is None:
+        whole = memo[id(storage)] = copy_of_storage(storage)
+    shown = region(whole, tensor._shape, logical_strides(tensor), tensor.offset)
+    made = shown if type(tensor) is Tensor else make_subclass(type(tensor), shown)
+    memo[id(tensor)] = made
+    made.leaf_grad = tensor.leaf_grad
+    if tensor._grad is not None:
+        made._grad = copy.deepcopy(tensor._grad, memo)
+    if tensor.__dict__:
+        made.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
+    return made
+
+
+def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
+    """What pickle stores: the storage, the region, whether a gradient is wanted, attributes; never `.grad`."""
+    if tensor.hooks:
+        warnings.warn("backward hooks are not pickled and will be lost", UserWarning, stacklevel=2)
+    state = dict(tensor.__dict__)
+    arguments = (
+        type(tensor),
+        storage_of(tensor),
+        tensor._shape,
+        logical_strides(tensor),
+        tensor.offset,
+        tensor.requires_grad,
+        state,
+    )
+    return rebuild_tensor, arguments
+
+
+def rebuild_tensor(
+    cls: type[Tensor],
+    storage: Storage,
+    shape: Shape,
+    strides: Shape,
+    offset: int,
+    requires_grad: bool,
+    state: dict[str, Any],
+) -> Tensor:
+    """What unpickling calls."""
+    shown = region(handle_of(storage), shape, strides, offset)
+    made = shown if cls is Tensor else make_subclass(cls, shown)
+    made.leaf_grad = requires_grad
+    made.__dict__.update(state)
+    return made
+
+
+def reduce_storage(storage: Storage) -> tuple[Any, ...]:
+    """What pickle stores of a storage: its elements once, however many tensors share it."""
+    return rebuild_storage, (raw_array(handle_of(storage)), storage.node.dtype.name)
+
+
+def rebuild_storage(array: Any, dtype: str) -> Storage:
+    """What unpickling calls."""
+    return storage_of(tensor_of_array(array, dtypes.by_name(dtype)))
+
+
+copyreg.pickle(Storage, reduce_storage)  # type: ignore[arg-type]

@@ -1,0 +1,431 @@
+"""Making tensors: from Python data, from NumPy, filled, counted, spaced, like another.
+
+In come data, sizes and the keywords dtype, device, requires_grad; out go leaves. Filled and counted tensors are
+recorded, not computed, so a huge one costs nothing until it is read. Reading Python data is left to `data`, sharing
+memory to `memory`, random numbers to the functional layer.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.strides import dense_order, elementwise_strides
+from weft.graph.tensor import Tensor, cast
+from weft.ops import primitives as ops
+from weft.tensor.data import dtype_of_array, to_array
+from weft.tensor.device import check_device
+from weft.tensor.leaves import check_can_require_grad, give_out
+from weft.tensor.memory import import_array, tensor_of_array
+from weft.tensor.reading import item
+
+Shape = tuple[int, ...]
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------
+
+
+def read_size(name: str, size: Any) -> Shape:
+    """Sizes given one by one or as one sequence. Errors: TypeError on what is no integer, RuntimeError below 0."""
+    if len(size) == 1 and not hasattr(type(size[0]), "__index__"):
+        size = size[0]
+    if not isinstance(size, (tuple, list)):
+        raise ArgumentTypeError(
+            f"{name}(): argument 'size' must be tuple of ints, not {type(size).__name__}",
+            expected="integers, or a tuple of integers",
+            got=repr(size),
+            fix="convert with int()",
+        )
+    try:
+        sizes = tuple(operator.index(n) for n in size)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{name}(): argument 'size' must be tuple of ints",
+            expected="integers",
+            got=repr(size),
+            fix="convert the sizes with int()",
+        ) from None
+    if any(n < 0 for n in sizes):
+        raise ShapeError(
+            f"{name}: Dimension size must be non-negative.",
+            expected="sizes >= 0",
+            got=str(list(sizes)),
+            fix="check how the size was computed",
+        )
+    return sizes
+
+
+def read_dtype(dtype: Any, default: DType | None = None) -> DType:
+    """A dtype argument. Errors: TypeError on anything but a weft dtype."""
+    if dtype is None:
+        return dtypes.get_default() if default is None else default
+    if isinstance(dtype, DType):
+        return dtype
+    builtin = {
+        float: dtypes.float64,
+        int: dtypes.int64,
+        bool: dtypes.bool_,
+        complex: dtypes.complex128,
+    }.get(dtype)
+    if builtin is None:
+        raise ArgumentTypeError(
+            f"dtype must be a weft.dtype, not {dtype!r}",
+            expected="for example weft.float32",
+            got=repr(dtype),
+            fix="pass one of weft's dtypes",
+        )
+    return builtin
+
+
+def leaf(made: Tensor, requires_grad: bool) -> Tensor:
+    """A new tensor as a leaf. Errors: RuntimeError where an integer tensor should require a gradient."""
+    if requires_grad:
+        check_can_require_grad(made._dtype, "Only")
+        made.leaf_grad = True
+    return made
+
+
+def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
+    """A recorded constant."""
+    number = bool(value) if dtype is dtypes.bool_ else value
+    return ops.full(shape, number, dtype)
+
+
+# -- from data -----------------------------------------------------------------------------------------------------
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A new leaf with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
+
+    Errors: ValueError on ragged sequences, TypeError on text, RuntimeError on what is no number.
+    """
+    check_device(device, "tensor")
+    wanted = None if dtype is None else read_dtype(dtype)
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than weft.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        copied = ops.elementwise("clone", data.detach())
+        return leaf(cast(copied, wanted or data._dtype), requires_grad)
+    array, found = to_array(data, wanted)
+    return leaf(tensor_of_array(array, found), requires_grad)
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory where it can: a tensor of this dtype itself, an array by `from_numpy`."""
+    check_device(device, "as_tensor")
+    if isinstance(data, Tensor):
+        return data if dtype is None else cast(data, read_dtype(dtype))
+    if isinstance(data, np.ndarray) and (dtype is None or dtypes.from_numpy(data.dtype) is dtype):
+        return share_array(data)
+    array, found = to_array(data, None if dtype is None else read_dtype(dtype))
+    return tensor_of_array(array, found)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Like `as_tensor`; `copy=True` never shares, `copy=False` raises ValueError where it cannot share."""
+    made = as_tensor(obj, dtype, device)
+    shares = isinstance(obj, (Tensor, np.ndarray)) and (dtype is None or dtype is made._dtype)
+    if copy is False and (made is not obj and not (shares and isinstance(obj, np.ndarray))):
+        raise ArgumentError(
+            "can't alias tensor with dtype conversion or from this object",
+            expected="a tensor or array of this dtype",
+            got=type(obj).__name__,
+            fix="pass copy=None",
+        )
+    if copy and (made is obj or isinstance(obj, np.ndarray)):
+        made = ops.elementwise("clone", made)
+    if made is obj:
+        return made if not requires_grad else leaf(made.detach(), True)
+    return leaf(made.detach(), requires_grad)
+
+
+def share_array(array: Any) -> Tensor:
+    """A tensor over an array's memory; an array that tensors cannot describe raises."""
+    if any(stride < 0 for stride in array.strides):
+        raise ArgumentError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().)",
+            expected="non-negative strides",
+            got=str(array.strides),
+            fix="pass array.copy()",
+        )
+    dtype = dtype_of_array(array)
+    if array.size and any(stride % array.itemsize for stride in array.strides):
+        raise ArgumentError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array "
+            "to reallocate the memory.",
+            expected=f"multiples of {array.itemsize}",
+            got=str(array.strides),
+            fix="pass array.copy()",
+        )
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable: writing to this tensor will not reach it. Copy the "
+            "array, or make it writable before converting it.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return import_array(array, dtype)
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares the memory of an array: each sees what the other writes.
+
+    Errors: TypeError on a non-array or an element type without counterpart, ValueError on negative strides.
+    Cost: operations copy what they read of shared memory at the call.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise ArgumentTypeError(
+            f"expected np.ndarray (got {type(ndarray).__name__})",
+            expected="a NumPy array",
+            got=type(ndarray).__name__,
+            fix="use weft.tensor(...) or weft.as_tensor(...)",
+        )
+    return share_array(ndarray)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A one-dimensional tensor over a buffer's memory. Errors: ValueError where the sizes do not fit."""
+    wanted = read_dtype(dtype)
+    if wanted.numpy is None:
+        raise ArgumentTypeError(
+            "frombuffer has no bfloat16",
+            expected="a NumPy dtype",
+            got=wanted.name,
+            fix="read int16 and convert",
+        )
+    array = np.frombuffer(buffer, wanted.numpy, count, offset)
+    return leaf(share_array(array), requires_grad)
+
+
+# -- filled --------------------------------------------------------------------------------------------------------
+
+
+def _constant(name: str, value: int) -> Any:
+    def make(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: DType | None = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+        **keywords: Any,
+    ) -> Tensor:
+        check_device(device, name)
+        shape = read_size(name, (keywords.pop("size"),) if "size" in keywords else size)
+        _refuse_keywords(name, keywords)
+        made = filled(shape, value, read_dtype(dtype, None if out is None else out._dtype))
+        return leaf(made if out is None else give_out(out, made), requires_grad)
+
+    def make_like(
+        input: Tensor,
+        *,
+        dtype: DType | None = None,
+        layout: Any = None,  # noqa: A002
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        check_device(device, name)
+        made = filled(input._shape, value, read_dtype(dtype, input._dtype))
+        made.strides = like_strides(input, memory_format)
+        return leaf(made, requires_grad)
+
+    def make_new(
+        self: Tensor,
+        *size: Any,
+        dtype: DType | None = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **keywords: Any,
+    ) -> Tensor:
+        return make(
+            *size,
+            dtype=read_dtype(dtype, self._dtype),
+            device=device,
+            requires_grad=requires_grad,
+            **keywords,
+        )
+
+    for function, called, text in (
+        (make, name, f"A tensor of `size` filled with {value}."),
+        (
+            make_like,
+            f"{name}_like",
+            f"A tensor of the size and dtype of `input` filled with {value}.",
+        ),
+        (
+            make_new,
+            f"new_{name}",
+            f"A tensor of `size` filled with {value}, of this tensor's dtype.",
+        ),
+    ):
+        function.__name__ = function.__qualname__ = called  # type: ignore[attr-defined]
+        function.__doc__ = text
+    return make, make_like, make_new
+
+
+def _refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
+    if keywords:
+        raise ArgumentTypeError(
+            f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'",
+            expected="size, dtype, device, requires_grad, out",
+            got=", ".join(keywords),
+            fix="remove it",
+        )
+
+
+def like_strides(source: Tensor, memory_format: Any = None) -> Shape | None:
+    """The layout of a new tensor like another: its own where it is dense, else the order of its strides."""
+    if source.strides is None or str(memory_format) == "weft.contiguous_format":
+        return None
+    if dense_order(source._shape, source.strides) is not None:
+        return source.strides  # type: ignore[no-any-return]
+    return elementwise_strides(source._shape, [(source._shape, source.strides)])
+
+
+zeros, zeros_like, new_zeros = _constant("zeros", 0)
+ones, ones_like, new_ones = _constant("ones", 1)
+empty, empty_like, new_empty = _constant("empty", 0)
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of `size` filled with a number, whose type gives the dtype unless one is named."""
+    check_device(device, "full")
+    shape = read_size("full", (size,))
+    value = item(fill_value) if isinstance(fill_value, Tensor) else fill_value
+    inferred = (
+        fill_value._dtype
+        if isinstance(fill_value, Tensor)
+        else dtypes.of_scalar(python_number(value))
+    )
+    made = filled(
+        shape, python_number(value), read_dtype(dtype, inferred if out is None else out._dtype)
+    )
+    return leaf(made if out is None else give_out(out, made), requires_grad)
+
+
+def python_number(value: Any) -> Any:
+    """A NumPy scalar as a Python number; other values as they are."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,  # noqa: A002
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of the size and dtype of `input` filled with a number."""
+    made = full(input._shape, fill_value, dtype=read_dtype(dtype, input._dtype), device=device)
+    made.strides = like_strides(input, memory_format)
+    return leaf(made, requires_grad)
+
+
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of `size` filled with a number, of this tensor's dtype."""
+    return full(
+        size,
+        fill_value,
+        dtype=read_dtype(dtype, self._dtype),
+        device=device,
+        requires_grad=requires_grad,
+    )
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A copy of `data`, of this tensor's dtype."""
+    wanted = read_dtype(dtype, self._dtype)
+    source = data.detach() if isinstance(data, Tensor) else None
+    if source is not None:
+        return leaf(cast(ops.elementwise("clone", source), wanted), requires_grad)
+    return tensor(data, dtype=wanted, device=device, requires_grad=requires_grad)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "tensor": tensor,
+    "as_tensor": as_tensor,
+    "asarray": asarray,
+    "from_numpy": from_numpy,
+    "frombuffer": frombuffer,
+    "zeros": zeros,
+    "ones": ones,
+    "empty": empty,
+    "zeros_like": zeros_like,
+    "ones_like": ones_like,
+    "empty_like": empty_like,
+    "full": full,
+    "full_like": full_like,
+}
+METHODS: dict[str, Any] = {
+    "new_zeros": new_zeros,
+    "new_ones": new_ones,
+    "new_empty": new_empty,
+    "new_full": new_full,
+    "new_tensor": new_tensor,
+}

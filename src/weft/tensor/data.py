@@ -1,0 +1,306 @@
+"""Python data as arrays: numbers, nested lists, buffers, NumPy arrays, into raw elements of a dtype.
+
+In comes what a user passes to `weft.tensor`; out go an array of raw elements and its dtype, by PyTorch's rules of
+inference: Python floats take the default type, NumPy scalars and tensors keep theirs. Making a tensor of them is left
+to `creation`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.tensor import Tensor
+from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
+
+SUPPORTED = (
+    "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
+)
+PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
+
+
+def dtype_of_array(array: Any) -> DType:
+    """The DType of a NumPy array. Errors: TypeError where there is none."""
+    if not array.dtype.isnative:
+        raise ArgumentError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders "
+            "is currently not supported.",
+            expected="native byte order",
+            got=str(array.dtype),
+            fix="convert it with array.astype(array.dtype.newbyteorder('='))",
+        )
+    found = dtypes.from_numpy(array.dtype)
+    if found is None:
+        raise ArgumentTypeError(
+            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: {SUPPORTED}.",
+            expected=SUPPORTED,
+            got=str(array.dtype),
+            fix="convert the array with .astype(...)",
+        )
+    return found
+
+
+def convert(array: Any, dtype: DType) -> Any:
+    """Raw elements of a dtype from an array of numbers."""
+    if dtype is dtypes.bfloat16:
+        return bfloat16_bits(array.real if array.dtype.kind == "c" else array)
+    target = raw_dtype(dtype)
+    if array.dtype == target:
+        return array
+    if array.dtype.kind == "c" and target.kind not in "cb":
+        array = array.real
+    if target.kind in "iu" and array.dtype.kind == "f":
+        array = _truncate(array, target)
+    elif dtype is dtypes.float16 and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    with np.errstate(all="ignore"):
+        return array.astype(target)
+
+
+def _truncate(array: Any, target: Any) -> Any:
+    """Floats to integers toward zero, held at the ends of the range; nan becomes 0."""
+    info = np.iinfo(target)
+    whole = np.trunc(
+        np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    )
+    inside = np.clip(whole, float(info.min), np.nextafter(float(info.max) + 1.0, 0.0))
+    return (
+        np.where(whole > info.max, info.max, inside.astype(np.int64)) if info.bits == 64 else inside
+    )
+
+
+# -- inference -----------------------------------------------------------------------------------------------------
+
+
+def _leaf_types(data: Any) -> set[Any]:
+    """The types, NumPy dtypes and DTypes of the leaves of nested sequences."""
+    found: set[Any] = set()
+    stack = [data]
+    while stack:
+        part = stack.pop()
+        kinds = set(map(type, part))
+        nested = {
+            kind for kind in kinds if issubclass(kind, (list, tuple, range, Tensor, np.ndarray))
+        }
+        found |= kinds - nested
+        if nested:
+            for entry in part:
+                if isinstance(entry, Tensor):
+                    found.add(entry._dtype)
+                elif isinstance(entry, np.ndarray):
+                    found.add(dtype_of_array(entry))
+                elif type(entry) in nested:
+                    stack.append(entry)
+    return found
+
+
+def _dtype_of_type(kind: Any) -> DType:
+    if isinstance(kind, DType):
+        return kind
+    if issubclass(kind, np.generic):
+        found = dtypes.from_numpy(np.dtype(kind))
+        if found is not None:
+            return found
+    elif issubclass(kind, bool):
+        return dtypes.bool_
+    elif issubclass(kind, int):
+        return dtypes.int64
+    elif issubclass(kind, float):
+        return dtypes.get_default()
+    elif issubclass(kind, complex):
+        return dtypes.get_default().to_complex()
+    if issubclass(kind, (str, bytes)):
+        raise ArgumentError(
+            f"too many dimensions '{kind.__name__}'",
+            expected="numbers",
+            got=kind.__name__,
+            fix="convert text to numbers first",
+        )
+    raise DTypeError(
+        f"Could not infer dtype of {kind.__name__}",
+        expected="numbers, sequences of numbers or arrays",
+        got=kind.__name__,
+        fix="convert it to numbers first",
+    )
+
+
+def infer(data: Any) -> DType:
+    """The dtype that PyTorch gives to a number or nested sequences of numbers."""
+    kinds = _leaf_types(data) if isinstance(data, (list, tuple, range)) else {type(data)}
+    found = None
+    for kind in kinds:
+        dtype = _dtype_of_type(kind)
+        found = dtype if found is None else dtypes.promote(found, dtype)
+    return dtypes.get_default() if found is None else found
+
+
+# -- nested sequences ----------------------------------------------------------------------------------------------
+
+
+def _is_sequence(data: Any) -> bool:
+    return isinstance(data, (list, tuple, range)) or (
+        isinstance(data, np.ndarray) and data.ndim > 0
+    )
+
+
+def _check_regular(data: Any) -> None:
+    """Errors: ValueError or TypeError where nested sequences are ragged."""
+    depth = 0
+    level = [data]
+    while level and _is_sequence(level[0]):
+        size = len(level[0])
+        for part in level:
+            _check_part(part, size, depth)
+        depth += 1
+        level = [entry for part in level for entry in part]
+    for entry in level:
+        if _is_sequence(entry):
+            raise ArgumentTypeError(
+                f"'{type(entry).__name__}' object cannot be interpreted as a number",
+                expected=f"a number at depth {depth}",
+                got=f"a {type(entry).__name__}",
+                fix="give all entries the same depth",
+            )
+
+
+def _check_part(part: Any, size: int, depth: int) -> None:
+    if not _is_sequence(part):
+        raise ArgumentTypeError(
+            "not a sequence",
+            expected=f"a sequence of length {size} at dim {depth}",
+            got=f"{part!r}",
+            fix="give all entries the same depth",
+        )
+    if len(part) != size:
+        raise ArgumentError(
+            f"expected sequence of length {size} at dim {depth} (got {len(part)})",
+            expected="nested sequences of equal lengths",
+            got=f"lengths {size} and {len(part)}",
+            fix="pad the shorter ones, or make one tensor per sequence",
+        )
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences with tensors replaced by their numbers."""
+    if isinstance(data, Tensor):
+        if data.numel() != 1:
+            raise ArgumentTypeError(
+                "only integer tensors of a single element can be converted to an index",
+                expected="tensors with one element inside lists",
+                got=f"shape {list(data._shape)}",
+                fix="use weft.stack(tensors)",
+            )
+        return values_array(data).item()
+    if isinstance(data, (list, tuple)):
+        return [_plain(entry) for entry in data]
+    return data
+
+
+def _nested(data: Any, dtype: DType) -> Any:
+    """The array of nested sequences, in NumPy's own type for them."""
+    if _holds_tensors(data):
+        data = _plain(data)
+    try:
+        array = np.array(data) if len(data) else np.zeros(0)
+    except ValueError:
+        _check_regular(data)
+        raise
+    if array.dtype.kind in "OUSV":
+        _check_regular(data)
+        infer(data)
+        raise _too_wide(dtype)
+    if dtype.category == 1 and array.dtype.kind in "iu" and array.size:
+        _check_fits(int(array.min()), int(array.max()), dtype)
+    return array
+
+
+def _holds_tensors(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and len(data):
+        data = (
+            data[0]
+            if not isinstance(data[0], (int, float))
+            else next((entry for entry in data if not isinstance(entry, (int, float))), None)
+        )
+    return isinstance(data, Tensor)
+
+
+def _too_wide(dtype: DType) -> ArgumentError:
+    return ArgumentError(
+        "Overflow when unpacking long long",
+        expected=f"numbers that {dtype.name} can hold",
+        got="an integer outside int64",
+        fix="pass floats, or dtype=weft.float64",
+    )
+
+
+def _check_fits(low: int, high: int, dtype: DType) -> None:
+    """Errors: RuntimeError on integers outside the range of a type; uint8 takes negative bytes as PyTorch does."""
+    info = np.iinfo(dtype.numpy)
+    if high > 2**63 - 1:
+        raise _too_wide(dtype)
+    if high > info.max or low < (-info.max if dtype is dtypes.uint8 else info.min):
+        raise DTypeError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"{info.min} to {info.max}",
+            got=str(high if high > info.max else low),
+            fix="choose a wider dtype",
+        )
+
+
+def to_array(data: Any, dtype: DType | None) -> tuple[Any, DType]:
+    """Raw elements and dtype of what a user passed; the array may be the user's own memory."""
+    if isinstance(data, np.ndarray):
+        found = dtype_of_array(data)
+        return (data, found) if dtype in (None, found) else (convert(data, dtype), dtype)
+    if isinstance(data, (list, tuple, range)):
+        wanted = infer(data) if dtype is None else dtype
+        return convert(_nested(data, wanted), wanted), wanted
+    if isinstance(data, (bool, int, float, complex, np.generic)):
+        wanted = infer(data) if dtype is None else dtype
+        return convert(_number(data, wanted), wanted), wanted
+    return _other(data, dtype)
+
+
+def _number(value: Any, dtype: DType) -> Any:
+    array = np.array(value)
+    if array.dtype.kind == "O" or array.dtype == np.uint64:
+        if dtype.category > 1:
+            return np.array(float(value))
+        raise _too_wide(dtype)
+    if array.dtype.kind == "c" and dtype.category < 3:
+        raise ArgumentTypeError(
+            f"must be real number, not complex: {dtype.name} cannot hold {value!r}",
+            expected="a real number",
+            got=repr(value),
+            fix="pass dtype=weft.complex64",
+        )
+    if dtype.category == 1 and array.dtype.kind in "iu":
+        _check_fits(int(value), int(value), dtype)
+    return array
+
+
+def _other(data: Any, dtype: DType | None) -> tuple[Any, DType]:
+    """Anything else that knows how to be an array, a buffer or a sequence."""
+    if isinstance(data, (str, bytes)):
+        raise ArgumentTypeError(
+            f"new(): invalid data type '{type(data).__name__}'",
+            expected="numbers, sequences of numbers or arrays",
+            got=repr(data),
+            fix="convert text to numbers first",
+        )
+    if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+        return to_array(np.asarray(data), dtype)
+    if isinstance(data, (bytearray, memoryview)):
+        return to_array(list(data), dtype)
+    if isinstance(data, Sequence):
+        return to_array(list(data), dtype)
+    if hasattr(data, "__index__"):
+        return to_array(operator.index(data), dtype)
+    infer(data)
+    raise AssertionError("infer refuses what is not a number")

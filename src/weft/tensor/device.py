@@ -1,0 +1,83 @@
+"""The device of a tensor. There is one, the CPU; others can be named and are refused where they would be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentTypeError, DeviceError
+
+KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
+
+
+class device:  # noqa: N801  (the public name)
+    """A device by name and index: `device("cpu")`, `device("cpu", 0)`. Errors: RuntimeError on an unknown name."""
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any, index: int | None = None) -> None:  # noqa: A002
+        if isinstance(type, device):
+            self.type, self.index = type.type, type.index if index is None else index
+            return
+        if isinstance(type, int) and not isinstance(type, bool):
+            self.type, self.index = "cuda", type
+            return
+        if not isinstance(type, str):
+            raise ArgumentTypeError(
+                "weft.device", expected="a name such as 'cpu'", got=repr(type), fix="pass 'cpu'"
+            )
+        name, _, number = type.partition(":")
+        if name not in KNOWN or (number and (not number.isdigit() or index is not None)):
+            raise DeviceError(
+                f"Invalid device string: {type!r}",
+                expected=f"one of {', '.join(KNOWN)}",
+                got=repr(type),
+                fix="pass 'cpu'",
+            )
+        self.type = name
+        self.index = int(number) if number else index
+
+    def __repr__(self) -> str:
+        return (
+            f"device(type={self.type!r})"
+            if self.index is None
+            else (f"device(type={self.type!r}, index={self.index})")
+        )
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (self.type, self.index))
+
+    def __enter__(self) -> device:
+        check_device(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to undo: there is one device."""
+
+
+CPU = device("cpu")
+
+
+def check_device(wanted: Any, what: str = "device") -> None:
+    """Refuse a device that does not exist; None stands for the default."""
+    if wanted is None or wanted is CPU:
+        return
+    named = wanted if isinstance(wanted, device) else device(wanted)
+    if named.type != "cpu":
+        raise DeviceError(
+            f"{what}: no device {str(named)!r}",
+            expected="the CPU, the only device of this version",
+            got=repr(str(named)),
+            fix="pass 'cpu', or choose with `'cuda' if weft.cuda.is_available() else 'cpu'`",
+        )

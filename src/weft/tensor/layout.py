@@ -1,0 +1,204 @@
+"""Memory formats, and a tensor's layout as numbers: strides, offset, sizes in bytes, addresses.
+
+In comes a tensor, out numbers about it. What strides mean to operations is left to the graph layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import DimensionError
+from weft.graph.strides import is_contiguous as strides_are_contiguous
+from weft.graph.tensor import Tensor, logical_strides, storage_of
+from weft.tensor.memory import DONE
+
+
+class MemoryFormat:
+    """The order in memory that a copy should have."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = MemoryFormat("contiguous_format")
+preserve_format = MemoryFormat("preserve_format")
+channels_last = MemoryFormat("channels_last")
+channels_last_3d = MemoryFormat("channels_last_3d")
+
+
+class Layout:
+    """How elements are held; there is only `strided`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "weft.strided"
+
+    def __reduce__(self) -> str:
+        return "strided"
+
+
+strided = Layout()
+
+
+def _channels_last_order(rank: int) -> tuple[int, ...]:
+    return (0, *range(2, rank), 1)
+
+
+def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:
+    """Whether elements lie in row-major order, or in that of the named format."""
+    if memory_format in (channels_last, channels_last_3d):
+        if len(self._shape) != (4 if memory_format is channels_last else 5):
+            return False
+        order = _channels_last_order(len(self._shape))
+        strides = logical_strides(self)
+        return bool(
+            strides_are_contiguous(
+                tuple(self._shape[a] for a in order), tuple(strides[a] for a in order)
+            )
+        )
+    return self.strides is None or bool(strides_are_contiguous(self._shape, self.strides))
+
+
+def wrap_dim(dim: int, rank: int) -> int:
+    """A dimension counted from the front. Errors: IndexError out of range."""
+    bound = max(rank, 1)
+    if not -bound <= dim < bound:
+        raise DimensionError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
+            f"{dim})",
+            expected=f"{-bound} to {bound - 1}",
+            got=str(dim),
+            fix="check the tensor's rank",
+        )
+    return dim % bound
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Elements between neighbours along each dimension, or along one."""
+    strides = logical_strides(self)
+    return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+
+def storage_offset(self: Tensor) -> int:
+    """Where in its storage the tensor starts, in elements."""
+    return int(self.offset)
+
+
+def numel(input: Tensor) -> int:  # noqa: A002
+    """The number of elements."""
+    total = 1
+    for n in input._shape:
+        total *= n
+    return total
+
+
+def dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return len(self._shape)
+
+
+def element_size(self: Tensor) -> int:
+    """Bytes per element."""
+    return int(self._dtype.itemsize)
+
+
+def nbytes(self: Tensor) -> int:
+    """Bytes of all elements."""
+    return numel(self) * int(self._dtype.itemsize)
+
+
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element now; tensors that share memory agree. An in-place operation may change it.
+
+    Cost: runs what is pending of the tensor.
+    """
+    storage = storage_of(self)
+    start = self.offset * self._dtype.itemsize
+    if storage.foreign is not None:
+        return int(storage.foreign.memory.ctypes.data) + start
+    if storage.node.state != DONE or storage.node.buffer is None:
+        from weft.pipeline import array_of
+
+        array = array_of(storage.node)
+        return int(array.ctypes.data) + start
+    return int(storage.node.buffer.address) + int(storage.node.offset) + start
+
+
+def is_floating_point(input: Tensor) -> bool:  # noqa: A002
+    """Whether the dtype is a real floating-point type."""
+    return bool(input._dtype.is_floating_point)
+
+
+def is_complex(input: Tensor) -> bool:  # noqa: A002
+    """Whether the dtype is complex."""
+    return bool(input._dtype.is_complex)
+
+
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative values."""
+    return bool(self._dtype.is_signed)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: workers of a DataLoader start by fork and see its memory."""
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory can be written by another process: no."""
+    return False
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both show the same elements of the same storage."""
+    return (
+        storage_of(self) is storage_of(tensor)
+        and self.offset == tensor.offset
+        and self._shape == tensor._shape
+        and logical_strides(self) == logical_strides(tensor)
+    )
+
+
+FUNCTIONS: dict[str, Any] = {
+    "numel": numel,
+    "is_floating_point": is_floating_point,
+    "is_complex": is_complex,
+    "is_signed": is_signed,
+    "contiguous_format": contiguous_format,
+    "preserve_format": preserve_format,
+    "channels_last": channels_last,
+    "channels_last_3d": channels_last_3d,
+    "strided": strided,
+    "memory_format": MemoryFormat,
+    "layout": Layout,
+}
+METHODS: dict[str, Any] = {
+    "stride": stride,
+    "storage_offset": storage_offset,
+    "numel": numel,
+    "nelement": numel,
+    "dim": dim,
+    "ndimension": dim,
+    "element_size": element_size,
+    "nbytes": property(nbytes),
+    "itemsize": property(element_size),
+    "data_ptr": data_ptr,
+    "is_contiguous": is_contiguous,
+    "is_floating_point": is_floating_point,
+    "is_complex": is_complex,
+    "is_signed": is_signed,
+    "is_set_to": is_set_to,
+    "share_memory_": share_memory_,
+    "is_shared": is_shared,
+    "layout": property(lambda self: strided),
+    "names": property(lambda self: (None,) * len(self._shape)),
+}

@@ -1,0 +1,256 @@
+"""The gradient state of a handle: requires_grad, grad, data, and when each may be set.
+
+In come tensors and what is assigned to them; out go changed handles or PyTorch's errors. What a gradient is worth is
+left to autograd.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from weft.errors import ArgumentTypeError, DTypeError, GradientError, ShapeError
+from weft.graph.dtype import DType
+from weft.graph.tensor import (
+    Tensor,
+    VersionCounter,
+    become,
+    cast,
+    edge_for,
+    mutate,
+    replace_value,
+    set_edge,
+)
+from weft.tensor.modes import is_grad_enabled
+from weft.tensor.reading import describe
+
+TYPE_NAMES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def type_name(dtype: DType) -> str:
+    """PyTorch's name of an element type: Float, Long."""
+    return TYPE_NAMES[dtype.name]
+
+
+def check_can_require_grad(dtype: DType, what: str = "only") -> None:
+    """Errors: RuntimeError on integers and booleans."""
+    if dtype.category < 2:
+        raise DTypeError(
+            f"{what} Tensors of floating point and complex dtype can require gradients",
+            expected="a floating point or complex tensor",
+            got=dtype.name,
+            fix="convert it first, for example with .float()",
+        )
+
+
+def set_requires_grad(tensor: Tensor, flag: bool) -> None:
+    """`tensor.requires_grad = flag`. Errors: RuntimeError on a computed tensor and on integers."""
+    if not tensor.is_leaf:
+        hint = (
+            ""
+            if flag
+            else (
+                " If you want to use a computed variable in a subgraph that doesn't require "
+                "differentiation use var_no_grad = var.detach()."
+            )
+        )
+        raise GradientError(
+            "you can only change requires_grad flags of leaf variables." + hint,
+            expected="a leaf",
+            got=f"{describe(tensor)} computed by {tensor.grad_fn.name()}",
+            fix="use .detach() and set the flag on the result",
+        )
+    if flag:
+        check_can_require_grad(tensor._dtype)
+    tensor.leaf_grad = bool(flag)
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set whether a gradient is wanted for this leaf. Errors: RuntimeError on a computed tensor when switching off."""
+    if self.is_leaf or not requires_grad:
+        set_requires_grad(self, requires_grad)
+    return self
+
+
+def warn_non_leaf_grad() -> None:
+    """What reading `.grad` of a computed tensor says."""
+    warnings.warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def set_grad(tensor: Tensor, gradient: Any) -> None:
+    """`tensor.grad = gradient`. Errors: TypeError on a non-tensor, RuntimeError on another size or dtype."""
+    if gradient is None:
+        tensor._grad = None
+        return
+    if not isinstance(gradient, Tensor):
+        raise ArgumentTypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(gradient).__name__}",
+            expected="a tensor or None",
+            got=repr(type(gradient)),
+            fix="wrap it with weft.as_tensor(...)",
+        )
+    if gradient is tensor:
+        raise GradientError(
+            "can't assign Variable as its own grad",
+            expected="another tensor",
+            got="the tensor itself",
+            fix="assign a clone",
+        )
+    wanted = getattr(tensor, "grad_dtype", tensor._dtype)
+    if wanted is not None and gradient._dtype is not wanted:
+        raise DTypeError(
+            f"attempting to assign a gradient with dtype '{type_name(gradient._dtype)}' to a tensor with grad_dtype "
+            f"'{type_name(wanted)}'",
+            expected=wanted.name,
+            got=gradient._dtype.name,
+            fix=f"convert it with .to(weft.{wanted.name})",
+        )
+    if gradient._shape != tensor._shape:
+        raise ShapeError(
+            f"attempting to assign a gradient of size '{list(gradient._shape)}' to a tensor of size "
+            f"'{list(tensor._shape)}'. Please ensure that the gradient and the tensor are the same size",
+            expected=describe(tensor),
+            got=describe(gradient),
+            fix="reshape or sum the gradient first",
+        )
+    tensor._grad = gradient
+
+
+def set_data(tensor: Tensor, other: Any) -> None:
+    """`tensor.data = other`: show the other's memory; history, flags and version of the tensor stay."""
+    if not isinstance(other, Tensor):
+        raise ArgumentTypeError(
+            f"Variable data has to be a tensor, but got {type(other).__name__}",
+            expected="a tensor",
+            got=repr(type(other)),
+            fix="wrap it with weft.as_tensor(...)",
+        )
+    if tensor.requires_grad and other._dtype.category < 2:
+        raise DTypeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype",
+            expected="a floating point or complex tensor",
+            got=other._dtype.name,
+            fix="convert it first",
+        )
+    counter = VersionCounter()
+    counter.version = tensor._version
+    edge = None if tensor.leaf_grad or tensor.base is None else edge_for(tensor)
+    replace_value(tensor, other)
+    if (
+        edge is not None
+    ):  # a view that now shows other memory keeps its history, as an ordinary result
+        tensor.base = None
+        set_edge(tensor, edge)
+    tensor.counter = counter
+
+
+def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+    """A leaf of a subclass that shares the value of `data`."""
+    made = Tensor.__new__(cls)
+    become(made, data)
+    if require_grad:
+        check_can_require_grad(made._dtype)
+        made.leaf_grad = True
+    return made
+
+
+def give_out(out: Tensor, result: Tensor) -> Tensor:
+    """Give an `out=` tensor the value of a result, in its own dtype. One of another shape is resized, with a warning
+    unless it was empty.
+
+    Errors: RuntimeError where a gradient would be needed, or the dtype cannot hold the result.
+    """
+    if is_grad_enabled() and (out.requires_grad or result.requires_grad):
+        raise GradientError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad.",
+            expected="tensors without gradient",
+            got="requires_grad=True",
+            fix="leave out= away, or use weft.no_grad()",
+        )
+    if result._dtype.category > out._dtype.category:
+        raise DTypeError(
+            f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}",
+            expected=f"a result that {out._dtype.name} can hold",
+            got=result._dtype.name,
+            fix=f"pass an out of dtype {result._dtype.name}",
+        )
+    made = cast(result, out._dtype)
+    if out._shape == made._shape:
+        return mutate(out, made)
+    if 0 not in out._shape:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out._shape)}, which does not "
+            f"match the required output shape {list(made._shape)}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    replace_value(out, made)
+    return out
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Forget the history: the tensor becomes a leaf without gradient. Errors: RuntimeError on a view."""
+    if self.base is not None:
+        raise GradientError(
+            "Can't detach views in-place. Use detach() instead.",
+            expected="a tensor that is no view",
+            got=describe(self),
+            fix="use .detach()",
+        )
+    set_edge(self, None)
+    self.leaf_grad = False
+    self.retains = False
+    return self
+
+
+def is_view(self: Tensor) -> bool:
+    """Whether the tensor is a view of another."""
+    return self.base is not None
+
+
+def is_leaf_of_inference(self: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return bool(self.inference)
+
+
+def retains_grad(self: Tensor) -> bool:
+    """Whether `.grad` of this computed tensor is kept."""
+    return bool(self.retains)
+
+
+def output_nr(self: Tensor) -> int:
+    """Which output of `grad_fn` the tensor is."""
+    return int(getattr(edge_for(self), "number", 0))
+
+
+METHODS: dict[str, Any] = {
+    "requires_grad_": requires_grad_,
+    "detach_": detach_,
+    "_is_view": is_view,
+    "_make_subclass": staticmethod(make_subclass),
+    "is_inference": is_leaf_of_inference,
+    "retains_grad": property(retains_grad),
+    "output_nr": property(output_nr),
+}

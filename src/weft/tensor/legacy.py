@@ -1,0 +1,83 @@
+"""The old constructors: Tensor(2, 3), FloatTensor([1, 2]), x.new(3).
+
+In come sizes, sequences, arrays or tensors; out go tensors of the constructor's dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentTypeError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.tensor import Tensor, become
+from weft.tensor.creation import filled, read_size, tensor
+from weft.tensor.device import check_device
+from weft.tensor.leaves import TYPE_NAMES
+from weft.tensor.size import Size
+
+
+def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
+    """What an old constructor makes. Errors: TypeError on keywords other than device, on numbers that are no size."""
+    check_device(keywords.pop("device", None), name)
+    if keywords:
+        raise ArgumentTypeError(
+            f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'",
+            expected="sizes or data",
+            got=", ".join(keywords),
+            fix="use weft.tensor(...)",
+        )
+    if not arguments:
+        return filled((0,), 0, dtype)
+    first = arguments[0]
+    if isinstance(first, Tensor):
+        if first._dtype is not dtype and name != "Tensor":
+            raise ArgumentTypeError(
+                f"expected a {dtype.name} tensor (got {first._dtype.name})",
+                expected=dtype.name,
+                got=first._dtype.name,
+                fix=f"convert with .to(weft.{dtype.name})",
+            )
+        return first.detach()
+    if isinstance(first, Size) or hasattr(type(first), "__index__"):
+        return filled(read_size(name, arguments), 0, dtype)
+    if not hasattr(first, "__len__"):
+        raise ArgumentTypeError(
+            f"new(): data must be a sequence (got {type(first).__name__})",
+            expected="sizes or a sequence",
+            got=repr(first),
+            fix="use weft.tensor(...)",
+        )
+    return tensor(first, dtype=dtype)
+
+
+def construct(handle: Tensor, *arguments: Any, **keywords: Any) -> None:
+    """`Tensor(...)` and subclasses: fill a fresh handle, of the default dtype."""
+    become(handle, build("Tensor", dtypes.get_default(), arguments, keywords))
+
+
+class TensorType:
+    """An old constructor such as `FloatTensor`; its `dtype` is what it makes."""
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.dtype = dtype
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
+        return build(self.__name__, self.dtype, arguments, keywords)
+
+    def __repr__(self) -> str:
+        return f"weft.{self.__name__}"
+
+
+def new(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+    """A tensor of this one's dtype, from sizes or data as `Tensor(...)` takes them."""
+    return build("new", self._dtype, arguments, keywords)
+
+
+FUNCTIONS: dict[str, Any] = {
+    f"{name}Tensor": TensorType(f"{name}Tensor", dtypes.by_name(dtype))
+    for dtype, name in TYPE_NAMES.items()
+    if not name.startswith("Complex")
+}
+METHODS: dict[str, Any] = {"new": new}

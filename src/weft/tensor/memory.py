@@ -1,0 +1,239 @@
+"""Where values lie: copies into the pool, and memory that others can write.
+
+In come NumPy arrays and tensors; out go done nodes, views of memory, and storages marked foreign. Memory shared with
+NumPy (imported by `from_numpy`, or exported by `.numpy()`) may change at any moment, so operations copy what they
+read of it at the call (`snapshot`) and in-place operations write to it at once (`write_through`). How a pending value
+is computed is left to the pipeline.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.node import make_value
+from weft.graph.strides import contiguous_strides
+from weft.graph.tensor import (
+    Storage,
+    Tensor,
+    alias_of,
+    logical_strides,
+    replace_node,
+    storage_of,
+    value_of,
+    view,
+    wrap_node,
+)
+from weft.ops import TABLE, primitives
+from weft.runtime.pool import allocate
+from weft.runtime.pool import wrap as wrap_memory
+
+Shape = tuple[int, ...]
+DONE = 1
+BFLOAT16_BITS = np.dtype(np.uint16)
+
+
+class Foreign:
+    """Memory that others can write: all of a storage as a flat array, and the array that was handed out (weakly);
+    `exported` is None for memory that came from outside."""
+
+    __slots__ = ("exported", "memory")
+
+    def __init__(self, memory: Any, exported: Any = None) -> None:
+        self.memory = memory
+        self.exported = exported
+
+
+# -- arrays and nodes ----------------------------------------------------------------------------------------------
+
+
+def raw_dtype(dtype: DType) -> Any:
+    """The NumPy type of the stored bits: bfloat16 is held as uint16."""
+    return BFLOAT16_BITS if dtype.numpy is None else dtype.numpy
+
+
+def node_of_array(array: Any, dtype: DType) -> Any:
+    """A done node with a copy of an array of raw elements."""
+    shape = array.shape
+    buffer: Any = allocate(array.nbytes)
+    if array.size:
+        np.ndarray(shape, raw_dtype(dtype), buffer)[...] = array
+    return make_value(dtype, shape, buffer, 0)
+
+
+def tensor_of_array(array: Any, dtype: DType) -> Tensor:
+    """A tensor with a copy of an array of raw elements."""
+    made: Tensor = wrap_node(node_of_array(array, dtype))
+    return made
+
+
+def bfloat16_bits(values: Any) -> Any:
+    """Round an array to bfloat16, half to even; nan stays nan."""
+    single = np.ascontiguousarray(values, np.float32)
+    bits = single.view(np.uint32)
+    half = ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)
+    rounded = ((bits + half) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(single), np.uint16(0x7FC0), rounded).reshape(np.shape(values))
+
+
+def bfloat16_values(bits: Any) -> Any:
+    """The float32 values of bfloat16 bits."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _window(memory: Any, tensor: Tensor) -> Any:
+    """A tensor's region of a flat array."""
+    if 0 in tensor._shape:
+        return np.zeros(tensor._shape, memory.dtype)
+    size = memory.itemsize
+    strides = [stride * size for stride in logical_strides(tensor)]
+    return np.ndarray(tensor._shape, memory.dtype, memory, tensor.offset * size, strides)
+
+
+def raw_array(tensor: Tensor) -> Any:
+    """The stored bits of a tensor as an array that must not be written; computes what is pending."""
+    from weft.pipeline import array_of
+
+    storage = tensor.storage
+    if storage is not None:
+        if storage.foreign is not None:
+            return _window(storage.foreign.memory, tensor)
+        if storage.node.state == DONE:
+            whole = array_of(storage.node)
+            if tensor._shape == whole.shape and tensor.strides is None:
+                return whole
+            if whole.flags.c_contiguous:
+                return _window(whole.reshape(-1), tensor)
+    return array_of(value_of(tensor))
+
+
+def values_array(tensor: Tensor) -> Any:
+    """The values of a tensor as an array to read; bfloat16 as float32."""
+    raw = raw_array(tensor)
+    return bfloat16_values(raw) if tensor._dtype is dtypes.bfloat16 else raw
+
+
+def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
+    """An untracked handle of a strided region of another tensor's storage."""
+    if shape == whole._shape and offset == 0 and tuple(strides) == contiguous_strides(shape):
+        return alias_of(whole)
+    return alias_of(view(TABLE["strided"], whole, (offset, strides), shape, tuple(strides), offset))
+
+
+# -- memory of others ----------------------------------------------------------------------------------------------
+
+
+def import_array(array: Any, dtype: DType) -> Tensor:
+    """A tensor that shares the memory of an array with non-negative strides of whole elements."""
+    size = array.itemsize
+    shape, strides = array.shape, tuple(stride // size for stride in array.strides)
+    strides = strides if array.size else contiguous_strides(shape)
+    extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
+    flat = np.lib.stride_tricks.as_strided(array, (extent,), (size,))
+    memory = wrap_memory(array.ctypes.data, extent * size, array, not array.flags.writeable)
+    whole = wrap_node(make_value(dtype, (extent,), memory, 0))
+    storage_of(whole).foreign = Foreign(flat)
+    return region(whole, shape, strides, 0)
+
+
+def export_array(tensor: Tensor) -> Any:
+    """An array that shares a tensor's memory; from now on the storage is foreign, until the last export is gone."""
+    storage = storage_of(tensor)
+    if storage.foreign is None:
+        _expose(storage)
+    foreign = storage.foreign
+    if foreign.exported is None:
+        return _window(foreign.memory, tensor)
+    root = foreign.exported()
+    if root is None:
+        root = _fresh_root(storage.node)
+        foreign.exported = weakref.ref(root)
+    return _window(root, tensor)
+
+
+def _fresh_root(node: Any) -> Any:
+    # Every array has a base of its own on the buffer: NumPy lets views of views keep only the last base alive.
+    return np.ndarray((node.numel,), raw_dtype(node.dtype), node.buffer, node.offset)
+
+
+def _expose(storage: Any) -> None:
+    """Give a storage memory of its own: whoever still reads or has saved the present value keeps the old buffer."""
+    from weft.pipeline import array_of
+
+    array = array_of(storage.node)
+    contiguous = array.flags.c_contiguous
+    del array
+    if not contiguous or not _is_sole_owner(storage):
+        replace_node(storage, node_of_array(array_of(storage.node), storage.node.dtype))
+    storage.foreign = Foreign(_fresh_root(storage.node), _gone)
+
+
+def _gone() -> None:
+    """The exported array of a storage that has none."""
+
+
+def _is_sole_owner(storage: Any) -> bool:
+    """Whether nobody but a storage holds its node and the node's buffer."""
+    if storage.node.state != DONE or storage.node.live != 1 or storage.node.buffer is None:
+        return False
+    return sys.getrefcount(storage.node) == 2 and sys.getrefcount(storage.node.buffer) == 2
+
+
+def _reclaim(storage: Any) -> bool:
+    """End the foreign state of a storage whose exported arrays are all gone."""
+    exported = storage.foreign.exported
+    if exported is None or exported() is not None:
+        return False
+    storage.foreign = None
+    return True
+
+
+def snapshot(tensor: Tensor) -> Any:
+    """The node of what a foreign region holds now."""
+    if _reclaim(tensor.storage):
+        return value_of(tensor)
+    return node_of_array(_window(tensor.storage.foreign.memory, tensor), tensor._dtype)
+
+
+def write_through(tensor: Tensor, new: Tensor) -> None:
+    """Write a value into foreign memory now. Read-only memory stays as it is: the storage parts from it."""
+    from weft.pipeline import array_of
+
+    storage = tensor.storage
+    if not _reclaim(storage):
+        memory = storage.foreign.memory
+        if memory.flags.writeable:
+            _window(memory, tensor)[...] = array_of(value_of(new))
+            return
+        replace_node(storage, node_of_array(memory.reshape(storage.node.shape), storage.node.dtype))
+        storage.foreign = None
+    whole = primitives.put(
+        wrap_node(storage.node), new.detach(), tensor.offset, logical_strides(tensor)
+    )
+    replace_node(storage, value_of(whole))
+
+
+def handle_of(storage: Storage) -> Tensor:
+    """A handle of all elements of a storage."""
+    whole: Tensor = wrap_node(storage.node)
+    storage_of(whole)
+    whole.storage = storage
+    whole.seen = storage.version
+    return whole
+
+
+def copy_of_storage(storage: Storage) -> Tensor:
+    """A contiguous handle of a new storage with the same value."""
+    if storage.foreign is None or _reclaim(storage):
+        whole: Tensor = wrap_node(storage.node)
+    else:
+        whole = tensor_of_array(
+            storage.foreign.memory.reshape(storage.node.shape), storage.node.dtype
+        )
+    storage_of(whole)
+    return whole

@@ -1,0 +1,17 @@
+from cpython.object cimport PyObject
+
+cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(PyObject*, PyObject**, size_t, PyObject*)
+    ctypedef struct PyTypeObject:
+        vectorcallfunc tp_vectorcall
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef class Switch:
+    cdef readonly bint grad
+    cdef unsigned long long former
+
+cdef class no_grad(Switch):
+    pass
+
+cdef class enable_grad(Switch):
+    pass

@@ -1,0 +1,112 @@
+"""A tensor's values as Python objects: item, tolist, truth, numbers, indices, format.
+
+In come tensors; out go numbers and lists. Reading runs what is pending. Printing whole tensors is left to `printing`.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.graph.tensor import Tensor
+from weft.tensor.memory import values_array
+
+Number = bool | int | float | complex
+
+
+def _count(tensor: Tensor) -> int:
+    total = 1
+    for size in tensor._shape:
+        total *= size
+    return total
+
+
+def item(tensor: Tensor) -> Number:
+    """The value of a tensor with one element as a Python number.
+
+    Errors: RuntimeError where there is more or less than one element. Cost: runs what the value needs.
+    """
+    if _count(tensor) != 1:
+        raise ShapeError(
+            f"a Tensor with {_count(tensor)} elements cannot be converted to Scalar",
+            expected="a tensor with one element",
+            got=describe(tensor),
+            fix="index one element, reduce with .sum() or .mean(), or call .tolist()",
+        )
+    value: Number = values_array(tensor).item()
+    return value
+
+
+def describe(tensor: Tensor) -> str:
+    """A tensor as messages name it: `float32[2, 3]`."""
+    return f"{tensor._dtype.name}{list(tensor._shape)}"
+
+
+def tolist(tensor: Tensor) -> Any:
+    """Nested lists of Python numbers; a number where there are no dimensions."""
+    return values_array(tensor).tolist()
+
+
+def truth(tensor: Tensor) -> bool:
+    """`bool(tensor)`. Errors: RuntimeError unless there is one element."""
+    count = _count(tensor)
+    if count != 1:
+        what = "more than one value" if count else "no values"
+        raise ShapeError(
+            f"Boolean value of Tensor with {what} is ambiguous",
+            expected="a tensor with one element",
+            got=describe(tensor),
+            fix="reduce with .any() or .all(), or test .numel()",
+        )
+    return bool(values_array(tensor).item())
+
+
+def number(tensor: Tensor) -> Number:
+    """What float(), int() and complex() convert. Errors: ValueError unless there is one element."""
+    if _count(tensor) != 1:
+        raise ArgumentError(
+            "only one element tensors can be converted to Python scalars",
+            expected="a tensor with one element",
+            got=describe(tensor),
+            fix="index one element or reduce first",
+        )
+    if tensor.requires_grad:
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            UserWarning,
+            stacklevel=2,
+        )
+    value: Number = values_array(tensor).item()
+    return value
+
+
+def index(tensor: Tensor) -> int:
+    """The tensor as an index. Errors: TypeError unless it is one integer."""
+    if _count(tensor) != 1 or tensor._dtype.category > 1:
+        raise ArgumentTypeError(
+            "only integer tensors of a single element can be converted to an index",
+            expected="one integer",
+            got=describe(tensor),
+            fix="convert with int(tensor)",
+        )
+    return operator.index(values_array(tensor).item())
+
+
+def format_tensor(tensor: Tensor, spec: str) -> str:
+    """`format(tensor, spec)`: a number's format where there are no dimensions. Errors: TypeError otherwise."""
+    if not tensor._shape and type(tensor) is Tensor:
+        return format(item(tensor), spec)
+    if spec:
+        raise ArgumentTypeError(
+            "unsupported format string passed to Tensor.__format__",
+            expected="a zero-dimensional tensor",
+            got=f"{describe(tensor)} with {spec!r}",
+            fix="format elements, or use weft.set_printoptions",
+        )
+    return str(tensor)
+
+
+METHODS: dict[str, Any] = {"item": item, "tolist": tolist}

@@ -1,0 +1,2 @@
+cdef extern from "Python.h":
+    dict PyObject_GenericGetDict(object, void*)

@@ -1,0 +1,83 @@
+"""Settings that PyTorch programs make at start-up and that have one value here.
+
+In come the settings; what Weft does already is accepted, what it cannot do is refused. The default dtype is in `info`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError
+from weft.graph import dtype as dtypes
+from weft.tensor.device import CPU, check_device, device
+from weft.tensor.legacy import TensorType
+
+PRECISIONS = ("highest", "high", "medium")
+
+
+def set_default_device(device: Any) -> None:  # noqa: A002
+    """Where new tensors go. Errors: RuntimeError on anything but the CPU."""
+    check_device(device, "set_default_device")
+
+
+def get_default_device() -> device:
+    """Where new tensors go: the CPU."""
+    return CPU
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by an old constructor's type or name. Errors: TypeError unless it is floating-point."""
+    if isinstance(t, TensorType):
+        dtypes.set_default(t.dtype)
+        return
+    from weft.tensor.conversion import BY_TYPE_NAME
+
+    name = str(t).rsplit(".", 1)[-1].removesuffix("Tensor")
+    if name not in BY_TYPE_NAME:
+        raise ArgumentError(
+            f"invalid type: {t!r}",
+            expected="for example weft.FloatTensor",
+            got=repr(t),
+            fix="call weft.set_default_dtype",
+        )
+    dtypes.set_default(BY_TYPE_NAME[name])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Accepted and without effect: products of float32 are always computed in float32. Errors: ValueError on an
+    unknown name."""
+    if precision not in PRECISIONS:
+        raise ArgumentError(
+            "set_float32_matmul_precision",
+            expected=f"one of {', '.join(PRECISIONS)}",
+            got=repr(precision),
+            fix="pass 'highest'",
+        )
+
+
+def get_float32_matmul_precision() -> str:
+    """How products of float32 are computed: in float32."""
+    return "highest"
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Accepted and without effect: every result is the same bits on every run and thread count."""
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether results repeat: always."""
+    return True
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        set_default_device,
+        get_default_device,
+        set_default_tensor_type,
+        set_float32_matmul_precision,
+        get_float32_matmul_precision,
+        use_deterministic_algorithms,
+        are_deterministic_algorithms_enabled,
+    )
+}

@@ -1,0 +1,293 @@
+"""Tensors of counted and spaced numbers: arange, linspace, logspace, eye, the indices of triangles.
+
+In come bounds and counts; out go leaves. Counting is recorded, not computed, in int64 or float64 before the conversion
+to the dtype asked for, so that no step accumulates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.strides import dense_order
+from weft.graph.tensor import Tensor, cast
+from weft.ops import primitives as ops
+from weft.tensor.creation import (
+    filled,
+    leaf,
+    python_number,
+    read_dtype,
+    read_size,
+    tensor,
+)
+from weft.tensor.device import check_device
+from weft.tensor.leaves import give_out
+from weft.tensor.memory import tensor_of_array
+from weft.tensor.reading import item
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`start, start + step, ...` below `end`; int64 unless a float is given. Errors: RuntimeError on a step of 0 or
+    away from `end`."""
+    check_device(device, "arange")
+    if end is None:
+        start, end = 0, start
+    start, end, step = (_number_of("arange", value) for value in (start, end, step))
+    whole = all(isinstance(value, int) for value in (start, end, step))
+    wanted = read_dtype(
+        dtype, (dtypes.int64 if whole else dtypes.get_default()) if out is None else out._dtype
+    )
+    if wanted is dtypes.bool_:
+        raise DTypeError(
+            '"arange" not implemented for Bool',
+            expected="a numeric dtype",
+            got="bool",
+            fix="compare the numbers of a numeric arange",
+        )
+    made = _count(start, step, _length("arange", start, end, step), wanted)
+    return leaf(made if out is None else give_out(out, made), requires_grad)
+
+
+def _number_of(name: str, value: Any) -> Any:
+    number = item(value) if isinstance(value, Tensor) else python_number(value)
+    if isinstance(number, (int, float)):
+        return number
+    raise ArgumentTypeError(
+        f"{name}(): bounds and step must be real numbers",
+        expected="numbers",
+        got=repr(value),
+        fix="pass ints or floats",
+    )
+
+
+def _length(name: str, start: Any, end: Any, step: Any) -> int:
+    if step == 0:
+        raise ShapeError(
+            "step must be nonzero",
+            expected="a step other than 0",
+            got="0",
+            fix=f"check {name}'s step",
+        )
+    if not all(math.isfinite(value) for value in (start, end, step)):
+        raise ShapeError(
+            f"unsupported range: {start} -> {end}",
+            expected="finite bounds",
+            got=f"{start}, {end}, {step}",
+            fix="pass finite numbers",
+        )
+    if (end - start) * (1 if step > 0 else -1) < 0:
+        raise ShapeError(
+            "upper bound and lower bound inconsistent with step sign",
+            expected="a step towards end",
+            got=f"{start} to {end} by {step}",
+            fix="change the sign of step, or swap the bounds",
+        )
+    if all(isinstance(value, int) for value in (start, end, step)):
+        return -((start - end) // step)
+    return math.ceil((end - start) / step)
+
+
+def _count(start: Any, step: Any, length: int, dtype: DType) -> Tensor:
+    """start + i * step, in int64 or float64, then in the dtype."""
+    position = ops.iota((length,))
+    if dtype.category < 2:
+        step, start = int(step), int(start)
+    else:
+        position = cast(position, dtypes.float64)
+        step, start = float(step), float(start)
+    if step != 1:
+        position = position * step
+    if start != 0:
+        position = position + start
+    return cast(position, dtype)
+
+
+def range_(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Like `arange` with `end` included (kept for old programs)."""
+    if end is None:
+        start, end = 0, start
+    check_device(device, "range")
+    start, end, step = (_number_of("range", value) for value in (start, end, step))
+    _length("range", start, end, step)
+    return leaf(
+        _count(start, step, math.floor((end - start) / step) + 1, read_dtype(dtype)), requires_grad
+    )
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    check_device(device, "linspace")
+    wanted = read_dtype(dtype, None if out is None else out._dtype)
+    made = cast(_spaced("linspace", start, end, steps, wanted), wanted)
+    return leaf(made if out is None else give_out(out, made), requires_grad)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType) -> Tensor:
+    """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers."""
+    if steps < 0:
+        raise ShapeError(
+            "number of steps must be non-negative",
+            expected="steps >= 0",
+            got=str(steps),
+            fix=f"pass {name} a count",
+        )
+    work = dtype if dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
+    first, last = (_number_of(name, value) for value in (start, end))
+    if steps == 1:
+        return filled((1,), first, work)
+    kind = np.float32 if work is dtypes.float32 else np.float64
+    step = (kind(last) - kind(first)) / kind(steps - 1) if steps else kind(0)
+    place = ops.iota((steps,))
+    low = cast(place, work) * float(step) + float(first)
+    high = float(last) - cast((steps - 1) - place, work) * float(step)
+    return ops.where(place < steps // 2, low, high)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` numbers from `base ** start` to `base ** end`, evenly spaced in the exponent."""
+    check_device(device, "logspace")
+    wanted = read_dtype(dtype, None if out is None else out._dtype)
+    exponent = cast(_spaced("logspace", start, end, steps, dtypes.float64), dtypes.float64)
+    made = cast(
+        ops.elementwise("pow", ops.full((steps,), float(base), dtypes.float64), exponent), wanted
+    )
+    return leaf(made if out is None else give_out(out, made), requires_grad)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere. Shapes: (n, m), m = n unless given."""
+    check_device(device, "eye")
+    columns = n if m is None else m
+    for name, size in (("n", n), ("m", columns)):
+        if size < 0:
+            raise ShapeError(
+                f"{name} must be greater or equal to 0, got {size}",
+                expected="sizes >= 0",
+                got=str(size),
+                fix="pass a size",
+            )
+    wanted = read_dtype(dtype, None if out is None else out._dtype)
+    made = cast(ops.iota((n, 1)) == ops.iota((1, columns)), wanted)  # (n, 1) == (1, m) -> (n, m)
+    return leaf(made if out is None else give_out(out, made), requires_grad)
+
+
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of zeros with these strides, where they are a permutation of a dense layout."""
+    check_device(device, "empty_strided")
+    shape, strides = read_size("empty_strided", (size,)), tuple(stride)
+    made = filled(shape, 0, read_dtype(dtype))
+    if dense_order(shape, strides) is None:
+        raise ArgumentError(
+            "empty_strided",
+            expected="strides of a dense layout",
+            got=str(strides),
+            fix="use as_strided on a larger tensor",
+        )
+    made.strides = strides
+    return leaf(made, requires_grad)
+
+
+def _triangle(name: str, lower: bool) -> Any:
+    def indices(
+        row: int,
+        col: int,
+        offset: int = 0,
+        *,
+        dtype: DType | None = None,
+        device: Any = None,
+        layout: Any = None,
+    ) -> Tensor:
+        check_device(device, name)
+        places = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+        return cast(
+            tensor_of_array(np.stack(places).astype(np.int64), dtypes.int64),
+            read_dtype(dtype, dtypes.int64),
+        )
+
+    indices.__name__ = indices.__qualname__ = name
+    indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."
+    return indices
+
+
+tril_indices, triu_indices = _triangle("tril_indices", True), _triangle("triu_indices", False)
+
+
+def scalar_tensor(
+    s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A zero-dimensional tensor of the default dtype unless one is named."""
+    return tensor(s, dtype=read_dtype(dtype), device=device, requires_grad=requires_grad)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "arange": arange,
+    "range": range_,
+    "linspace": linspace,
+    "logspace": logspace,
+    "eye": eye,
+    "empty_strided": empty_strided,
+    "scalar_tensor": scalar_tensor,
+    "tril_indices": tril_indices,
+    "triu_indices": triu_indices,
+}

@@ -1,0 +1,115 @@
+"""The NumPy meaning of a recorded graph: the oracle of the tests and a reading for newcomers.
+
+A node comes in; its value comes out as an array, computed from the rows' `numpy` records alone, without kernels,
+fusion or batching. bfloat16, which NumPy lacks, is carried as float32 rounded to bfloat16. Never a fallback of the
+library itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.graph.node import KIND_NAMES, SCALAR_ROW
+
+Array = Any
+_DONE = 1
+
+
+def round_bfloat16(values: Array) -> Array:
+    """float32 values rounded to bfloat16, half to even; nan stays nan."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(
+        0xFFFF0000
+    )
+    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32)).reshape(
+        np.shape(values)
+    )
+
+
+def _as_dtype(values: Array, dtype: Any) -> Array:
+    if dtype.numpy is None:
+        return round_bfloat16(np.asarray(values).astype(np.float32))
+    values = np.asarray(values)
+    if values.dtype.kind == "c" and dtype.numpy.kind != "c" and dtype.numpy.kind != "b":
+        values = values.real
+    return values.astype(dtype.numpy, copy=False)
+
+
+def _read(node: Any) -> Array:
+    """The value of a node that is done: its number, or its elements in the buffer."""
+    if node.row is SCALAR_ROW:
+        return _as_dtype(np.array(node.params), node.dtype)
+    kind = np.dtype(np.uint16) if node.dtype.numpy is None else node.dtype.numpy
+    if node.numel == 0:
+        return np.empty(node.shape, np.float32 if node.dtype.numpy is None else kind)
+    flat = np.frombuffer(node.buffer, np.uint8)[node.offset :]
+    flat = flat[: len(flat) // kind.itemsize * kind.itemsize].view(kind)
+    if node.strides is None:
+        out = flat[: node.numel].reshape(node.shape)
+    else:
+        out = np.lib.stride_tricks.as_strided(
+            flat, node.shape, [s * kind.itemsize for s in node.strides]
+        )
+    if node.dtype.numpy is None:
+        return (out.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return np.array(out)
+
+
+def _apply(node: Any, values: list[Array]) -> Array:
+    row = node.row
+    widened = [
+        v.astype(np.float32) if v.dtype == np.float16 and row.kind == 1 else v for v in values
+    ]
+    with np.errstate(all="ignore"):
+        if row.name == "cast":
+            return _cast(values[0], node.dtype)
+        if row.name == "gather_rows":
+            return row.numpy(*values, payload=node.payload, shape=node.shape)
+        if row.name == "strided":
+            return row.numpy(values[0], node.shape, node.params)
+        if KIND_NAMES[row.kind] == "elementwise":
+            return row.numpy(*widened)
+        return row.numpy(*widened, **({} if row.name == "matmul" else {"params": node.params}))
+
+
+def _cast(values: Array, dtype: Any) -> Array:
+    if dtype.category == 1 and values.dtype.kind == "f":
+        info = np.iinfo(dtype.numpy)
+        return np.clip(
+            np.nan_to_num(np.trunc(values), nan=0), float(info.min), float(info.max)
+        ).astype(dtype.numpy)
+    return _as_dtype(values, dtype)
+
+
+def evaluate(node: Any) -> Array:
+    """The value of a node, by its rows' NumPy meanings. Walks with a stack of its own."""
+    known: dict[int, Array] = {}
+    stack = [node]
+    while stack:
+        top = stack[len(stack) - 1]
+        if id(top) in known:
+            stack.pop()
+            continue
+        if top.state == _DONE or top.row.name in ("scalar", "value"):
+            known[id(top)] = _read(top)
+            continue
+        waiting = [child for child in top.inputs if id(child) not in known]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        values = [known[id(child)] for child in top.inputs]
+        known[id(top)] = _as_dtype(_apply(top, values), top.dtype).reshape(top.shape)
+        stack.pop()
+    return known[id(node)]
+
+
+def evaluate_tensor(tensor: Any) -> Array:
+    """The value of a tensor, by `evaluate`."""
+    from weft.graph.tensor import value_of
+
+    return evaluate(value_of(tensor))
+
+
+__all__ = ["evaluate", "evaluate_tensor", "round_bfloat16"]

@@ -1,0 +1,77 @@
+"""Compiles GEMM kernels and runs them on NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from weft.codegen.gemm import launch_gemm, lower_gemm
+from weft.codegen.gemm.spec import NUMBERS, parse
+from weft.codegen.target import Target, host
+
+Array = np.ndarray
+
+
+@functools.cache
+def jit() -> tuple[llvm.LLJIT, list[object]]:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
+    )
+    return llvm.create_lljit_compiler(machine), []
+
+
+@functools.cache
+def kernel(dtype: str, variant: str, target: Target) -> Callable[..., None]:
+    compiler, libraries = jit()
+    name = f"gemm_{dtype}_{variant}_{target.name}"
+    text = lower_gemm(dtype, name, variant, target)
+    library = llvm.JITLibraryBuilder().add_ir(text).export_symbol(name).link(compiler, name)
+    libraries.append(library)
+    signature = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    )
+    return signature(library[name])
+
+
+def strides(array: Array) -> list[int]:
+    return [s // array.itemsize for s in array.strides]
+
+
+def unit_count(dtype: str, variant: str, target: Target, batch: int, m: int, n: int) -> int:
+    if dtype not in NUMBERS:
+        return batch * m
+    spec = parse(dtype, variant, target)
+    rows, columns = (n, m) if spec.swapped else (m, n)
+    return batch * -(-rows // spec.unit_rows) * -(-columns // spec.width)
+
+
+def product(
+    dtype: str,
+    a: Array,
+    b: Array,
+    out: Array,
+    variant: str | None = None,
+    target: Target | None = None,
+    pieces: Iterable[tuple[int, int]] | None = None,
+) -> Array:
+    """out[b, m, n] = a[b, m, k] @ b[b, k, n]; bfloat16 arrays come as their uint16 bits."""
+    batch, m, n = out.shape
+    k = a.shape[2]
+    chosen = target or host()
+    launch = launch_gemm(dtype, batch, m, n, k, chosen)
+    variant = variant or launch.variant
+    units = unit_count(dtype, variant, chosen, batch, m, n)
+    if variant == launch.variant:
+        assert units == launch.units
+    pointers = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in (a, b, out)))
+    values = [batch, m, n, k, *strides(a), *strides(b), *strides(out)]
+    arguments = (ctypes.c_int64 * len(values))(*values)
+    for begin, end in pieces or [(0, units)]:
+        kernel(dtype, variant, chosen)(pointers, arguments, begin, min(end, units))
+    return out

@@ -1,0 +1,85 @@
+"""Containers behave like the lists and dictionaries that they stand for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+import weft
+from weft import nn
+
+
+def test_sequential_indexes_slices_and_changes() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    assert len(model) == 3 and isinstance(model[-1], nn.Linear)
+    head = model[:2]
+    assert isinstance(head, nn.Sequential) and len(head) == 2 and head[0] is model[0]
+    model[1] = nn.Tanh()
+    assert isinstance(model[1], nn.Tanh) and list(model._modules) == ["0", "1", "2"]
+    del model[0]
+    assert list(model._modules) == ["0", "1"] and isinstance(model[0], nn.Tanh)
+    model.append(nn.ReLU()).insert(0, nn.Identity())
+    assert [type(m).__name__ for m in model] == ["Identity", "Tanh", "Linear", "ReLU"]
+    assert isinstance(model.pop(1), nn.Tanh) and len(model) == 3
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        model[9]
+    assert len(model + nn.Sequential(nn.ReLU())) == 4
+
+
+def test_sequential_takes_names() -> None:
+    model = nn.Sequential(OrderedDict([("up", nn.Linear(1, 2)), ("act", nn.ReLU())]))
+    assert list(model.state_dict()) == ["up.weight", "up.bias"]
+    assert model.act is model[1]
+    assert model(weft.ones(1, 1)).shape == (1, 2)
+
+
+def test_module_list() -> None:
+    layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    layers += [nn.ReLU()]
+    layers.extend([nn.Tanh()])
+    assert len(layers) == 5 and len(list(layers.parameters())) == 6
+    assert isinstance(layers[3:], nn.ModuleList) and len(layers[3:]) == 2
+    assert (
+        repr(layers).splitlines()[1]
+        == "  (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)"
+    )
+    del layers[:3]
+    assert [type(m).__name__ for m in layers] == ["ReLU", "Tanh"]
+    with pytest.raises(NotImplementedError):
+        layers(1)
+
+
+def test_module_dict() -> None:
+    layers = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Linear(1, 1)})
+    layers["c"] = nn.Tanh()
+    layers.update([("d", nn.Identity())])
+    assert list(layers) == list(layers.keys()) == ["a", "b", "c", "d"]
+    assert "b" in layers and len(layers) == 4 and isinstance(layers.pop("c"), nn.Tanh)
+    assert list(dict(layers.named_parameters())) == ["b.weight", "b.bias"]
+    layers.clear()
+    assert len(layers) == 0
+
+
+def test_parameter_containers() -> None:
+    weights = nn.ParameterList([weft.ones(2), nn.Parameter(weft.zeros(3))])
+    weights.append(weft.ones(1))
+    assert len(weights) == 3 and all(isinstance(p, nn.Parameter) for p in weights)
+    assert list(weights.state_dict()) == ["0", "1", "2"]
+    weights[0] = weft.zeros(5)
+    assert weights[0].shape == (5,) and len(weights[1:]) == 2
+    with pytest.raises(IndexError):
+        weights[3]
+    table = nn.ParameterDict({"a": weft.ones(2)})
+    table["b"] = weft.ones(3)
+    assert list(table.state_dict()) == ["a", "b"] and table["b"].requires_grad
+    del table["a"]
+    assert list(table.items())[0][0] == "b"
+
+
+def test_vectors_of_parameters() -> None:
+    model = nn.Linear(2, 3)
+    vector = nn.utils.parameters_to_vector(model.parameters())
+    assert vector.shape == (9,)
+    nn.utils.vector_to_parameters(weft.arange(9.0), model.parameters())
+    assert model.bias.tolist() == [6.0, 7.0, 8.0] and model.weight.is_leaf

@@ -1,0 +1,93 @@
+"""Recurrent layers give PyTorch's outputs, states and gradients for the same weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn
+
+torch = pytest.importorskip("torch")
+
+CASES = [
+    ("RNN", (4, 3), {}),
+    ("RNN", (4, 3, 2, "relu"), {"bias": False}),
+    ("LSTM", (4, 3), {}),
+    ("LSTM", (4, 3, 2), {"batch_first": True, "bidirectional": True}),
+    ("GRU", (4, 3), {"num_layers": 3}),
+    ("GRU", (4, 3), {"bidirectional": True, "bias": False}),
+]
+
+
+def run(library, layer, array: np.ndarray, states: list[np.ndarray] | None) -> list[np.ndarray]:
+    """Outputs, final states and gradients as arrays."""
+    x = library.tensor(array, requires_grad=True)
+    hx = None
+    if states is not None:
+        made = [library.tensor(state) for state in states]
+        hx = tuple(made) if len(made) > 1 else made[0]
+    out, last = layer(x, hx)
+    finals = list(last) if isinstance(last, tuple) else [last]
+    (out.square().sum() + sum(state.sum() for state in finals)).backward()
+    values = [out.detach(), *(state.detach() for state in finals), x.grad]
+    return [value.numpy() for value in values + [p.grad for p in layer.parameters()]]
+
+
+@pytest.mark.parametrize(("name", "arguments", "options"), CASES)
+@pytest.mark.parametrize("given", [False, True], ids=["zeros", "states"])
+def test_layers_agree(name: str, arguments: tuple, options: dict, given: bool) -> None:
+    layer = getattr(nn, name)(*arguments, **options)
+    oracle = getattr(torch.nn, name)(*arguments, **options)
+    assert repr(layer) == repr(oracle)
+    assert list(layer.state_dict()) == list(oracle.state_dict())
+    layer.load_state_dict({k: weft.tensor(v.numpy()) for k, v in oracle.state_dict().items()})
+    random = np.random.default_rng(0)
+    array = random.standard_normal((5, 2, 4)).astype(np.float32)
+    batch = 5 if options.get("batch_first") else 2
+    count = oracle.num_layers * (2 if oracle.bidirectional else 1)
+    states = [
+        random.standard_normal((count, batch, 3)).astype(np.float32)
+        for _ in range(2 if name == "LSTM" else 1)
+    ]
+    for ours, theirs in zip(
+        run(weft, layer, array, states if given else None),
+        run(torch, oracle, array, states if given else None),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_a_sequence_without_batch() -> None:
+    layer, oracle = nn.GRU(4, 3), torch.nn.GRU(4, 3)
+    layer.load_state_dict({k: weft.tensor(v.numpy()) for k, v in oracle.state_dict().items()})
+    array = np.random.default_rng(1).standard_normal((6, 4)).astype(np.float32)
+    out, last = layer(weft.tensor(array))
+    expected, expected_last = oracle(torch.tensor(array))
+    np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(last.detach().numpy(), expected_last.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "text"),
+    [
+        (lambda: nn.LSTM(4, 0), ValueError, "hidden_size must be greater than zero"),
+        (lambda: nn.LSTM(4, 3, 0), ValueError, "num_layers must be greater than zero"),
+        (lambda: nn.RNN(4, 3, nonlinearity="x"), ValueError, "Unknown nonlinearity 'x'"),
+        (lambda: nn.GRU(4, 3)(weft.ones(2, 2, 5)), RuntimeError, "Expected 4, got 5"),
+        (lambda: nn.GRU(4, 3)(weft.ones(2)), ValueError, "Expected input to be 2D or 3D, got 1D"),
+        (
+            lambda: nn.GRU(4, 3)(weft.ones(2, 2, 4), weft.ones(1, 3, 3)),
+            RuntimeError,
+            r"Expected hidden size \(1, 2, 3\), got \[1, 3, 3\]",
+        ),
+    ],
+)
+def test_misuse_is_named(action, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        action()
+
+
+def test_dropout_of_a_single_layer_warns() -> None:
+    with pytest.warns(UserWarning, match="dropout option adds dropout after all but last"):
+        nn.LSTM(4, 3, dropout=0.5)

@@ -1,0 +1,199 @@
+"""Random programs of views, in-place operations and grad modes, run on PyTorch and on Weft in step.
+
+`Machine(framework, seed)` draws the same program for both; `compare` checks two machines after each
+step: values, strides, offsets, flags, versions and what raised, and at the end the gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+def is_expanded(tensor: Any) -> bool:
+    """Whether elements repeat."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(size > 1 and stride == 0 for size, stride in pairs)
+
+
+class Machine:
+    """One framework's tensors, and the steps that a program is made of."""
+
+    def __init__(self, framework: Any, seed: int) -> None:
+        self.framework = framework
+        self.random = random.Random(seed)
+        self.tensors: list[Any] = []
+        self.leaves: list[Any] = []
+        self.raised = ""
+        self.viewed: list[Any] = []
+        self.sources: dict[int, Any] = {}
+        self.silent = False  # `.data` lets PyTorch overwrite saved values silently; Weft keeps them
+        for _ in range(2):
+            self.create()
+
+    def draw(self) -> Any:
+        return self.random.choice(self.tensors)
+
+    def share_memory(self, a: Any, b: Any) -> bool:
+        """Whether two tensors may be views of one memory."""
+        return self.root_of(a) is self.root_of(b)
+
+    def root_of(self, tensor: Any) -> Any:
+        while id(tensor) in self.sources:
+            tensor = self.sources[id(tensor)]
+        return tensor
+
+    def numbers(self, shape: Shape) -> Any:
+        count = int(np.prod(shape))
+        values = [self.random.randint(-3, 3) for _ in range(count)]
+        return np.array(values, np.float64).reshape(shape)
+
+    def create(self) -> None:
+        shape = self.random.choice([(), (4,), (2, 3), (3, 2), (2, 2, 3), (1, 4), (6,)])
+        made = self.framework.tensor(self.numbers(shape))
+        if self.random.random() < 0.5:
+            made.requires_grad_()
+        self.tensors.append(made)
+        self.leaves.append(made)
+
+    # -- steps ---------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One random step; what it raises is remembered."""
+        kind = self.random.choice(
+            [self.view] * 4 + [self.mutate] * 4 + [self.compute] * 2 + [self.handle]
+        )
+        quiet = self.random.random() < 0.25
+        context = self.framework.no_grad() if quiet else contextlib.nullcontext()
+        self.raised = ""
+        state = self.random.getstate()
+        self.quiet = quiet
+        try:
+            with context:
+                kind()
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            self.raised = str(error)
+        self.random.setstate(state)
+        for _ in range(40):  # both machines draw on from the same point, whatever the step used
+            self.random.random()
+        if self.random.random() < 0.1:
+            self.create()
+
+    def view(self) -> None:
+        source = self.draw()
+        if self.quiet and source.requires_grad:  # PyTorch 2.13 gives such views requires_grad=True
+            source = source.detach()
+        rank = source.dim()
+        choose = self.random.choice
+        axis = choose(range(rank)) if rank else 0
+        other = choose(range(rank)) if rank else 0
+        kinds = {
+            "flat": lambda: source.view(-1),
+            "reshape": lambda: source.reshape(-1, 2),
+            "transpose": lambda: source.transpose(axis, other),
+            "select": lambda: source.select(axis, choose([0, -1])),
+            "first": lambda: source[0],
+            "slice": lambda: source[1:],
+            "step": lambda: source[..., ::2],
+            "narrow": lambda: source.narrow(axis, 0, 2),
+            "unsqueeze": lambda: source.unsqueeze(axis),
+            "squeeze": lambda: source.squeeze(),
+            "expand": lambda: source.expand(2, *source.shape),
+            "diagonal": lambda: source.diagonal(),
+            "permute": lambda: source.permute(tuple(range(rank - 1, -1, -1))),
+            "detach": lambda: source.detach(),
+            "data": lambda: source.data,
+            "alias": lambda: source.view(source.shape),
+            "chunk": lambda: source.chunk(2)[0],
+            "unbind": lambda: source.unbind()[0],
+        }
+        kind = choose(sorted(kinds))
+        self.silent = self.silent or kind == "data"
+        made = kinds[kind]()
+        if made is not source:
+            self.sources[id(made)] = source
+        self.tensors.append(made)
+        self.viewed.append(source)
+
+    def mutate(self) -> None:
+        target = self.draw()
+        other = self.draw()
+        number = self.random.randint(1, 3)
+        value = self.framework.tensor(self.numbers(tuple(target.shape)))
+        kinds = {
+            "add number": lambda: target.add_(number),
+            "iadd": lambda: target.__iadd__(value),
+            "mul number": lambda: target.mul_(number),
+            "imul tensor": lambda: target.__imul__(other),
+            "zero": lambda: target.zero_(),
+            "fill": lambda: target.fill_(number),
+            "copy": lambda: target.copy_(value),
+            "copy other": lambda: target.copy_(other),
+            "set first": lambda: target.__setitem__(0, number),
+            "set slice": lambda: target.__setitem__(slice(1, None), number),
+            "set from": lambda: target.__setitem__(Ellipsis, other),
+            "sub": lambda: target.sub_(value),
+            "neg": lambda: target.neg_(),
+        }
+        kind = self.random.choice(sorted(kinds))
+        if kind[:3] in ("zer", "fil", "set", "cop") and is_expanded(target):
+            return  # PyTorch allows the idempotent ones on expanded tensors
+        if kind in ("imul tensor", "copy other", "set from") and self.share_memory(target, other):
+            return  # PyTorch reads what it is writing, or raises
+        kinds[kind]()
+
+    def compute(self) -> None:
+        a, b = self.draw(), self.draw()
+        number = self.random.randint(1, 3)
+        kinds = {
+            "mul": lambda: a * b,
+            "add": lambda: a + number,
+            "square": lambda: a * a,
+            "clone": lambda: a.clone(),
+            "sum": lambda: a.sum(),
+            "neg": lambda: -a,
+            "contiguous": lambda: a.contiguous(),
+            "zeros like": lambda: self.framework.zeros_like(a),
+        }
+        self.tensors.append(kinds[self.random.choice(sorted(kinds))]())
+
+    def handle(self) -> None:
+        target = self.random.choice(self.leaves)
+        if all(target is not viewed for viewed in self.viewed):  # flags of views follow in PyTorch
+            target.requires_grad_()
+
+    def backward(self) -> None:
+        """The gradient of the sum of everything that has a history."""
+        total = None
+        for tensor in self.tensors:
+            if tensor.requires_grad:
+                part = (tensor * tensor).sum()
+                total = part if total is None else total + part
+        if total is not None:
+            total.backward()
+
+    # -- what is compared ----------------------------------------------------------------------------
+
+    def facts(self, tensor: Any) -> dict[str, Any]:
+        function = tensor.grad_fn
+        name = function is not None
+        return {
+            "shape": tuple(tensor.shape),
+            "strides": [s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+            if tensor.numel()
+            else [],
+            "offset": tensor.storage_offset() if tensor.numel() else 0,
+            "contiguous": tensor.is_contiguous(),
+            "requires_grad": tensor.requires_grad,
+            "leaf": tensor.is_leaf,
+            "version": tensor._version,
+            "function": name,
+        }
+
+    def values(self, tensor: Any) -> Any:
+        return np.array(tensor.detach().tolist())

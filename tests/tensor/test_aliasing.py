@@ -1,0 +1,197 @@
+"""Views, in-place operations and grad modes: random programs give the same as on PyTorch, step by step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from aliasing_programs import Machine
+
+import weft
+from weft.runtime import pool
+
+torch = pytest.importorskip("torch")
+
+STEPS = 25
+# Where PyTorch itself raises because it overwrites: Weft keeps saved values and reads before it writes.
+OVERWRITES = (
+    "some elements of the input tensor and the written-to",
+    "modified by an inplace operation",
+)
+
+
+def compare_tensors(reference: Machine, machine: Machine, where: str) -> bool:
+    """Compare all tensors; False where PyTorch cannot tell (a view whose base was rebased)."""
+    assert len(reference.tensors) == len(machine.tensors), where
+    pairs = zip(reference.tensors, machine.tensors, strict=True)
+    for number, (expected, got) in enumerate(pairs):
+        try:
+            facts = reference.facts(expected)
+        except RuntimeError:
+            return False
+        assert machine.facts(got) == facts, f"{where}, tensor {number}"
+        np.testing.assert_array_equal(
+            machine.values(got), reference.values(expected), f"{where}, tensor {number}"
+        )
+    return True
+
+
+def try_backward(machine: Machine) -> str:
+    try:
+        machine.backward()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def run_program(seed: int) -> None:
+    reference, machine = Machine(torch, seed), Machine(weft, seed)
+    for step in range(STEPS):
+        reference.step()
+        machine.step()
+        if any(text in reference.raised for text in OVERWRITES):
+            return
+        where = f"program {seed}, step {step}"
+        assert bool(machine.raised) == bool(reference.raised), (
+            f"{where}: {reference.raised!r} against {machine.raised!r}"
+        )
+        if not compare_tensors(reference, machine, where):
+            return
+    if not reference.silent:
+        compare_gradients(reference, machine, seed)
+
+
+def compare_gradients(reference: Machine, machine: Machine, seed: int) -> None:
+    failed = try_backward(reference)
+    if any(text in failed for text in OVERWRITES):
+        return
+    assert bool(try_backward(machine)) == bool(failed), failed
+    for number, (expected, got) in enumerate(zip(reference.leaves, machine.leaves, strict=True)):
+        assert (got.grad is None) == (expected.grad is None), f"program {seed}, leaf {number}"
+        if expected.grad is not None:
+            np.testing.assert_array_equal(np.array(got.grad.tolist()), expected.grad.numpy())
+
+
+@pytest.fixture
+def dirty_memory() -> Iterator[None]:
+    """Buffers come filled with garbage: what is read before it is written shows."""
+    pool.set_fill(0x41)
+    yield
+    pool.set_fill(None)
+
+
+@pytest.mark.usefixtures("dirty_memory")
+@pytest.mark.parametrize("block", range(8))
+def test_random_programs(block: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(block * 25, block * 25 + 25):
+            run_program(seed)
+
+
+@pytest.mark.parametrize("seed", [220, 362, 929])
+def test_programs_that_once_failed(seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_program(seed)
+
+
+# -- single rules ----------------------------------------------------------------------------------
+
+
+def test_slice_writes_into_its_base() -> None:
+    x = weft.zeros(4)
+    y = x[1:]
+    y += 1
+    assert x.tolist() == [0, 1, 1, 1]
+    assert x._version == y._version == 1
+
+
+def test_views_of_views_share_memory() -> None:
+    x = weft.arange(6.0).view(2, 3)
+    column = x.t()[1]
+    column.mul_(10)
+    assert x.tolist() == [[0, 10, 2], [3, 40, 5]]
+
+
+def test_detached_alias_shares_value_and_version() -> None:
+    x = weft.ones(3, requires_grad=True) * 2
+    x.detach().zero_()
+    assert x.tolist() == [0, 0, 0]
+    assert x._version == 1
+    assert x.requires_grad
+
+
+def test_data_has_a_version_of_its_own() -> None:
+    x = weft.ones(3)
+    alias = x.data
+    alias.add_(1)
+    assert (x._version, alias._version) == (0, 1)
+    assert x.tolist() == [2, 2, 2]
+    x.add_(1)
+    assert (x._version, alias._version) == (1, 1)
+
+
+def test_value_changed_under_no_grad_keeps_its_gradient() -> None:
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    with weft.no_grad():
+        y.mul_(3)
+    y.sum().backward()
+    assert y.tolist() == [6, 12]
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_saved_value_is_never_overwritten() -> None:
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 1
+    z = y * y
+    y.zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_in_place_on_a_view_reaches_the_gradient_of_the_base() -> None:
+    x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    y[1:].mul_(5)
+    assert y.grad_fn.name() == "CopySlices"
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 5, 5]
+
+
+def test_overwriting_keeps_requires_grad_and_stops_the_gradient() -> None:
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    y.zero_()
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0]
+
+
+def test_setting_data_shows_other_memory() -> None:
+    x = weft.ones(2, requires_grad=True)
+    other = weft.tensor([5.0, 6.0, 7.0])
+    x.data = other
+    assert x.tolist() == [5, 6, 7]
+    assert x.requires_grad
+    other.add_(1)
+    assert x.tolist() == [6, 7, 8]
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_expanded_tensors_cannot_be_written(requires_grad: bool) -> None:
+    x = weft.ones(3, requires_grad=requires_grad)
+    with pytest.raises(RuntimeError, match=r"(?s)more than one element.*fix +call .clone\(\)"):
+        x.expand(2, 3).add_(1)
+
+
+def test_expansions_of_one_leaf_differentiate_together() -> None:
+    x = weft.tensor([1.0, -3.0, 3.0, 3.0], requires_grad=True)
+    parts: list[Any] = [x.expand(2, 4) for _ in range(3)]
+    total = sum((part * part).sum() for part in parts)
+    total.backward()
+    assert x.grad.tolist() == [12, -36, 36, 36]

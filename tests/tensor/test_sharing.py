@@ -1,0 +1,244 @@
+"""Memory shared with NumPy and others: both sides see writes, recorded operations never do; copies and pickles."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+
+def test_from_numpy_and_back_share_memory() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    x = weft.from_numpy(array)
+    array[0, 0] = 10
+    assert x[0, 0].item() == 10
+    x[1] = -1.0
+    assert array.tolist() == [[10, 1, 2], [-1, -1, -1]]
+    x.numpy()[0] = 5
+    assert x.tolist() == [[5, 5, 5], [-1, -1, -1]]
+
+
+def test_strided_arrays_and_views_of_them() -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    x = weft.from_numpy(array[:, ::2])
+    assert x.stride() == (4, 2)
+    x.t()[1].zero_()
+    assert array[:, 2].tolist() == [0, 0, 0]
+    assert array[:, 1].tolist() == [1, 5, 9]
+
+
+def test_a_recorded_operation_reads_at_its_call() -> None:
+    array = np.ones(3)
+    x = weft.from_numpy(array)
+    y = x + 1
+    z = x[1:] * 3
+    array[:] = 100
+    assert y.tolist() == [2, 2, 2]
+    assert z.tolist() == [3, 3]
+    assert x.tolist() == [100, 100, 100]
+
+
+def test_exporting_leaves_pending_readers_their_value() -> None:
+    x = weft.zeros(3) + 1
+    y = x * 5
+    x.numpy()[:] = 7
+    assert y.tolist() == [5, 5, 5]
+    assert x.tolist() == [7, 7, 7]
+
+
+def test_exporting_leaves_saved_values_alone() -> None:
+    x = weft.ones(3, requires_grad=True)
+    y = x * 2
+    z = y * y
+    y.detach().numpy()[:] = 99
+    z.sum().backward()
+    assert x.grad.tolist() == [8, 8, 8]
+    assert y.tolist() == [99, 99, 99]
+
+
+def test_in_place_operations_reach_exported_arrays_at_once() -> None:
+    x = weft.zeros(2, 2)
+    array = x.numpy()
+    x += 1
+    x[0].mul_(3)
+    assert array.tolist() == [[3, 3], [1, 1]]
+
+
+def test_exported_memory_is_weft_s_again_when_the_array_is_gone() -> None:
+    x = weft.arange(3.0)
+    array = x.numpy()
+    part = array[1:]
+    del array
+    gc.collect()
+    part[:] = 5
+    assert (x * 1).tolist() == [0, 5, 5]
+    del part
+    gc.collect()
+    assert (x * 1).tolist() == [0, 5, 5]
+    assert x.storage.foreign is None
+
+
+def test_read_only_arrays_warn_and_are_never_written() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        x = weft.from_numpy(array)
+    x += 1
+    assert x.tolist() == [1, 2, 3]
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_numpy_of_what_requires_grad() -> None:
+    x = weft.ones(2, requires_grad=True)
+    with pytest.raises(
+        RuntimeError, match=r"(?s)Can't call numpy\(\) on Tensor that requires grad.*fix"
+    ):
+        x.numpy()
+    assert x.numpy(force=True).tolist() == [1, 1]
+    with pytest.raises(TypeError, match="(?s)Got unsupported ScalarType BFloat16.*fix"):
+        weft.ones(2, dtype=weft.bfloat16).numpy()
+
+
+def test_numpy_functions_and_operators() -> None:
+    x = weft.tensor([0.0, 1.0])
+    assert isinstance(np.sin(x), weft.Tensor)
+    total = x + np.array([1.0, 2.0])
+    assert isinstance(total, weft.Tensor)
+    assert total.dtype is weft.float64
+    for operation in (lambda: np.array([1.0, 2.0]) + x, lambda: np.array([1.0, 2.0]) * x):
+        with pytest.raises(TypeError):
+            operation()
+    assert (np.float32(2) * x).dtype is weft.float32
+    assert np.asarray(x).dtype == np.float32
+    assert np.array([weft.tensor(1.0), weft.tensor(2.0)]).tolist() == [1, 2]
+
+
+def test_dlpack_goes_both_ways() -> None:
+    x = weft.arange(3.0)
+    array = np.from_dlpack(x)
+    x += 1
+    assert array.tolist() == [1, 2, 3]
+    source = np.arange(3.0)
+    y = weft.from_dlpack(source)
+    source[0] = 9
+    assert y.tolist() == [9, 1, 2]
+    torch = pytest.importorskip("torch")
+    theirs = torch.ones(2)
+    ours = weft.from_dlpack(theirs)
+    theirs.zero_()
+    assert ours.tolist() == [0, 0]
+    assert torch.from_dlpack(weft.ones(3)).tolist() == [1, 1, 1]
+
+
+def test_frombuffer_reads_and_writes_the_buffer() -> None:
+    memory = bytearray(range(8))
+    x = weft.frombuffer(memory, dtype=weft.uint8, count=4, offset=2)
+    assert x.tolist() == [2, 3, 4, 5]
+    x.zero_()
+    assert list(memory) == [0, 1, 0, 0, 0, 0, 6, 7]
+
+
+def test_as_tensor_shares_and_tensor_copies() -> None:
+    array = np.zeros(2)
+    shared, copied = weft.as_tensor(array), weft.tensor(array)
+    array[:] = 1
+    assert shared.tolist() == [1, 1]
+    assert copied.tolist() == [0, 0]
+    assert weft.as_tensor(shared) is shared
+    with pytest.raises(ValueError, match="(?s)can't alias.*fix"):
+        weft.asarray([1.0], copy=False)
+
+
+def test_addresses_agree_where_memory_does() -> None:
+    x = weft.ones(4)
+    assert x.data_ptr() == x.view(2, 2).data_ptr() == x.detach().data_ptr()
+    assert x[1:].data_ptr() - x.data_ptr() == 4
+    assert x.data_ptr() != x.clone().data_ptr()
+    array = np.zeros(3)
+    assert weft.from_numpy(array).data_ptr() == array.ctypes.data
+
+
+# -- copies and pickles ----------------------------------------------------------------------------
+
+
+def round_trip(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, round_trip])
+def test_sharing_survives_a_copy_and_stays_inside(copy_of: Any) -> None:
+    x = weft.arange(4.0)
+    made = copy_of({"all": x, "part": x[1:3], "turned": x.view(2, 2).t()})
+    made["part"].zero_()
+    assert made["all"].tolist() == [0, 0, 0, 3]
+    assert made["turned"].tolist() == [[0, 0], [0, 3]]
+    assert made["turned"].stride() == (1, 2)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_deepcopy_takes_the_gradient_and_pickle_does_not() -> None:
+    x = weft.ones(2, requires_grad=True)
+    x.grad = weft.tensor([3.0, 4.0])
+    x.note = "kept"
+    copied, loaded = copy.deepcopy(x), round_trip(x)
+    assert copied.requires_grad
+    assert copied.grad.tolist() == [3, 4]
+    assert copied.grad is not x.grad
+    assert loaded.requires_grad
+    assert loaded.grad is None
+    assert copied.note == loaded.note == "kept"
+
+
+def test_a_computed_tensor_pickles_as_a_leaf_and_does_not_deepcopy() -> None:
+    y = weft.ones(2, requires_grad=True) * 2
+    loaded = round_trip(y)
+    assert loaded.is_leaf
+    assert loaded.requires_grad
+    with pytest.raises(RuntimeError, match="(?s)Only Tensors created explicitly by the user.*fix"):
+        copy.deepcopy(y)
+
+
+def test_hooks_are_lost_with_a_warning() -> None:
+    x = weft.ones(2, requires_grad=True)
+    x.register_hook(lambda gradient: None)
+    with pytest.warns(UserWarning, match="hooks are not pickled"):
+        pickle.dumps(x)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "complex64"]
+)
+def test_every_dtype_pickles(dtype: str) -> None:
+    x = weft.tensor([0, 1, 3]).to(getattr(weft, dtype))
+    loaded = round_trip(x)
+    assert loaded.dtype is x.dtype
+    assert loaded.tolist() == x.tolist()
+
+
+def test_foreign_memory_is_copied_by_copies() -> None:
+    array = np.zeros(2)
+    x = weft.from_numpy(array)
+    copies = [copy.deepcopy(x), round_trip(x)]
+    array[:] = 1
+    assert [made.tolist() for made in copies] == [[0, 0], [0, 0]]
+
+
+def test_dtypes_devices_and_sizes_pickle_as_themselves() -> None:
+    assert round_trip(weft.float32) is weft.float32
+    assert round_trip(weft.device("cpu")) == weft.device("cpu")
+    assert round_trip(weft.ones(2, 3).shape) == weft.Size([2, 3])
+    assert round_trip(weft.preserve_format) is weft.preserve_format
+
+
+def test_nothing_warns_in_ordinary_use() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = weft.from_numpy(np.ones(3)) * 2
+        str(x), x.numpy(), float(x.sum())

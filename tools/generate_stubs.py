@@ -1,0 +1,464 @@
+"""Writes the stubs (.pyi) by which type checkers and editors see what is compiled or installed at import.
+
+    python tools/generate_stubs.py           write them
+    python tools/generate_stubs.py --check   say which are out of date, exit 1 if any
+
+In come the sources of compiled modules (their Python and .pxd) and the installed package; out go `weft/__init__.pyi`
+with what is exported, `graph/tensor.pyi` with every method that is installed on Tensor, and the stubs of the compiled
+modules of `weft.tensor`. Stubs that are written by hand (`graph/node.pyi`, `runtime/`) are left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "weft"
+HEADER = "# Written by tools/generate_stubs.py: do not edit.\n"
+BUILTINS = {
+    "bool", "bytes", "complex", "dict", "float", "int", "list", "object", "set", "str", "tuple",
+    "type",
+}  # fmt: skip
+COMPILED = ("weft.tensor.modes", "weft.tensor.scalars", "weft.tensor.size")
+# What annotations may name, and where it comes from.
+KNOWN = {
+    "Any": "typing", "Callable": "collections.abc", "Sequence": "collections.abc",
+    "Mapping": "collections.abc", "Iterator": "collections.abc", "DType": "weft.graph.dtype",
+    "Tensor": "weft.graph.tensor", "Size": "weft.tensor.size", "device": "weft.tensor.device",
+    "Generator": "weft.generator", "MemoryFormat": "weft.tensor.layout",
+    "RemovableHandle": "weft.autograd.observe",
+}  # fmt: skip
+# C types of .pxd files and annotations, as Python sees them.
+C_TYPES = {
+    "bint": "bool", "int": "int", "short": "int", "long long": "int", "unsigned long long": "int",
+    "size_t": "int", "Py_ssize_t": "int", "int64_t": "int", "uint64_t": "int", "uintptr_t": "int",
+    "double": "float", "str": "str", "tuple": "tuple[Any, ...]", "list": "list[Any]",
+    "dict": "dict[Any, Any]", "set": "set[Any]", "object": "Any", "longlong": "int",
+    "ulonglong": "int", "void": "None", "p_void": "int",
+}  # fmt: skip
+# Methods and functions that are not annotated and yet give no tensor.
+NOT_TENSORS = {
+    "allclose", "aminmax", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes",
+    "broadcast_tensors", "cholesky_ex", "chunk", "cummax", "cummin", "dsplit", "eigh", "equal",
+    "get_rng_state", "histogram", "hsplit", "initial_seed", "is_same_size", "item", "kthvalue",
+    "lstsq", "manual_seed", "max", "median", "meshgrid", "min", "mode", "nanmedian", "nonzero",
+    "qr", "seed", "slogdet", "sort", "split", "split_with_sizes", "std_mean", "svd",
+    "tensor_split", "topk", "triangular_solve", "unbind", "unique", "unique_consecutive",
+    "var_mean", "vsplit",
+}  # fmt: skip
+TENSOR_PROPERTIES = {
+    "shape": "Size", "dtype": "DType", "ndim": "int", "device": "device", "is_leaf": "bool",
+    "requires_grad": "bool", "grad_fn": "Any", "grad": "Tensor | Any", "_version": "int",
+    "_base": "Tensor | None", "data": "Tensor", "_shape": "tuple[int, ...]", "_dtype": "DType",
+    "_grad": "Tensor | Any", "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor",
+    "real": "Tensor", "imag": "Tensor", "nbytes": "int", "itemsize": "int",
+}  # fmt: skip
+PLAIN_RETURNS = {
+    "__len__": "int", "__bool__": "bool", "__float__": "float", "__int__": "int",
+    "__complex__": "complex", "__index__": "int", "__repr__": "str", "__format__": "str",
+    "__hash__": "int", "__iter__": "Iterator[Tensor]", "__contains__": "bool", "__array__": "Any",
+    "__deepcopy__": "Tensor", "__reduce_ex__": "tuple[Any, ...]", "__dlpack__": "Any",
+    "__dlpack_device__": "tuple[int, int]", "__setitem__": "None", "__init__": "None",
+    "__cinit__": "None", "__dealloc__": "None", "__getitem__": "Tensor",
+    "_forget_accumulator": "None",
+}  # fmt: skip
+
+
+# -- annotations ---------------------------------------------------------------------------------------------------
+
+
+class Names(ast.NodeTransformer):
+    """Rewrites an annotation in terms of known names; what is not known becomes Any."""
+
+    def __init__(self, used: set[str], local: set[str], prefix: str) -> None:
+        self.used, self.local, self.prefix = used, local, prefix
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+        name = node.id
+        if name in self.local or name == "None":
+            return node
+        if name in BUILTINS:
+            return ast.Name(self.prefix + name)
+        name = name if name in KNOWN else "Any"
+        self.used.add(name)
+        return ast.Name(name)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802
+        plain = (
+            C_TYPES.get(node.attr)
+            if isinstance(node.value, ast.Name) and node.value.id == "cython"
+            else None
+        )
+        self.used.add("Any")
+        return ast.parse(plain or "Any", mode="eval").body
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+        self.used.add("Any")
+        return ast.Name("Any")
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:  # noqa: N802
+        if isinstance(node.value, str):
+            return self.visit(ast.parse(node.value, mode="eval").body)
+        return node
+
+
+class Writer:
+    """Collects the lines of one stub and the names that its annotations use."""
+
+    def __init__(self, local: set[str], prefix: str = "") -> None:
+        self.lines: list[str] = []
+        self.used: set[str] = {"Any"}
+        self.local = local
+        self.prefix = prefix
+
+    def annotation(self, text: str | None, default: str = "Any") -> str:
+        """An annotation by its source text."""
+        if not text:
+            text = default
+        text = (
+            C_TYPES.get(text, text) if text in ("tuple", "list", "dict", "set", "object") else text
+        )
+        tree = ast.parse(text, mode="eval").body
+        written = ast.unparse(Names(self.used, self.local, self.prefix).visit(tree))
+        return (
+            re.sub(r"\bAny( \| \w+)+\b", "Any", written) if written.startswith("Any |") else written
+        )
+
+    def text(self, extra: str = "") -> str:
+        """The stub."""
+        by_module: dict[str, list[str]] = {}
+        for name in sorted(self.used - self.local):
+            by_module.setdefault(KNOWN[name], []).append(name)
+        imports = [
+            f"from {module} import {', '.join(names)}"
+            for module, names in sorted(by_module.items())
+        ]
+        return HEADER + "\n".join([*imports, extra, *self.lines]).rstrip() + "\n"
+
+
+# -- stubs of compiled modules, from their sources -----------------------------------------------------------------
+
+
+def declared_attributes(path: Path) -> dict[str, dict[str, str]]:
+    """Per class of a .pxd, the attributes that Python sees, with their types."""
+    found: dict[str, dict[str, str]] = {}
+    if not path.exists():
+        return found
+    members: dict[str, str] = {}
+    for line in path.read_text().splitlines():
+        start = re.match(r"cdef class (\w+)", line)
+        if start:
+            members = found.setdefault(start[1], {})
+        field = re.match(r"\s+cdef (?:public|readonly) (.+?) (\w+)$", line)
+        if field:
+            plain = C_TYPES.get(
+                field[1], "Any"
+            )  # an attribute of a class or container type may be None
+            members[field[2]] = plain if plain in BUILTINS else "Any"
+    return found
+
+
+def is_private_to_c(function: ast.FunctionDef) -> bool:
+    return any("cfunc" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def parameters_of(writer: Writer, function: ast.FunctionDef) -> str:
+    """A parameter list, annotated throughout."""
+    arguments = function.args
+    first = arguments.args[0].arg if arguments.args else ""
+    for argument in (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ):
+        if argument is None or (argument.arg == first and first in ("self", "cls")):
+            continue
+        text = None if argument.annotation is None else ast.unparse(argument.annotation)
+        argument.annotation = ast.parse(writer.annotation(text), mode="eval").body
+    for values in (arguments.defaults, arguments.kw_defaults):
+        values[:] = [value and ast.Constant(...) for value in values]
+    return ast.unparse(arguments)
+
+
+def write_function(
+    writer: Writer, function: ast.FunctionDef, indent: str, returns: str = "Any"
+) -> None:
+    """One function or method of a compiled module."""
+    text = ast.unparse(function.returns) if function.returns is not None else None
+    kind = [
+        ast.unparse(d)
+        for d in function.decorator_list
+        if ast.unparse(d) in ("property", "staticmethod")
+        or ast.unparse(d).endswith((".setter", ".deleter"))
+    ]
+    writer.lines += [f"{indent}@{name}" for name in kind]
+    result = (
+        "None"
+        if any(name.endswith((".setter", ".deleter")) for name in kind)
+        else writer.annotation(text, returns)
+    )
+    writer.lines.append(
+        f"{indent}def {function.name}({parameters_of(writer, function)}) -> {result}: ..."
+    )
+
+
+def class_fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Attributes declared in a class body with `visibility=`."""
+    for part in node.body:
+        if isinstance(part, ast.Assign) and "visibility" in ast.unparse(part.value):
+            assert isinstance(part.value, ast.Call)
+            kind = ast.unparse(part.value.args[0]).removeprefix("cython.")
+            yield ast.unparse(part.targets[0]), C_TYPES.get(kind, kind)
+
+
+def write_class(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
+    """One class of a compiled module."""
+    bases = [ast.unparse(base) for base in node.bases]
+    bases = [base + "[Any, ...]" if base == "tuple" else base for base in bases]
+    writer.lines += [
+        "",
+        f"class {node.name}({', '.join(bases)}):" if bases else f"class {node.name}:",
+    ]
+    before = len(writer.lines)
+    for name, kind in {**fields, **dict(class_fields(node))}.items():
+        writer.lines.append(f"    {name}: {writer.annotation(kind)}")
+    for part in node.body:
+        if (
+            isinstance(part, ast.FunctionDef)
+            and not is_private_to_c(part)
+            and part.name != "__dealloc__"
+        ):
+            if part.name == "__cinit__":
+                if any(
+                    isinstance(other, ast.FunctionDef) and other.name == "__init__"
+                    for other in node.body
+                ):
+                    continue
+                part.name = "__init__"
+            write_function(writer, part, "    ", "None" if part.name == "__init__" else "Any")
+    if len(writer.lines) == before:
+        writer.lines.append("    ...")
+
+
+def local_names(tree: ast.Module) -> set[str]:
+    """The classes that annotations of a module may name. A buffer stays Any: what takes one (NumPy) does not say so
+    in a way that type checkers of Python 3.11 know."""
+    classes = [part for part in tree.body if isinstance(part, ast.ClassDef)]
+    return {part.name for part in classes if "__getbuffer__" not in ast.unparse(part)}
+
+
+def compiled_stub(path: Path, prefix: str = "", write_tensor: Any = None) -> str:
+    """The stub of one compiled module; `write_tensor` writes the class Tensor where it is there."""
+    tree = ast.parse(path.read_text())
+    writer = Writer(local_names(tree), prefix)
+    fields = declared_attributes(path.with_suffix(".pxd"))
+    for part in tree.body:
+        if isinstance(part, ast.FunctionDef) and not is_private_to_c(part):
+            write_function(writer, part, "")
+        elif isinstance(part, ast.ClassDef) and part.name == "Tensor" and write_tensor is not None:
+            write_tensor(writer, part, fields["Tensor"])
+        elif isinstance(part, ast.ClassDef):
+            write_class(writer, part, fields.get(part.name, {}))
+        elif isinstance(part, ast.Assign) and "cython.declare" not in ast.unparse(part.value):
+            names = [name for target in part.targets for name in ast.walk(target)]
+            writer.lines += [
+                f"{name.id}: Any"
+                for name in names
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+            ]
+        elif isinstance(part, ast.AnnAssign) and not ast.unparse(part.annotation).startswith(
+            "cython."
+        ):
+            writer.lines.append(
+                f"{ast.unparse(part.target)}: {writer.annotation(ast.unparse(part.annotation))}"
+            )
+    return writer.text("import builtins\n" if prefix else "")
+
+
+# -- Tensor and weft itself, from what is installed ----------------------------------------------------------------
+
+
+def signature_text(writer: Writer, function: Any, method: bool, returns: str) -> str:
+    """`(self, dim: int = ...) -> Tensor` of an installed function; `returns` where it is not annotated."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    parts = ["self"] if method else []
+    for parameter in parameters[1:] if method else parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(
+            part.startswith("*") for part in parts
+        ):
+            parts.append("*")
+        star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        text = parameter.annotation if isinstance(parameter.annotation, str) else None
+        default = "" if parameter.default is parameter.empty else " = ..."
+        parts.append(f"{star}{parameter.name}: {writer.annotation(text)}{default}")
+    text = signature.return_annotation
+    known = isinstance(text, str) and text != "Any"
+    return f"({', '.join(parts)}) -> {writer.annotation(text if known else returns)}"
+
+
+def return_of(name: str, function: Any) -> str:
+    """What a function that is annotated with Any gives: in the layers of mathematics a tensor, mostly."""
+    mathematics = function.__module__.startswith(("weft.functional", "weft.random"))
+    return (
+        "Tensor"
+        if mathematics and name not in NOT_TENSORS and not name.startswith("is_")
+        else "Any"
+    )
+
+
+def is_installed(member: Any) -> bool:
+    """Whether a member is a function or property, compiled or not (and no slot or field of the compiled class)."""
+    return isinstance(member, (property, staticmethod)) or hasattr(member, "__code__")
+
+
+def write_installed(writer: Writer, name: str, member: Any) -> None:
+    """One member of Tensor that a layer above installs."""
+    if isinstance(member, property):
+        text = TENSOR_PROPERTIES.get(name, "bool" if name.startswith("is_") else "Any")
+        writer.lines += ["    @property", f"    def {name}(self) -> {writer.annotation(text)}: ..."]
+    elif isinstance(member, staticmethod):
+        text = signature_text(writer, member.__func__, False, "Any")
+        writer.lines += ["    @staticmethod", f"    def {name}{text}: ..."]
+    else:
+        writer.lines.append(
+            f"    def {name}{signature_text(writer, member, True, return_of(name, member))}: ..."
+        )
+
+
+def write_own(writer: Writer, function: ast.FunctionDef, settable: set[str]) -> None:
+    """One member that the compiled class itself defines."""
+    name = function.name
+    if function.decorator_list:
+        kind = writer.annotation(TENSOR_PROPERTIES.get(name, "Any"))
+        field = [f"    {name}: {kind}"]
+        writer.lines += (
+            field if name in settable else ["    @property", f"    def {name}(self) -> {kind}: ..."]
+        )
+        return
+    function.args.args = [argument for argument in function.args.args if argument.arg != "modulo"]
+    ignore = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
+    returns = writer.annotation(PLAIN_RETURNS.get(name, "Tensor"))
+    writer.lines.append(
+        f"    def {name}({parameters_of(writer, function)}) -> {returns}: ...{ignore}"
+    )
+
+
+def tensor_stub(cls: type) -> str:
+    """The stub of `weft.graph.tensor`: the compiled module, and on Tensor everything that is installed."""
+
+    def write_tensor(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
+        writer.lines += ["", "class Tensor:"]
+        for name, kind in fields.items():
+            writer.lines.append(
+                f"    {name}: {writer.annotation(TENSOR_PROPERTIES.get(name, kind))}"
+            )
+        members = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+        accessors = {
+            part.name
+            for part in members
+            if any(ast.unparse(decorator).endswith("setter") for decorator in part.decorator_list)
+        }
+        own: dict[str, ast.FunctionDef] = {}
+        for part in members:
+            own.setdefault(part.name, part)
+        for name, function in own.items():
+            if name not in ("__cinit__", "__dealloc__"):
+                write_own(writer, function, accessors)
+        for name, member in sorted(vars(cls).items()):
+            if name not in own and name != "__dict__" and is_installed(member):
+                write_installed(writer, name, member)
+
+    return compiled_stub(PACKAGE / "graph" / "tensor.py", "builtins.", write_tensor)
+
+
+def package_stub(weft: ModuleType) -> str:
+    """The stub of `weft` itself: what it exports, with signatures."""
+    writer = Writer(set(), "builtins.")
+    modules, classes = [], []
+    for name in sorted(dir(weft)):
+        value = getattr(weft, name)
+        if (
+            (name.startswith("_") and name != "__version__")
+            or value is Any
+            or name == "annotations"
+        ):
+            continue
+        if isinstance(value, ModuleType):
+            if value.__name__.startswith("weft."):
+                modules.append(f"from weft import {name} as {name}")
+        elif isinstance(value, type) and value.__module__.startswith("weft."):
+            classes.append(export_class(name, value))
+        elif callable(value) and hasattr(value, "__code__"):
+            writer.lines.append(
+                f"def {name}{signature_text(writer, value, False, return_of(name, value))}: ..."
+            )
+        else:
+            writer.lines.append(f"{name}: {constant_type(writer, value)}")
+    writer.used -= {line.split(" as ")[-1] for line in classes}
+    return writer.text("\n".join(["import builtins", *modules, *classes, ""]))
+
+
+def export_class(name: str, cls: type) -> str:
+    """A class under its public name; under another name it is not exported by the import alone."""
+    if name == cls.__name__:
+        return f"from {cls.__module__} import {name} as {name}"
+    return (
+        f"from {cls.__module__} import {cls.__name__} as _{cls.__name__}\n{name} = _{cls.__name__}"
+    )
+
+
+def constant_type(writer: Writer, value: Any) -> str:
+    """The type of an exported constant."""
+    name = type(value).__name__
+    if name in BUILTINS:
+        return "builtins." + name
+    writer.used.add(name if name in KNOWN else "Any")
+    return name if name in KNOWN else "Any"
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def stubs() -> dict[Path, str]:
+    """Every stub by its path."""
+    import weft
+    from weft._compiled import compiled_sources
+
+    sources = compiled_sources()
+    found = {sources[name].with_suffix(".pyi"): compiled_stub(sources[name]) for name in COMPILED}
+    found[PACKAGE / "graph" / "tensor.pyi"] = tensor_stub(weft.Tensor)
+    found[PACKAGE / "__init__.pyi"] = package_stub(weft)
+    return found
+
+
+def stale() -> list[Path]:
+    """The stubs that are not what the generator writes now."""
+    return [path for path, text in stubs().items() if not path.exists() or path.read_text() != text]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 where a stub is out of date"
+    )
+    if parser.parse_args().check:
+        found = stale()
+        print(*found, sep="\n")
+        sys.exit(bool(found))
+    for path, text in stubs().items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
