@@ -19,7 +19,9 @@ def test_stubs_are_up_to_date() -> None:
         text=True,
         check=False,
     )
-    assert check.returncode == 0, f"run python tools/generate_stubs.py: {check.stdout}{check.stderr}"
+    assert check.returncode == 0, (
+        f"run python tools/generate_stubs.py: {check.stdout}{check.stderr}"
+    )
 
 
 def test_every_method_of_tensor_is_in_the_stub() -> None:
