@@ -91,8 +91,10 @@ def _scaled(e: Emitter, form: _Format, divisor: Lanes, distance: Value) -> Lanes
     excess = b.sub(distance, e.literal(_STEP, form.bits))
     zero = e.literal(0, form.bits)
     power = b.select(b.icmp_signed(">", excess, zero), excess, zero)
-    first = b.lshr(power, e.literal(1, form.bits))
-    for part in (first, b.sub(power, first)):
+    quarter = b.lshr(power, e.literal(2, form.bits))
+    rest = b.sub(power, b.mul(quarter, e.literal(3, form.bits)))
+    # Four factors: from a denormal to the largest float it is further than two powers of two reach.
+    for part in (quarter, quarter, quarter, rest):
         biased = b.add(part, e.literal(form.bias, form.bits))
         bits = b.shl(biased, e.literal(form.fraction, form.bits))
         factor = Lanes(form.dtype, b.bitcast(bits, divisor.value.type))

@@ -22,7 +22,7 @@ cdef class OpRow:
     cdef readonly tuple batch_operands
     cdef readonly tuple pull_masks
     cdef readonly bint differentiable
-    cdef readonly bint can_fail
+    cdef readonly tuple takes
     cdef readonly bint batchable
     cdef readonly object push
     cdef readonly object batch

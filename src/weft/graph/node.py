@@ -60,7 +60,7 @@ class OpRow:
         self.batch_operands = fields["batch_operands"]
         self.pull_masks = fields["pull_masks"]
         self.differentiable = fields["differentiable"]
-        self.can_fail = fields["can_fail"]
+        self.takes = fields["takes"]
         self.batchable = fields["batchable"]
         self.push = fields["push"]
         self.batch = fields["batch"]
@@ -89,7 +89,7 @@ def _bare_row(name):
         batch_operands=(),
         pull_masks=(),
         differentiable=False,
-        can_fail=False,
+        takes=(),
         batchable=False,
         push=None,
         batch=None,

@@ -15,7 +15,15 @@ from weft.ops.primitives import expand, iota, reduce, reshape, where
 from weft.ops.row import define
 
 
-def _composite(name: str, operands: str, numpy: Any, pull: Any, batch: Any, samples: Any) -> None:
+def _composite(
+    name: str,
+    operands: str,
+    numpy: Any,
+    pull: Any,
+    batch: Any,
+    samples: Any,
+    takes: str = "float",
+) -> None:
     define(
         name,
         kind="composite",
@@ -26,6 +34,7 @@ def _composite(name: str, operands: str, numpy: Any, pull: Any, batch: Any, samp
         samples=samples,
         shape=lambda p, *shapes: shapes[0],
         push="rule",
+        takes=takes,
     )
 
 
@@ -66,6 +75,7 @@ _composite(
     {"self": lambda g, self, result: self * where(result == 0, 0, g / result)},
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]),),
     [((3, 4), ((1,),))],
+    "float complex",
 )
 
 
@@ -122,10 +132,10 @@ for _name, _function in (("max", np.max), ("min", np.min)):
     _composite(
         _name,
         "self index",
-        lambda x, index, params, f=_function: f(x, params[0], keepdims=params[1]),
+        lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
         {"self": _pull_first},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
-        [((3, 4), (3, 1), ((1,), False)), ((2, 3, 4), (1, 3, 1), ((0, 2), True))],
+        [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True))],
     )
 
 
@@ -157,8 +167,8 @@ def _pull_gelu(g: Any, self: Any, at: Any) -> Any:
     return g * (self * density + (curve + 1) * 0.5)
 
 
-def _gelu_numpy(x: Any, approximate: str) -> Any:
-    if approximate == "none":
+def _gelu_numpy(x: Any, params: str) -> Any:
+    if params == "none":
         return x * 0.5 * (np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5)) + 1)
     return x * 0.5 * (np.tanh((x + _CUBE * x**3) * _SQRT_2_OVER_PI) + 1)
 

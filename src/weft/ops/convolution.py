@@ -199,6 +199,7 @@ for _name, _operands in (("convolution", "self weight"), ("convolution_bias", "s
         samples=_SAMPLES if _name == "convolution" else [(a, b, b[:1], p) for a, b, p in _SAMPLES],
         shape=lambda p, *shapes: None,
         push="rule",
+        takes="float complex",
         grad_name="ConvolutionBackward0",
         pull={"self": _pull_input, "weight": _pull_weight, "bias": _pull_bias}
         if _name == "convolution_bias"

@@ -2,7 +2,8 @@
 
 A derivative is the linear map that one output element's cotangent goes through; broadcasting is undone by the walk.
 `samples` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
-integer, boolean, small (|x| < 3).
+integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `takes` are the operand types that
+have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or its function.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from weft.graph import dtype as dtypes
 from weft.graph.tensor import COMPARE, INTEGRAL, LOGICAL, PROMOTE, SELECT, TO_FLOAT, cast
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import NotDifferentiable, Rule, define, not_differentiable
+from weft.ops.row import EVERY_TYPE, NotDifferentiable, Rule, define, not_differentiable
 
+REAL_TYPES = "bool integer float"
 INDEX_VALUES = not_differentiable(
     "the result takes discrete values: its derivative is zero or undefined everywhere"
 )
@@ -34,6 +36,8 @@ def _row(
     lower: Any = None,
     dtype: Rule | None = None,
     grad_name: str = "",
+    takes: str = EVERY_TYPE,
+    push: str = "diagonal",
 ) -> None:
     define(
         name,
@@ -46,6 +50,8 @@ def _row(
         lower=name if lower is None else lower,
         dtype=dtype,
         grad_name=grad_name,
+        takes=takes,
+        push=push,
     )
 
 
@@ -94,6 +100,51 @@ def _subtracted(params: Any, operand: Any) -> Any:
     return operand
 
 
+# -- meanings in NumPy where it has no function of that meaning -----------------------------------------------------
+
+
+def _trunc_divide_numpy(a: Any, b: Any) -> Any:
+    if np.result_type(a, b).kind == "f":
+        return np.trunc(np.true_divide(a, b))
+    return np.where(b == 0, 0, (a - np.fmod(a, b)) // np.where(b == 0, 1, b))
+
+
+def _remainder_numpy(a: Any, b: Any) -> Any:
+    """The remainder of fmod moved to the divisor's sign: a zero keeps the sign of a, unlike np.remainder's."""
+    rest = np.fmod(a, b)
+    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+def _sign_numpy(x: Any) -> Any:
+    """0 for nan; bool stays."""
+    if x.dtype.kind == "b":
+        return x
+    return np.where(np.isnan(x) & ~np.iscomplexobj(x), 0, np.sign(x)).astype(x.dtype)
+
+
+def _power_numpy(a: Any, b: Any) -> Any:
+    """Integers: 1 / a ** -b truncated where the exponent is negative."""
+    if np.result_type(a, b).kind not in "iu":
+        return np.power(a, b)
+    unit = np.where(np.abs(a) == 1, np.power(a, np.abs(b) % 2), 0)
+    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0)))
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """The first of equals, which are 0.0 and -0.0 too; a nan where there is one."""
+    return np.where((a >= b) | (a != a), a, b)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return np.where((a <= b) | (a != a), a, b)
+
+
+def _complex_numpy(real: Any, imag: Any) -> Any:
+    out = np.zeros(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
+    out.real, out.imag = real, imag
+    return out
+
+
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 _row(
@@ -111,6 +162,7 @@ _row(
     "real real",
     {"self": lambda g: g, "other": lambda g: -g},
     dtype=_subtracted,
+    takes="integer float complex",
 )
 _row(
     "mul",
@@ -139,24 +191,27 @@ _row(
     INDEX_VALUES,
     lower="floordiv",
     dtype=_ordered("floor_divide", divides=True),
+    takes="integer float",
 )
 _row(
     "trunc_divide",
     "self other",
-    lambda a, b: np.trunc(np.true_divide(a, b)).astype(np.result_type(a, b)),
+    _trunc_divide_numpy,
     "real nonzero",
     INDEX_VALUES,
     lower=lambda e, d, a, b: (
         e.trunc(e.div(a, b)) if "float" in d else e.div(e.sub(a, e.fmod(a, b)), b)
     ),
+    takes="integer float",
 )
 _row(
     "remainder",
     "self other",
-    np.remainder,
+    _remainder_numpy,
     "real nonzero",
     {"self": lambda g: g, "other": lambda g, self, other: -g * call("floor_divide", self, other)},
     dtype=_ordered("remainder", divides=True),
+    takes="integer float",
 )
 _row(
     "fmod",
@@ -165,8 +220,16 @@ _row(
     "real nonzero",
     {"self": lambda g: g, "other": lambda g, self, other: -g * call("trunc_divide", self, other)},
     dtype=_ordered("fmod", divides=True),
+    takes="integer float",
 )
-_row("neg", "self", np.negative, "real", {"self": lambda g: -g})
+_row(
+    "neg",
+    "self",
+    np.negative,
+    "real",
+    {"self": lambda g: -g},
+    takes="integer float complex",
+)
 _row(
     "abs",
     "self",
@@ -174,12 +237,20 @@ _row(
     "nonzero",
     {"self": lambda g, self: g * call("sgn", self)},
     dtype=lambda params, d: d.to_real(),
+    takes="integer float complex",
 )
-_row("sign", "self", np.sign, "nonzero", {"self": lambda g: g * 0})
+_row(
+    "sign",
+    "self",
+    _sign_numpy,
+    "nonzero",
+    {"self": lambda g: g * 0},
+    takes="bool integer float",
+)
 _row(
     "sgn",
     "self",
-    np.sign,
+    _sign_numpy,
     "nonzero",
     {"self": lambda g, self, result: _pull_sgn(g, self, result)},
     lower="sign",
@@ -200,11 +271,12 @@ _row(
     {"self": lambda g, self: g * conj(self * 2)},
     grad_name="PowBackward0",
     lower=lambda e, d, x: x if d == "bool" else e.mul(x, x),
+    takes="integer float complex",
 )
 _row(
     "pow",
     "self exponent",
-    np.power,
+    _power_numpy,
     "positive real",
     {
         "self": lambda g, self, exponent: _pull_power_base(g, self, exponent),
@@ -213,33 +285,36 @@ _row(
         ),
     },
     dtype=lambda params, d: _number("pow", d),
+    takes="integer float complex",
 )
 _row(
     "maximum",
     "self other",
-    np.maximum,
+    _larger,
     "real real",
     {
         "self": lambda g, self, other: _pull_extremum(g, self, other, "gt"),
         "other": lambda g, self, other: _pull_extremum(g, other, self, "gt"),
     },
     dtype=_ordered("maximum"),
+    takes=REAL_TYPES,
 )
 _row(
     "minimum",
     "self other",
-    np.minimum,
+    _smaller,
     "real real",
     {
         "self": lambda g, self, other: _pull_extremum(g, self, other, "lt"),
         "other": lambda g, self, other: _pull_extremum(g, other, self, "lt"),
     },
     dtype=_ordered("minimum"),
+    takes=REAL_TYPES,
 )
 _row(
     "clamp_min",
     "self min",
-    np.maximum,
+    _larger,
     "real real",
     {
         "self": lambda g, self, min: _where(g, self >= min),
@@ -248,11 +323,12 @@ _row(
     lower="maximum",
     grad_name="ClampMinBackward0",
     dtype=_ordered("clamp"),
+    takes=REAL_TYPES,
 )
 _row(
     "clamp_max",
     "self max",
-    np.minimum,
+    _smaller,
     "real real",
     {
         "self": lambda g, self, max: _where(g, self <= max),
@@ -261,6 +337,7 @@ _row(
     lower="minimum",
     grad_name="ClampMaxBackward0",
     dtype=_ordered("clamp"),
+    takes=REAL_TYPES,
 )
 _row(
     "atan2",
@@ -273,6 +350,7 @@ _row(
     },
     rule=TO_FLOAT,
     dtype=_ordered("atan2"),
+    takes=REAL_TYPES,
 )
 
 
@@ -477,6 +555,7 @@ _row(
     "real",
     {"self": lambda g, self: g * (call("exp", -(self * self)) * (2 / math.sqrt(math.pi)))},
     rule=TO_FLOAT,
+    takes=REAL_TYPES,
 )
 _row(
     "erfc",
@@ -485,14 +564,16 @@ _row(
     "real",
     {"self": lambda g, self: g * (call("exp", -(self * self)) * (-2 / math.sqrt(math.pi)))},
     rule=TO_FLOAT,
+    takes=REAL_TYPES,
 )
 _row(
     "relu",
     "self",
-    lambda x: np.maximum(x, 0),
+    lambda x: np.where(x < 0, 0, x).astype(x.dtype),
     "nonzero",
     {"self": lambda g, result: where(result <= 0, 0, g)},
     lower=lambda e, d, x: e.maximum(x, e.constant(0, d)),
+    takes="integer float",
 )
 
 # -- rounding ------------------------------------------------------------------------------------------------------
@@ -504,7 +585,7 @@ for _name, _function in (
     ("trunc", np.trunc),
     ("round", np.round),
 ):
-    _row(_name, "self", _function, "real", {"self": lambda g: g * 0})
+    _row(_name, "self", _function, "real", {"self": lambda g: g * 0}, takes="integer float")
 
 # -- comparison and logic ------------------------------------------------------------------------------------------
 
@@ -524,6 +605,7 @@ for _name, _function in (
         INDEX_VALUES,
         rule=COMPARE,
         dtype=None if _name in ("eq", "ne") else _ordered(_name, compares=True),
+        takes=EVERY_TYPE if _name in ("eq", "ne") else REAL_TYPES,
     )
 for _name, _function in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
     _row(_name, "self", _function, "real", INDEX_VALUES, rule=COMPARE)
@@ -539,7 +621,15 @@ for _name, _function in (
     ("bitwise_or", np.bitwise_or),
     ("bitwise_xor", np.bitwise_xor),
 ):
-    _row(_name, "self other", _function, "integer integer", INDEX_VALUES, rule=INTEGRAL)
+    _row(
+        _name,
+        "self other",
+        _function,
+        "integer integer",
+        INDEX_VALUES,
+        rule=INTEGRAL,
+        takes="bool integer",
+    )
 _row(
     "bitwise_not",
     "self",
@@ -548,6 +638,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower=lambda e, d, x: e.logical_not(x) if d == "bool" else e.bitwise_not(x),
+    takes="bool integer",
 )
 _row(
     "bitwise_left_shift",
@@ -557,6 +648,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower="shl",
+    takes="integer",
 )
 _row(
     "bitwise_right_shift",
@@ -566,6 +658,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower="shr",
+    takes="integer",
 )
 _row(
     "where",
@@ -608,14 +701,17 @@ _row(
     "real",
     {"self": lambda g, at: cast(g, g.dtype.to_complex()) * 1j},
     dtype=lambda params, d: d.to_real(),
+    takes="complex",
 )
 _row(
     "complex",
     "real imag",
-    lambda a, b: a + 1j * b,
+    _complex_numpy,
     "real real",
     {"real": lambda g: call("real", g), "imag": lambda g: call("imag", g)},
     dtype=lambda params, d: d.to_complex(),
+    takes="float32 float64",
+    push="linear",
 )
 
 
@@ -632,10 +728,11 @@ _row(
     "random_bits",
     "key counter",
     lambda key, counter: _philox_reference(key, counter),
-    "integer integer",
+    "counter counter",
     not_differentiable("random numbers depend on the generator, not on a tensor"),
     lower="philox",
     dtype=lambda params, d: dtypes.int64,
+    takes="int64",
 )
 
 

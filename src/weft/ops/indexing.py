@@ -16,6 +16,20 @@ from weft.ops.row import define
 
 Shape = tuple[int, ...]
 
+# Shapes of the operands, then params; an operand `index` holds positions along the axis.
+_GATHERS: list[Any] = [((3, 4), (2, 4), (0,)), ((3, 4), (3, 6), (1,)), ((2, 3, 2), (2, 5, 1), (1,))]
+_SCATTERS: list[Any] = [
+    ((5, 4), (2, 4), (2, 4), (0,)),
+    ((3, 4), (3, 2), (3, 2), (1,)),
+    ((2, 5, 2), (2, 3, 1), (2, 3, 1), (1,)),
+]
+_SLICES: list[Any] = [
+    ((5, 3), (2,), (2, 3), (0,)),
+    ((3, 6), (4,), (3, 4), (1,)),
+    ((7, 3), (2, 2), (2, 2, 3), (0,)),
+    ((4,), (0,), (0,), (0,)),
+]
+
 
 def _shift(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int]:
     return (p[0] + 1,)
@@ -40,7 +54,7 @@ define(
     "gather",
     kind="index",
     operands="self index",
-    samples="gather",
+    samples=[*_GATHERS, ((5,), (0,), (0,))],
     shape=lambda p, x, index: index,
     numpy=lambda x, index, params: _gather_numpy(x, index, params[0]),
     batch=_shift,
@@ -55,7 +69,7 @@ define(
     "scatter_add",
     kind="scatter",
     operands="self index source",
-    samples="scatter",
+    samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
     shape=lambda p, base, index, source: base,
     numpy=_scatter_numpy(True),
     batch=_shift,
@@ -66,7 +80,7 @@ define(
     "scatter",
     kind="scatter",
     operands="self index source",
-    samples="scatter",
+    samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
     shape=lambda p, base, index, source: base,
     numpy=_scatter_numpy(False),
     batch=_shift,
@@ -116,7 +130,7 @@ define(
     "take",
     kind="index",
     operands="self index",
-    samples="take",
+    samples=[((4, 3), (2, 2), (0,)), ((3, 4), (5,), (1,)), ((3, 4), (), (0,)), ((3,), (0,), (0,))],
     shape=_taken,
     numpy=lambda x, index, params: x[_take_places(x.ndim, params[0], index)],
     batch=_batch_take,
@@ -133,7 +147,7 @@ define(
     "take_add",
     kind="scatter",
     operands="self index source",
-    samples="take",
+    samples=_SLICES,
     shape=lambda p, base, index, source: base,
     numpy=_take_write(True),
     push="linear",
@@ -144,7 +158,7 @@ define(
     "take_put",
     kind="scatter",
     operands="self index source",
-    samples="take",
+    samples=_SLICES,
     shape=lambda p, base, index, source: base,
     numpy=_take_write(False),
     push="linear",

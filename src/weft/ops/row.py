@@ -4,6 +4,10 @@
 derivative is given per operand as a function whose parameter names say what it needs: `g` the arriving cotangent,
 operand names (their saved values), `result` (the saved output), `at` (params, shapes: nothing saved). What a
 backward pass must keep alive follows from these names alone.
+
+`push` says how a tangent goes through: `diagonal` rows push as they pull, `linear` ones are their own push,
+`multilinear` ones have a term per operand, and every other pushes by its pull, pulled again. `samples` says where to
+test the row (weft.testing.samples), `takes` the types that it has kernels for.
 """
 
 from __future__ import annotations
@@ -11,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.graph import dtype as dtypes
 from weft.graph.node import KIND_NAMES, RESULT_BIT, OpRow
 
 TABLE: dict[str, Any] = {}
+CATEGORIES = ("bool", "integer", "float", "complex")
+EVERY_TYPE = " ".join(CATEGORIES)
+PUSHES = ("diagonal", "linear", "multilinear", "rule")
 
 Rule = Callable[..., Any]
 
@@ -34,6 +42,16 @@ def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
+def _types(takes: str) -> tuple[str, ...]:
+    """The names of the dtypes that words stand for: categories and names of dtypes."""
+    words = takes.split()
+    known = {*CATEGORIES, *(dtype.name for dtype in dtypes.ALL)}
+    if not words or set(words) - known:
+        raise TypeError(f"expected categories or names of dtypes, got {takes!r}")
+    chosen = [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
+    return tuple(dtype.name for dtype in chosen)
+
+
 def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
     """Operand numbers that a rule's parameters name; -1 stands for `result`, -2 for `at`."""
     if rule is None:
@@ -44,6 +62,26 @@ def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
     if names[:1] != ["g"]:
         raise TypeError(f"the first parameter of a derivative is g, got {names}")
     return tuple(numbers[name] for name in names[1:])
+
+
+def _check(
+    name: str, kind: str, operands: tuple[str, ...], pull: dict[str, Rule], **fields: Any
+) -> None:
+    """Errors: TypeError on what a row of a kind cannot be without, and on derivatives of what is no operand."""
+    if name in TABLE:
+        raise TypeError(f"op {name!r} is defined twice")
+    needed = {
+        "samples": True,
+        "lower": kind in ("elementwise", "reduce"),
+        "shape": kind != "elementwise",
+        "strides": kind == "view",
+    }
+    for field, need in needed.items():
+        if need and not fields[field]:
+            raise TypeError(f"op {name!r} has no {field}")
+    strangers = sorted(set(pull) - set(operands))
+    if strangers:
+        raise TypeError(f"op {name!r} has derivatives of {strangers}, which are no operands")
 
 
 def define(
@@ -61,23 +99,19 @@ def define(
     strides: Rule | None = None,
     batch: Rule | None = None,
     batch_operands: tuple[str, ...] | None = None,
-    push: str | Rule = "diagonal",
-    can_fail: bool = False,
+    push: str = "diagonal",
+    takes: str = EVERY_TYPE,
     grad_name: str = "",
 ) -> OpRow:
     """Add one row. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative that names
     something that the row does not have."""
-    if name in TABLE:
-        raise TypeError(f"op {name!r} is defined twice")
     names = tuple(operands.split())
-    rules = (
-        [None] * len(names) if isinstance(pull, NotDifferentiable) else [pull.get(n) for n in names]
-    )
+    given = {} if isinstance(pull, NotDifferentiable) else pull
+    _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, samples=samples)
+    if push not in PUSHES:
+        raise TypeError(f"op {name!r}: push is one of {PUSHES}, got {push!r}")
+    rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
-    if kind in ("elementwise", "reduce") and lower is None:
-        raise TypeError(f"op {name!r} has no lowering")
-    if kind not in ("elementwise",) and shape is None:
-        raise TypeError(f"op {name!r} has no shape rule")
     row = OpRow(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
@@ -95,7 +129,7 @@ def define(
             sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves
         ),
         differentiable=not isinstance(pull, NotDifferentiable),
-        can_fail=can_fail,
+        takes=_types(takes),
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,

@@ -114,7 +114,7 @@ _view(
         offset,
     ),
     lambda x, params: np.broadcast_to(x, params),
-    [((2, 1), (3, 2, 4))],
+    [((2, 1), (3, 2, 4)), ((2, 1), (2, 4))],
     # New leading dimensions would come before the batch dimension: such expansions stay apart.
     lambda target, shapes, flags, n: (n, *target) if len(target) == len(shapes[0]) else None,
     lambda g, at: sum_to(g, at.shapes[0]),
@@ -310,7 +310,8 @@ define(
     "iota",
     kind="source",
     operands="",
-    samples=[((2, 3), 0), ((2, 3), 1)],
+    takes="int64",
+    samples=[(((2, 3), 0),), (((2, 3), 1),)],
     numpy=lambda params: np.broadcast_to(
         np.arange(int(np.prod(params[0][params[1] :]))).reshape(params[0][params[1] :]), params[0]
     ),
@@ -330,7 +331,14 @@ def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
-def _reduction(name: str, numpy: Any, pull: Any, push: Any = "linear", samples: Any = None) -> None:
+def _reduction(
+    name: str,
+    numpy: Any,
+    pull: Any,
+    takes: str,
+    push: str = "linear",
+    samples: Any = None,
+) -> None:
     define(
         name,
         kind="reduce",
@@ -339,6 +347,7 @@ def _reduction(name: str, numpy: Any, pull: Any, push: Any = "linear", samples: 
         lower=name,
         pull=pull,
         push=push,
+        takes=takes,
         numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
         batch=lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         samples=samples
@@ -386,12 +395,13 @@ def _others(x: Any) -> Any:
     return before * after
 
 
-_reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)})
-_reduction("prod", np.prod, {"self": _pull_prod}, push="rule")
-_reduction("amax", np.max, {"self": _pull_amax}, push="rule")
-_reduction("amin", np.min, {"self": _pull_amax}, push="rule")
-_reduction("any", np.any, not_differentiable("logical reduction"))
-_reduction("all", np.all, not_differentiable("logical reduction"))
+_NUMBERS, _ORDERED = "integer float complex", "bool integer float"
+_reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)}, _NUMBERS)
+_reduction("prod", np.prod, {"self": _pull_prod}, _NUMBERS, "rule")
+_reduction("amax", np.max, {"self": _pull_amax}, _ORDERED, "rule")
+_reduction("amin", np.min, {"self": _pull_amax}, _ORDERED, "rule")
+_reduction("any", np.any, not_differentiable("logical reduction"), "bool")
+_reduction("all", np.all, not_differentiable("logical reduction"), "bool")
 
 
 def _arg(function: Any) -> Any:
@@ -409,6 +419,7 @@ for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
         _name,
         _arg(_function),
         not_differentiable("the result is an index"),
+        _ORDERED,
         samples=[((3, 4), ((1,), False)), ((3, 4), ((0, 1), False))],
     )
 
@@ -423,6 +434,7 @@ def _scan(name: str, numpy: Any, pull: Any, push: Any) -> None:
         operands="self",
         shape=lambda p, shape: shape,
         push=push,
+        takes=_NUMBERS,
         pull=pull,
         numpy=lambda x, params: numpy(x, params[0]),
         samples=[((3, 4), (1,)), ((5,), (0,))],
@@ -475,7 +487,11 @@ define(
     kind="rows",
     operands="sources",
     numpy=_gather_rows_numpy,
-    samples="rows",
+    samples=[
+        ((2, 3), (3,), ([0, 0, 1], [1, 0, -1], None), (3, 3)),
+        ((2, 3), (3,), ([0, 1, 0], [0, -1, 1], [0, 2, 3]), (2, 3)),
+    ],
     shape=lambda p, *shapes: None,
+    takes="bool integer float complex",
     pull=not_differentiable("made by the batch stage, behind the recorded graph's edges"),
 )

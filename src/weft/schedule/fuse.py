@@ -19,7 +19,6 @@ from weft.graph.node import ELEMENTWISE, REDUCE, SOURCE
 require(__name__, cython.compiled)
 
 MAX_NODES = 32
-MAX_OPERANDS = 12
 _max_nodes = MAX_NODES
 _elementwise = ELEMENTWISE
 _reduce = REDUCE

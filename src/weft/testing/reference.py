@@ -59,27 +59,38 @@ def _read(node: Any) -> Array:
 
 def _apply(node: Any, values: list[Array]) -> Array:
     row = node.row
-    widened = [
-        v.astype(np.float32) if v.dtype == np.float16 and row.kind == 1 else v for v in values
-    ]
+    if row.kind == 1:
+        values = [v.astype(np.float32) if v.dtype == np.float16 else v for v in values]
+    if row.name == "gather_rows":
+        return meaning(row, values, node.payload, node.shape, node.dtype)
+    return meaning(row, values, node.params, node.shape, node.dtype)
+
+
+def meaning(row: Any, values: list[Array], params: Any, shape: Any, dtype: Any) -> Array:
+    """What a row computes, by its NumPy record, in the precision of `values`. `shape` and `dtype` are the result's,
+    where the row leaves them free."""
     with np.errstate(all="ignore"):
         if row.name == "cast":
-            return _cast(values[0], node.dtype)
+            return _cast(values[0], dtype)
         if row.name == "gather_rows":
-            return row.numpy(*values, payload=node.payload, shape=node.shape)
+            return row.numpy(*values, payload=params, shape=shape)
         if row.name == "strided":
-            return row.numpy(values[0], node.shape, node.params)
+            return row.numpy(values[0], shape, params)
         if KIND_NAMES[row.kind] == "elementwise":
-            return row.numpy(*widened)
-        return row.numpy(*widened, **({} if row.name == "matmul" else {"params": node.params}))
+            return row.numpy(*values)
+        return row.numpy(*values, params=params)
 
 
 def _cast(values: Array, dtype: Any) -> Array:
+    """A conversion as kernels do it: complex numbers lose their imaginary part, floats become integers by truncation
+    into the range, nan 0."""
+    if values.dtype.kind == "c" and dtype.category in (1, 2):
+        values = values.real
     if dtype.category == 1 and values.dtype.kind == "f":
         info = np.iinfo(dtype.numpy)
-        return np.clip(
-            np.nan_to_num(np.trunc(values), nan=0), float(info.min), float(info.max)
-        ).astype(dtype.numpy)
+        whole = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0))
+        inside = np.where((whole > info.min) & (whole < info.max), whole, 0).astype(dtype.numpy)
+        return np.where(whole >= info.max, info.max, np.where(whole <= info.min, info.min, inside))
     return _as_dtype(values, dtype)
 
 
@@ -112,4 +123,4 @@ def evaluate_tensor(tensor: Any) -> Array:
     return evaluate(value_of(tensor))
 
 
-__all__ = ["evaluate", "evaluate_tensor", "round_bfloat16"]
+__all__ = ["evaluate", "evaluate_tensor", "meaning", "round_bfloat16"]

@@ -1,0 +1,86 @@
+"""Rows of the op table, recorded one by one as the library records them: for tests that go over the whole table.
+
+A row, tensors and params come in; a tensor comes out, pending like any other. A composite row is only the gradient
+record of a function, and `gather_rows` is made by the batch stage: both are recorded through who makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft.functional.norms import vector_norm
+from weft.functional.reductions import first_extreme
+from weft.graph import dtype as dtypes
+from weft.graph.node import KIND_NAMES
+from weft.graph.tensor import cast, record, record_elementwise, value_of, wrap_node
+from weft.nn.functional_norm import standardize
+from weft.ops.convolution import Geometry, convolve
+from weft.schedule.batch import gather_rows
+
+# How a composite row's function is called: (operands, params) -> result.
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x, params: weft.softmax(x, params[0]),
+    "log_softmax": lambda x, params: weft.log_softmax(x, params[0]),
+    "norm": lambda x, params: vector_norm(x, 2, params[0], True),
+    "standardize": lambda x, params: standardize(x, *params),
+    "max": lambda x, params: first_extreme("max", x, *params)[0],
+    "min": lambda x, params: first_extreme("min", x, *params)[0],
+    "gelu": lambda x, params: weft.nn.functional.gelu(x, approximate=params),
+    "binary_cross_entropy": lambda x, y, params: weft.nn.functional.binary_cross_entropy(
+        x, y, reduction="none"
+    ),
+    "convolution": lambda x, w, params: convolve(x, w, None, Geometry(*params)),
+    "convolution_bias": lambda x, w, b, params: convolve(x, w, b, Geometry(*params)),
+}
+_RESULTS = {
+    "any": dtypes.bool_,
+    "all": dtypes.bool_,
+    "argmax": dtypes.int64,
+    "argmin": dtypes.int64,
+}
+
+
+def apply(row: Any, tensors: list[Any], params: Any = None, shape: Any = None) -> Any:
+    """Record a row. `shape` is the result's where the row leaves it free."""
+    kind = KIND_NAMES[row.kind]
+    if row.name == "cast":
+        return cast(tensors[0], params)
+    if kind == "elementwise":
+        return record_elementwise(row, tuple(tensors), params)
+    if kind == "composite":
+        return COMPOSITES[row.name](*tensors, params=params)
+    if kind == "rows":
+        sources = tuple(value_of(tensor) for tensor in tensors)
+        numbers, rows, offsets = params
+        return wrap_node(gather_rows(sources, numbers, rows, offsets, shape, tensors[0].dtype))
+    if kind == "source":
+        return record(row, (), params, row.shape(params), row.dtype(params))
+    shapes = [tuple(tensor.shape) for tensor in tensors]
+    result = row.shape(params, *shapes) if shape is None else shape
+    return record(row, tuple(tensors), params, result, _RESULTS.get(row.name, tensors[0].dtype))
+
+
+def tensor_of(array: Any, dtype: str, layout: str = "row-major") -> Any:
+    """A tensor of an array's values, not contiguous unless `layout` says so."""
+    if layout == "expanded" and array.ndim and array.shape[0] > 1:
+        return _plain(array[:1], dtype).expand(*array.shape)
+    if layout == "transposed" and array.ndim > 1:
+        return _plain(np.ascontiguousarray(array.T), dtype).permute(*range(array.ndim)[::-1])
+    if layout == "stepped" and array.ndim:
+        wide = np.repeat(array, 2, -1)
+        return _plain(wide, dtype)[..., ::2]
+    return _plain(array, dtype)
+
+
+def _plain(array: Any, dtype: str) -> Any:
+    made = weft.from_numpy(np.array(array, order="C")).clone()
+    return (
+        made.to(dtypes.by_name(dtype)) if array.dtype.kind not in "bi" or dtype != "bool" else made
+    )
+
+
+__all__ = ["COMPOSITES", "apply", "tensor_of"]

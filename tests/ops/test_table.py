@@ -1,0 +1,403 @@
+"""Every row of the op table: its kernels against its NumPy meaning, its derivatives against differences, its forward
+bits whatever way it runs, and what its handle says about shape, type and strides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from table_harness import (
+    ROWS,
+    array,
+    difference,
+    expected,
+    inner,
+    kind,
+    laid,
+    running,
+    slope,
+    tensors_of,
+    twice_negated,
+)
+
+import weft
+from weft.debug import stages
+from weft.graph import dtype as dtypes
+from weft.ops import TABLE
+from weft.ops.row import PUSHES, define, not_differentiable
+from weft.testing.recording import COMPOSITES, apply, tensor_of
+from weft.testing.reference import meaning
+from weft.testing.samples import directions, large, points, samples, special
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+@every_row
+def test_kernels_compute_the_numpy_meaning(row: Any) -> None:
+    """In every type that the row takes, at every declared shape and layout, and where special values meet."""
+    cases = []
+    for dtype in row.takes:
+        chosen = (
+            samples(row)
+            if dtype in ("float32", "int64") or kind(row) != "elementwise"
+            else samples(row)[:2]
+        )
+        for sample in [*chosen, *special(row, dtype)]:
+            arrays = points(row, sample, dtype)
+            tensors = tensors_of(row, sample, arrays, dtype)
+            for params in dtypes.ALL if row.name == "cast" else [sample.params]:
+                result = apply(row, tensors, params, sample.shape)
+                cases.append((dtype, sample, arrays, params, result))
+    wrong = []
+    for dtype, sample, arrays, params, result in cases:
+        wanted = expected(row, sample, arrays, params, dtype, result)
+        problem = difference(array(result), wanted, row, dtype) or told_wrong(result)
+        if problem:
+            wrong.append(f"{dtype} {sample} {params}: {problem}")
+    assert not wrong, "\n".join(wrong)
+
+
+def told_wrong(result: Any) -> str:
+    """Where a handle's shape, type or strides differ from those of its value."""
+    shape, strides, dtype = tuple(result.shape), result.stride(), result.dtype
+    if dtype.numpy is None:
+        return ""
+    value = result.detach().numpy()
+    if value.shape != shape or value.dtype != dtype.numpy:
+        return f"{value.dtype}{list(value.shape)}, said to be {dtype}{list(shape)}"
+    if 0 in shape:
+        return ""
+    steps = [s // dtype.itemsize for s in value.strides]
+    pairs = zip(steps, strides, shape, strict=True)
+    return "" if all(a == b or n == 1 for a, b, n in pairs) else f"{steps}, said to be {strides}"
+
+
+# -- derivatives ---------------------------------------------------------------------------------------------------
+
+INEXACT = [
+    pytest.param(row, dtype, id=f"{row.name}-{dtype}")
+    for row in ROWS
+    for dtype in ("float64", "complex128")
+    if row.differentiable and dtype in row.takes
+]
+LIMIT = 2e-8  # of differences of order 4 with the step 2**-11, relative
+
+
+def smooth_samples(row: Any) -> list[Any]:
+    return [s for s in samples(row) if not any(0 in shape for shape in s.shapes)]
+
+
+def differentiable_operands(row: Any, sample: Any) -> list[int]:
+    last = len(row.pulls) - 1
+    return [i for i in range(len(sample.shapes)) if row.pulls[min(i, last)] is not None]
+
+
+class Point:
+    """A row at a point: tensors, its result, and directions to move in."""
+
+    def __init__(self, row: Any, sample: Any, dtype: str) -> None:
+        self.row, self.sample, self.dtype = row, sample, dtype
+        self.which = differentiable_operands(row, sample)
+        self.arrays = laid(points(row, sample, dtype, repeats=False), sample.layout)
+        moves = directions(self.arrays, self.which)
+        self.directions = laid(moves, sample.layout)
+
+    def at(self, arrays: list[Any]) -> tuple[list[Any], Any]:
+        """The leaves, and the row applied to them."""
+        tensors = tensors_of(self.row, self.sample, arrays, self.dtype)
+        leaves = [tensors[i].detach().requires_grad_() for i in self.which]
+        for number, leaf in zip(self.which, leaves, strict=True):
+            tensors[number] = leaf
+        return leaves, apply(self.row, tensors, self._params(), self.sample.shape)
+
+    def _params(self) -> Any:
+        return dtypes.by_name(self.dtype) if self.row.name == "cast" else self.sample.params
+
+    def value(self, arrays: list[Any]) -> list[Any]:
+        return [self.at(arrays)[1]]
+
+    def pulled(self, arrays: list[Any], cotangent: Any) -> tuple[list[Any], list[Any]]:
+        """The leaves and the cotangent, and the gradients, which can be differentiated."""
+        leaves, result = self.at(arrays)
+        seed = weft.from_numpy(np.asarray(cotangent)).clone().requires_grad_()
+        return [*leaves, seed], gradients(result, leaves, seed)
+
+
+def gradients(result: Any, leaves: list[Any], seed: Any) -> list[Any]:
+    return list(
+        weft.autograd.grad(
+            result, leaves, seed, create_graph=True, allow_unused=True, materialize_grads=True
+        )
+    )
+
+
+def assert_equal_slopes(pairs: list[tuple[str, float, float]]) -> None:
+    wrong = [
+        f"{where}: {ours!r}, not {theirs!r}"
+        for where, ours, theirs in pairs
+        if not abs(ours - theirs) <= LIMIT * (1 + abs(theirs))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("row", "dtype"), INEXACT)
+def test_first_derivatives_agree_with_differences(row: Any, dtype: str) -> None:
+    """<u, J v> from the pulled cotangent, and from central differences."""
+    pairs = []
+    for sample in smooth_samples(row):
+        point = Point(row, sample, dtype)
+        leaves, result = point.at(point.arrays)
+        cotangent = directions([array(result)], [0], seed=1)[0]
+        pulled = gradients(result, leaves, weft.from_numpy(cotangent))
+        ours = sum(
+            inner(array(g), point.directions[i]) for i, g in zip(point.which, pulled, strict=True)
+        )
+        moves = slope(point.value, point.arrays, point.directions)[0]
+        pairs.append((str(sample), ours, inner(cotangent, moves)))
+    assert_equal_slopes(pairs)
+
+
+@pytest.mark.parametrize(("row", "dtype"), INEXACT)
+def test_second_derivatives_agree_with_differences(row: Any, dtype: str) -> None:
+    """The pulled cotangent as a function of point and cotangent, pulled again, and differences of it."""
+    pairs = []
+    for sample in smooth_samples(row)[:2]:
+        point = Point(row, sample, dtype)
+        cotangent = directions([array(point.value(point.arrays)[0])], [0], seed=1)[0]
+        leaves, pulled = point.pulled(point.arrays, cotangent)
+        weights = directions([array(g) for g in pulled], list(range(len(pulled))), seed=2)
+        assert all(g.requires_grad for g in pulled)
+        again = weft.autograd.grad(
+            pulled,
+            leaves,
+            [weft.from_numpy(w) for w in weights],
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        move = directions([cotangent], [0], seed=3)[0]
+        toward = [point.directions[i] for i in point.which] + [move]
+        ours = sum(inner(array(h), v) for h, v in zip(again, toward, strict=True))
+        changes = slope(
+            lambda arrays, point=point: point.pulled(arrays[:-1], arrays[-1])[1],
+            [*point.arrays, cotangent],
+            [*point.directions, move],
+        )
+        theirs = sum(inner(w, change) for w, change in zip(weights, changes, strict=True))
+        pairs.append((str(sample), ours, theirs))
+    assert_equal_slopes(pairs)
+
+
+@every_row
+def test_what_has_no_derivative_says_why_and_records_none(row: Any) -> None:
+    if row.differentiable:
+        assert any(row.pulls) and row.why == ""
+        return
+    assert row.why and not any(row.pulls)
+    if "float32" in row.takes:
+        sample = samples(row)[0]
+        tensors = tensors_of(row, sample, points(row, sample, "float32"), "float32")
+        leaves = [t.requires_grad_() if t.dtype.is_floating_point else t for t in tensors]
+        assert not apply(row, leaves, sample.params, sample.shape).requires_grad
+
+
+def pushed(point: Point) -> Any:
+    """The derivative along the point's direction, as the row's `push` says that it is made."""
+    row, arrays, moves = point.row, point.arrays, point.directions
+    if row.push == "linear":
+        return array(
+            point.value([a if v is None else v for a, v in zip(arrays, moves, strict=True)])[0]
+        )
+    if row.push == "multilinear":
+        terms = [[*arrays[:i], moves[i], *arrays[i + 1 :]] for i in point.which]
+        return sum(array(point.value(term)[0]) for term in terms)
+    leaves, result = point.at(arrays)
+    if row.push == "diagonal":
+        seeds = [tensor_of(moves[i], point.dtype) for i in point.which]
+        pairs = zip(leaves, seeds, strict=True)
+        return sum(array(gradients(result, [leaf], seed)[0]) for leaf, seed in pairs)
+    seed = tensor_of(np.zeros(result.shape), point.dtype).requires_grad_()
+    pulled = gradients(result, leaves, seed)
+    along = [tensor_of(moves[i], point.dtype) for i in point.which]
+    return array(weft.autograd.grad(pulled, seed, along)[0])
+
+
+@every_row
+def test_the_declared_push_is_the_derivative_along_a_direction(row: Any) -> None:
+    """A diagonal row pushes as it pulls, a linear one by itself, a multilinear one by a term per operand, and every
+    other by its pull, which is linear in the cotangent, pulled again."""
+    if not row.differentiable or "float64" not in row.takes:
+        return
+    for sample in smooth_samples(row):
+        point = Point(row, sample, "float64")
+        if row.push == "diagonal" and len(set(sample.shapes)) > 1:
+            continue  # broadcasting is undone by the walk
+        wanted = slope(point.value, point.arrays, point.directions)[0]
+        np.testing.assert_allclose(
+            pushed(point), wanted, rtol=LIMIT, atol=LIMIT, err_msg=str(sample)
+        )
+
+
+# -- the same bits, whatever way ------------------------------------------------------------------------------------
+
+
+def in_a_chain(
+    row: Any, sample: Any, dtype: str, seed: int, share: Any = None, keep: Any = None
+) -> Any:
+    """The row between operations that may go into its kernel. `share` are operands of another example to use where
+    the row batches over one shared value."""
+    tensors = tensors_of(row, sample, points(row, sample, dtype, seed), dtype)
+    for number, tensor in enumerate(tensors):
+        if share is not None and role(row, number) != "b":
+            tensors[number] = share[number]
+        elif sample.domains[number] != "index":
+            tensors[number] = twice_negated(tensor)
+    result = apply(row, tensors, chain_params(row, sample), sample.shape)
+    outcome = twice_negated(result)
+    if keep is not None:
+        keep.extend([*tensors, result])
+    return tensors, outcome
+
+
+def role(row: Any, number: int) -> str:
+    return row.batch_operands[min(number, len(row.batch_operands) - 1)] if row.operands else "b"
+
+
+def chain_params(row: Any, sample: Any) -> Any:
+    return dtypes.float64 if row.name == "cast" else sample.params
+
+
+def chain_type(row: Any) -> str:
+    return next(d for d in ("float32", "int64", "bool", "complex64") if d in row.takes)
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "known": {},
+    "unfused": {"fused": False},
+    "2 threads": {"threads": 2},
+    "fresh memory": {"reuse": False},
+    "eager": {"eager": True},
+    "unbatched": {"batched": False},
+}
+
+
+@every_row
+def test_forward_values_are_the_same_bits_whatever_way_they_run(row: Any) -> None:
+    dtype = chain_type(row)
+    chosen = [s for s in samples(row) if 0 not in (n for shape in s.shapes for n in shape)]
+    for sample in [*chosen[:1], *large(row)]:
+        with running():
+            wanted = array(in_a_chain(row, sample, dtype, 0)[1])
+        for name, way in WAYS.items():
+            with running(**way):
+                assert_same_bits(array(in_a_chain(row, sample, dtype, 0)[1]), wanted, name)
+        kept: list[Any] = []
+        outcome = in_a_chain(row, sample, dtype, 0, keep=kept)[1]
+        assert_same_bits(array(outcome), wanted, "handles kept")
+        for tensor in kept:
+            array(tensor)
+        kept = []
+        outcome = in_a_chain(row, sample, dtype, 0, keep=kept)[1]
+        array(kept[-1])
+        assert_same_bits(array(outcome), wanted, "read before")
+
+
+def assert_same_bits(ours: Any, theirs: Any, name: str) -> None:
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    assert ours.tobytes() == theirs.tobytes(), name
+
+
+@every_row
+def test_examples_in_a_batch_are_the_same_bits_as_alone(row: Any) -> None:
+    """Four examples recorded one after the other and run together, against each one alone."""
+    dtype, grouped = chain_type(row), False
+    for sample in samples(row):
+        if 0 in (n for shape in sample.shapes for n in shape):
+            continue
+        share = shared_operands(row, sample, dtype)
+        with running(batched=False):
+            alone = [array(in_a_chain(row, sample, dtype, seed, share)[1]) for seed in range(4)]
+        together: list[Any] = []
+
+        def record(sample: Any = sample, share: Any = share, together: Any = together) -> Any:
+            together.extend(in_a_chain(row, sample, dtype, seed, share)[1] for seed in range(4))
+            return together
+
+        lines = stages(record)["batch"].splitlines()
+        grouped |= any(line.startswith(f"{row.name} x 4 ") for line in lines)
+        for one, other in zip(together, alone, strict=True):
+            assert_same_bits(array(one), other, str(sample))
+    assert grouped == joins_batches(row)
+
+
+def shared_operands(row: Any, sample: Any, dtype: str) -> Any:
+    share = tensors_of(row, sample, points(row, sample, dtype, 9), dtype)
+    weft.realize(*share)
+    return share
+
+
+def joins_batches(row: Any) -> bool:
+    """Rows of one value, sources and gradient records have nothing to group."""
+    return row.batchable and kind(row) not in ("source", "composite")
+
+
+# -- strides ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if kind(r) == "view"], ids=lambda row: row.name)
+def test_the_strides_of_a_view_lead_to_its_elements(row: Any) -> None:
+    """Offset and strides over the operand's memory, against the NumPy meaning."""
+    for sample in samples(row):
+        (x,) = points(row, sample, "int64")
+        x = np.arange(x.size).reshape(x.shape)
+        wanted = meaning(row, [x], sample.params, sample.shape, dtypes.int64)
+        steps = tuple(s // 8 for s in x.strides)
+        strides, offset = row.strides(sample.params, x.shape, steps, 0)
+        shape = sample.shape or row.shape(sample.params, x.shape)
+        assert tuple(shape) == wanted.shape
+        places = sum(
+            (
+                np.arange(n).reshape(-1, *[1] * (len(shape) - i - 1)) * s
+                for i, (n, s) in enumerate(zip(shape, strides, strict=True))
+            ),
+            offset,
+        )
+        np.testing.assert_array_equal(x.reshape(-1)[np.broadcast_to(places, shape)], wanted)
+
+
+# -- the record ------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_with_a_hole_is_refused() -> None:
+    complete = {
+        "kind": "reduce",
+        "operands": "self",
+        "numpy": np.sum,
+        "pull": not_differentiable("a test"),
+        "samples": [((2,), None)],
+        "shape": lambda p, shape: (),
+        "lower": "sum",
+    }
+    for hole, value, text in (
+        ("samples", [], "has no samples"),
+        ("shape", None, "has no shape"),
+        ("lower", None, "has no lower"),
+        ("takes", "real", "categories or names"),
+        ("push", "sideways", "push is one of"),
+        ("kind", "view", "has no strides"),
+        ("pull", {"slef": lambda g: g}, "derivatives of .'slef'."),
+        ("pull", {"self": lambda cotangent: cotangent}, "first parameter"),
+        ("pull", {"self": lambda g, other: g}, "other"),
+    ):
+        with pytest.raises((TypeError, KeyError), match=text):
+            define("a_row_of_a_test", **{**complete, hole: value})
+    with pytest.raises(TypeError, match="defined twice"):
+        define("sum", **complete)
+    assert "a_row_of_a_test" not in TABLE
+
+
+def test_samples_cover_every_row_and_nothing_is_declared_in_vain() -> None:
+    for row in ROWS:
+        assert samples(row) and large(row) and row.takes, row.name
+        assert row.push in PUSHES and len(row.batch_operands) == len(row.operands)
+    assert set(COMPOSITES) == {row.name for row in ROWS if kind(row) == "composite"}
