@@ -11,20 +11,55 @@ WEFT_CHECK_BUILD  1: refuse a build that is older than its sources
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from weft.errors import ArgumentError
+
+PARTS = ("schedule", "kernels", "memory")
+
+
+def explained_parts(names: Any) -> frozenset[str]:
+    """The parts to explain. Errors: ValueError for a name that is no part."""
+    chosen = frozenset({names} if isinstance(names, str) else names)
+    unknown = sorted(repr(name) for name in chosen - set(PARTS))
+    if unknown:
+        raise ArgumentError(
+            "explain: there is no such part of the schedule",
+            expected=", ".join(PARTS),
+            got=", ".join(unknown),
+            fix="name parts from this list, as in weft.explaining('schedule')",
+        )
+    return chosen
+
+
+def _explained_by_environment() -> frozenset[str]:
+    """WEFT_EXPLAIN; a wrong name there is no reason to stop a program that is not about it."""
+    names = {part.strip() for part in os.environ.get("WEFT_EXPLAIN", "").split(",")} - {""}
+    try:
+        return explained_parts(names)
+    except ArgumentError as error:
+        warnings.warn(
+            f"WEFT_EXPLAIN: {error.got} ignored; the parts are {error.expected}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return frozenset(names & set(PARTS))
 
 
 class Config:
     """The settings in force; change attributes directly or for a block with `explaining`."""
 
     def __init__(self) -> None:
-        self.explain = frozenset(
-            part for part in os.environ.get("WEFT_EXPLAIN", "").split(",") if part
-        )
+        self.explain = _explained_by_environment()
         self.verify = os.environ.get("WEFT_VERIFY") == "1"
         self.batch = True
         self.cache = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, explained_parts(value) if name == "explain" else value)
 
 
 config = Config()
@@ -32,9 +67,12 @@ config = Config()
 
 @contextmanager
 def explaining(*parts: str) -> Iterator[None]:
-    """Print what the schedule decides within a block: parts of schedule, kernels, memory (all by default)."""
+    """Print what the schedule decides within a block: parts of schedule, kernels, memory (all by default).
+
+    Errors: ValueError for a name that is no part.
+    """
     previous = config.explain
-    config.explain = frozenset(parts or ("schedule", "kernels", "memory"))
+    config.explain = explained_parts(parts or PARTS)
     try:
         yield
     finally:

@@ -6,12 +6,13 @@ also the standard exception that PyTorch users already catch. Nothing here depen
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from types import CodeType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_inside: dict[str, bool] = {}
+_inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library's own contexts
 
 
 def is_internal(filename: str) -> bool:

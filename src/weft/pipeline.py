@@ -1,18 +1,22 @@
+# cython: language_level=3
 """The pipeline on one screen: `batch -> collect -> fuse -> select -> plan -> lower -> launch -> commit`.
 
 `flush` runs everything live on the calling thread's tape; `realize` makes sure that given tensors are computed;
 `array_of` reads a node's value as a NumPy array. Differentiation happens before, in `weft.autograd`, on batches made
 by the same `batch` stage. Each stage can be printed (`explain`) and is verified under `WEFT_VERIFY=1`.
-"""
 
-from __future__ import annotations
+Compiled, so that Python cannot handle a signal between two of its lines: an exception of a signal handler comes out
+of a kernel or of an interpreted function that is called here, never from the middle of a commit.
+"""
 
 import sys
 import threading
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require as require_compiled
 from weft.config import config
 from weft.errors import ExecutionError, TensorIndexError, WeftError
 from weft.graph import node as graph
@@ -24,6 +28,8 @@ from weft.graph.node import drop_inputs, finish
 from weft.graph.tensor import Tensor, value_of
 from weft.runtime import programs
 from weft.schedule import batch, collect, fuse, lower, plan, select, signature
+
+require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
 counters = {"flushes": 0, "kernels": 0, "launches": 0, "nodes": 0, "failures": 0}
@@ -77,17 +83,20 @@ def execute(pending: list[Any]) -> None:
     program = collect.collect(pending)
     fuse.fuse(program)
     select.select(program)
+    if config.verify:
+        select.verify(program)  # before lowering, which takes the builders that it looks at
+    chosen = select.text(program) if config.explain else ""
     memory = plan.plan(program)
     lowering = lower.lower(program, memory)
     if config.verify:
         verify(pending, program, memory, lowering)
     if config.explain:
-        explain(pending, program, memory, lowering)
+        explain(pending, program, memory, lowering, chosen)
     launch(form, program, memory, lowering)
 
 
 def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
-    """Run every stage's verifier on what it made."""
+    """Run the verifiers of the other stages on what they made."""
     batch.verify(pending)
     collect.verify(program)
     fuse.verify(program)
@@ -117,10 +126,11 @@ def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
     done = executable.run(run.addresses)
     launches = lowering.launches
     complete = done >= len(launches)
+    failed = failed_kernels(run)
     commits = decide(
-        program, memory, run, len(program.kernels) if complete else launches[done].kernel
+        program, memory, failed, len(program.kernels) if complete else launches[done].kernel
     )
-    if storable and complete and not run.failures():
+    if storable and complete and not failed:
         programs.store(form, program, memory, lowering, run, executable, commits)
     commit(commits, run)
     if executable.interrupt is not None:
@@ -130,9 +140,17 @@ def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
 Commit = tuple[Any, int, int, Any]
 
 
-def decide(program: Any, memory: Any, run: Any, finished: int) -> list[Commit]:
+def failed_kernels(run: Any) -> list[int]:
+    """Kernel positions whose index check failed."""
+    if not run.checked:
+        return []
+    cells = memoryview(run.status)[: 8 * len(run.checked)].cast("B").cast("q")
+    return [launch.kernel for launch, cell in zip(run.checked, cells, strict=True) if cell]
+
+
+def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list[Commit]:
     """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
-    failed = _poison(program, run.failures())
+    failed = _poison(program, kernels)
     needed = set(memory.kept)
     if finished < len(program.kernels):
         needed |= {root for root, last in memory.last_use.items() if last >= finished}
@@ -270,10 +288,10 @@ def array_of(node: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def explain(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
+def explain(pending: list[Any], program: Any, memory: Any, lowering: Any, chosen: str) -> None:
     """Print what the stages decided, for the parts that `config.explain` names."""
     parts = {
-        "schedule": (batch.text(pending), collect.text(program), fuse.text(program)),
+        "schedule": (batch.text(pending), collect.text(program), fuse.text(program), chosen),
         "memory": (plan.text(program, memory),),
         "kernels": (lower.text(lowering),),
     }

@@ -8,7 +8,7 @@ from typing import Any
 from weft.autograd.walk import Walk, target_for
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import node as graph
-from weft.graph.frames import pause_collector, resume_collector
+from weft.graph.frames import without_collector
 from weft.graph.node import AccumulateGrad
 from weft.graph.tensor import Tensor, cast, edge_for
 from weft.ops.primitives import full, zeros_like
@@ -87,15 +87,17 @@ def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
 
 def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     """Group what is pending, walk, and give depths to what the walk recorded."""
+    return without_collector(_walk, roots, captured, keep, create, leaves)
+
+
+def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     tape = graph.tape()
     start = tape.watermark
-    collector = pause_collector()
     try:
         batch.group(tape.since(tape.watermark))
         start = graph.last_sequence()
         return Walk().run(roots, captured, keep, create, leaves)
     finally:
-        resume_collector(collector)
         batch.set_depths(tape.since(start))
         tape.watermark = graph.last_sequence()
 

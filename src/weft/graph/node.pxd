@@ -45,9 +45,6 @@ cdef class Mode:
     cdef public bint inference
     cdef public bint eager
     cdef public bint anomaly
-    cdef public bint replaying
-    cdef public object saved_hooks
-    cdef public object extra
 
 cdef class Node:
     cdef readonly OpRow row

@@ -113,16 +113,13 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 
 @cython.cclass
 class Mode:
-    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, saved-value hooks."""
+    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly."""
 
     def __cinit__(self):
         self.grad = True
         self.inference = False
         self.eager = _eager_from_the_start
         self.anomaly = False
-        self.replaying = False
-        self.saved_hooks = None
-        self.extra = None
 
 
 @cython.cclass

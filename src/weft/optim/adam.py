@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft.optim.optimizer import Group, Optimizer, check_not_negative, gradients
+from weft.errors import ArgumentTypeError
+from weft.optim.optimizer import Group, Optimizer, check_not_negative, check_number, gradients
 
 
 class Adam(Optimizer):
@@ -27,12 +28,8 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_not_negative(learning_rate=lr, epsilon_value=eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_not_negative(learning_rate=lr, epsilon_value=eps, weight__decay_value=weight_decay)
+        _check_betas(betas)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -105,4 +102,18 @@ class AdamW(Adam):
             differentiable=differentiable,
             fused=fused,
             decoupled_weight_decay=True,
+        )
+
+
+def _check_betas(betas: Any) -> None:
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise ArgumentTypeError(
+            "betas must be two numbers",
+            expected="a pair, such as (0.9, 0.999)",
+            got=repr(betas),
+            fix="pass betas=(beta1, beta2)",
+        )
+    for index, beta in enumerate(betas):
+        check_number(
+            f"beta parameter at index {index}", beta, "in [0, 1)", lambda b: 0.0 <= b < 1.0
         )

@@ -17,8 +17,10 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.module import clear_gradient, typename
+from weft.runtime.interrupts import uninterrupted
 
 Group = dict[str, Any]
 
@@ -55,8 +57,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 def _checked_arguments(changed: Any) -> Any:
     if isinstance(changed, tuple) and len(changed) == 2:
         return changed
-    raise RuntimeError(
-        f"step pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+    raise ArgumentError(
+        f"step pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.",
+        expected="None, or a tuple of two: positional and keyword arguments",
+        got=repr(changed),
+        fix="return None to leave the arguments as they are",
     )
 
 
@@ -71,9 +76,12 @@ class Optimizer:
 
     def __init__(self, params: Any, defaults: Group) -> None:
         if isinstance(params, Tensor):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {typename(params)}"
+                f"but got {typename(params)}",
+                expected="an iterable of tensors, of (name, tensor) pairs or of dictionaries",
+                got=typename(params),
+                fix="pass [tensor], or model.parameters()",
             )
         self.defaults = defaults
         self.state: defaultdict[Tensor, Group] = defaultdict(dict)
@@ -81,9 +89,14 @@ class Optimizer:
         self._step_pre_hooks: dict[int, Any] = {}
         self._step_post_hooks: dict[int, Any] = {}
         self._steps_taken = 0
-        groups = list(params)
+        groups = _listed(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ArgumentError(
+                "optimizer got an empty parameter list",
+                expected="at least one parameter",
+                got="an empty iterable",
+                fix="check that the model has parameters, and that a generator is not used twice",
+            )
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -103,16 +116,24 @@ class Optimizer:
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with options of their own; may be called in the middle of training."""
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise ArgumentTypeError(
+                f"param_group must be a dict, but got {type(param_group)}",
+                expected="a dictionary with 'params' and options",
+                got=repr(param_group),
+                fix="pass {'params': [...], 'lr': ...}",
+            )
         group = {**param_group, **_named_parameters(param_group["params"])}
         for parameter in group["params"]:
             _check_parameter(parameter)
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(
+                raise ArgumentError(
                     "parameter group didn't specify a value of required optimization parameter "
-                    f"{name}"
+                    f"{name}",
+                    expected=f"a value of {name}",
+                    got=f"the options {sorted(set(group) - {'params'})}",
+                    fix=f"add {name!r} to the group, or pass it to the optimizer",
                 )
             group.setdefault(name, default)
         added = {id(parameter) for parameter in group["params"]}
@@ -123,7 +144,12 @@ class Optimizer:
                 stacklevel=3,
             )
         if added.intersection(id(p) for other in self.param_groups for p in other["params"]):
-            raise ValueError("some parameters appear in more than one parameter group")
+            raise ArgumentError(
+                "some parameters appear in more than one parameter group",
+                expected="each parameter in one group",
+                got="a parameter that a group has already",
+                fix="leave it out of one of the groups",
+            )
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -135,14 +161,21 @@ class Optimizer:
     # -- stepping ------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Evaluate the closure with gradients, then update every group without; its result."""
+        """Evaluate the closure with gradients, then update every group without; its result.
+
+        Ctrl-C during the updates waits until all of them are recorded: no model makes half a step.
+        Errors: RuntimeError for a gradient of another shape; then nothing is updated.
+        """
         loss = None
         if closure is not None:
             with weft.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            with weft.set_grad_enabled(bool(group.get("differentiable", False))):
-                self._update_group(group)
+            _check_gradients(group)
+        with uninterrupted():
+            for group in self.param_groups:
+                with weft.set_grad_enabled(bool(group.get("differentiable", False))):
+                    self._update_group(group)
         return loss
 
     def _update_group(self, group: Group) -> None:
@@ -185,14 +218,22 @@ class Optimizer:
 
         Errors: ValueError for another number of groups or of parameters in a group.
         """
-        groups = [dict(group) for group in state_dict["param_groups"]]
+        groups = [dict(group) for group in _entries(state_dict)["param_groups"]]
         if len(groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
+            raise ArgumentError(
+                "loaded state dict has a different number of parameter groups",
+                expected=f"{len(self.param_groups)} groups",
+                got=str(len(groups)),
+                fix="make the optimizer with the groups that it was saved with",
+            )
         pairs = list(zip(self.param_groups, groups, strict=True))
         if any(len(own["params"]) != len(new["params"]) for own, new in pairs):
-            raise ValueError(
+            raise ArgumentError(
                 "loaded state dict contains a parameter group that doesn't match the size of "
-                "optimizer's group"
+                "optimizer's group",
+                expected=str([len(own["params"]) for own, _ in pairs]),
+                got=str([len(new["params"]) for _, new in pairs]),
+                fix="make the optimizer for the model that it was saved with",
             )
         numbers = itertools.chain.from_iterable(group["params"] for group in groups)
         parameters = [p for group in self.param_groups for p in group["params"]]
@@ -217,11 +258,14 @@ def _named_parameters(given: Any) -> Group:
     if isinstance(given, Tensor):
         return {"params": [given]}
     if isinstance(given, set):
-        raise TypeError(
+        raise ArgumentTypeError(
             "optimizer parameters need to be organized in ordered collections, but the ordering of "
-            "tensors in sets will change between runs. Please use a list instead."
+            "tensors in sets will change between runs. Please use a list instead.",
+            expected="a list of tensors",
+            got="a set",
+            fix="pass a list",
         )
-    parameters = list(given)
+    parameters = _listed(given)
     if parameters and all(isinstance(entry, tuple) for entry in parameters):
         names, parameters = [n for n, _ in parameters], [p for _, p in parameters]
         return {"params": parameters, "param_names": names}
@@ -230,11 +274,19 @@ def _named_parameters(given: Any) -> Group:
 
 def _check_parameter(parameter: Any) -> None:
     if not isinstance(parameter, Tensor):
-        raise TypeError(
-            f"optimizer can only optimize Tensors, but one of the params is {typename(parameter)}"
+        raise ArgumentTypeError(
+            f"optimizer can only optimize Tensors, but one of the params is {typename(parameter)}",
+            expected="tensors",
+            got=repr(parameter)[:80],
+            fix="pass model.parameters()",
         )
     if not (parameter.is_leaf or parameter.retains_grad):
-        raise ValueError("can't optimize a non-leaf Tensor")
+        raise ArgumentError(
+            "can't optimize a non-leaf Tensor",
+            expected="a leaf, as weft.tensor(..., requires_grad=True) makes it",
+            got=f"{parameter.dtype.name}{list(parameter.shape)} computed by {parameter.grad_fn}",
+            fix="optimize the tensor that it was computed from, or .detach().requires_grad_() it",
+        )
 
 
 def _fitted(value: Any, parameter: Tensor | None) -> Any:
@@ -254,11 +306,69 @@ def _fitted_entry(key: str, entry: Any, parameter: Tensor | None) -> Any:
     return entry.detach().clone()
 
 
+def check_number(label: str, value: Any, condition: str, holds: Callable[[Any], bool]) -> None:
+    """Errors: TypeError for an option that is no number, ValueError for one out of range."""
+    try:
+        fits = bool(holds(value))
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{label} must be a number",
+            expected=f"a number with {label} {condition}",
+            got=repr(value),
+            fix="convert it with float()",
+        ) from None
+    if not fits:
+        raise ArgumentError(
+            f"Invalid {label}: {value}",
+            expected=f"{label} {condition}",
+            got=repr(value),
+            fix="see how the option was computed",
+        )
+
+
 def check_not_negative(**values: Any) -> None:
-    """ValueError for an option below zero; underscores in its label are spaces."""
+    """ValueError for an option below zero; underscores in its label are spaces, two of them one underscore."""
     for label, value in values.items():
-        if not value >= 0.0:
-            raise ValueError(f"Invalid {label.replace('_', ' ')}: {value}")
+        name = label.replace("__", "\0").replace("_", " ").replace("\0", "_")
+        check_number(name, value, ">= 0", lambda number: number >= 0.0)
+
+
+def _listed(given: Any) -> list[Any]:
+    """An iterable as a list. Errors: TypeError for anything else."""
+    try:
+        return list(given)
+    except TypeError:
+        raise ArgumentTypeError(
+            "optimizer parameters must be an iterable of tensors",
+            expected="an iterable of tensors, of (name, tensor) pairs or of dictionaries",
+            got=typename(given),
+            fix="pass model.parameters()",
+        ) from None
+
+
+def _entries(state_dict: Any) -> Any:
+    """A state_dict of an optimizer. Errors: ValueError for anything else."""
+    if isinstance(state_dict, dict) and {"state", "param_groups"} <= set(state_dict):
+        return state_dict
+    raise ArgumentError(
+        "load_state_dict: not the state of an optimizer",
+        expected="a dictionary with 'state' and 'param_groups', as state_dict() gives it",
+        got=f"keys {list(state_dict)[:5]}" if isinstance(state_dict, dict) else repr(state_dict),
+        fix="pass what optimizer.state_dict() returned, not the model's",
+    )
+
+
+def _check_gradients(group: Group) -> None:
+    """Errors: RuntimeError for a gradient that does not fit its parameter."""
+    for number, parameter in enumerate(group["params"]):
+        gradient = parameter.grad
+        if gradient is not None and gradient.shape != parameter.shape:
+            raise GradientError(
+                "step: a gradient does not fit its parameter, nothing was updated",
+                expected=f"a gradient of shape {list(parameter.shape)} for parameter {number}",
+                got=str(list(gradient.shape)),
+                fix="call zero_grad() after giving a parameter other data",
+            )
 
 
 def gradients(group: Group) -> Iterable[tuple[Tensor, Tensor]]:

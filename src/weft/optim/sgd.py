@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.errors import ArgumentError
 from weft.optim.optimizer import Group, Optimizer, check_not_negative, gradients
 
 
@@ -24,11 +25,16 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_not_negative(learning_rate=lr, momentum_value=momentum)
-        if not weight_decay >= 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_not_negative(
+            learning_rate=lr, momentum_value=momentum, weight__decay_value=weight_decay
+        )
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise ArgumentError(
+                "Nesterov momentum requires a momentum and zero dampening",
+                expected="momentum > 0 and dampening = 0",
+                got=f"momentum={momentum}, dampening={dampening}",
+                fix="pass momentum=0.9, or leave nesterov out",
+            )
         defaults = {
             "lr": lr,
             "momentum": momentum,

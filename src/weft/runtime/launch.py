@@ -123,12 +123,3 @@ class Run:
                 address, pointers, launch.arguments, launch.units, launch.grain, launch.work
             )
         return program
-
-    def failures(self) -> list[int]:
-        """Kernel positions whose index check failed."""
-        if not self.checked:
-            return []
-        cells = struct.unpack(
-            f"{len(self.checked)}q", memoryview(self.status)[: 8 * len(self.checked)]
-        )
-        return [launch.kernel for launch, cell in zip(self.checked, cells, strict=True) if cell]

@@ -133,7 +133,9 @@ def usable(template: Template, signature):
 
 def run_template(template: Template, signature):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
-    index check failed: then nothing has been handed over, and scheduling anew finds the culprit."""
+    index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
+    program hands nothing over either: its nodes stay pending. One that has begun to overwrite its inputs cannot be
+    begun again, and runs to its end first."""
     buffers: list = []
     addresses: list = []
     external: list = signature.external
@@ -175,6 +177,8 @@ def run_template(template: Template, signature):
     done = executable.run(addresses)
     while done < template.launches:
         interrupt = executable.interrupt
+        if not template.in_place:
+            return interrupt
         done = executable.run(addresses, done, True)
     if cells_used and any(memoryview(status)[:cells_used]):
         return False

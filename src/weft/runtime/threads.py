@@ -11,6 +11,7 @@ bit.
 """
 
 import os
+import warnings
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -314,6 +315,12 @@ def _default_threads() -> int:
         text = os.environ.get(variable, "").split(",")[0].strip()
         if text.isdigit() and int(text) > 0:
             return min(int(text), MAX_THREADS)
+        if text and variable.startswith("WEFT"):
+            warnings.warn(
+                f"WEFT_NUM_THREADS: {text!r} ignored; it takes a positive integer",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     return min(usable_cores(), MAX_THREADS)
 
 

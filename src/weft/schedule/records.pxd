@@ -30,3 +30,4 @@ cdef class Program:
     cdef public list kernels
     cdef public dict producer
     cdef public bint provisional
+    cdef public list apart

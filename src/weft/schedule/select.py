@@ -9,10 +9,12 @@ it. A program with kernels taken apart is `provisional`: it is not stored as kno
 
 import cython
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.fuse import find
 from cython.cimports.weft.schedule.lower import KernelSpec
 from cython.cimports.weft.schedule.records import Kernel, Program
 
 from weft._compiled import require
+from weft.errors import VerificationError
 from weft.graph.node import ELEMENTWISE, REDUCE
 from weft.schedule.fuse import mark_stores
 from weft.schedule.loops import prepare, prepared_spec
@@ -56,6 +58,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
     if not apart:
         return
     program.provisional = True
+    program.apart = [kernel.nodes for kernel in program.kernels if kernel in apart]
     kernels: list = []
     pieces: list = []
     for kernel in program.kernels:
@@ -88,3 +91,53 @@ def _single(node: Node) -> Kernel:
     kernel.nodes.append(node)
     kernel.open = False
     return kernel
+
+
+def verify(program: Program):
+    """Every node is computed by its producer and nowhere else; what is new is bounded in number and has come before;
+    what was taken apart runs as single operations."""
+    computed: dict = {}
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            computed[node] = kernel
+    for node in program.order:
+        if computed.get(node) is None or find(program, node) is not computed[node]:
+            raise VerificationError(
+                "select", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
+            )
+    new: set = _new_specs(program)
+    if len(new) > NEW_PER_FLUSH or any(spec.uses < OCCURRENCES for spec in new):
+        raise VerificationError(
+            "select",
+            expected=f"at most {NEW_PER_FLUSH} new kernels, each at its occurrence {OCCURRENCES} or later",
+            got=", ".join(f"{spec!r} at {spec.uses}" for spec in new),
+        )
+    for nodes in program.apart or ():
+        for node in nodes:
+            if len(computed[node].nodes) != 1:
+                raise VerificationError(
+                    "select", expected=f"{node!r} in a kernel of its own", got=repr(computed[node])
+                )
+
+
+@cython.cfunc
+def _new_specs(program: Program) -> set:
+    """The fused kernels that would be compiled for this program; asked before it is lowered."""
+    found: set = set()
+    kernel: Kernel
+    spec: KernelSpec
+    for kernel in program.kernels:
+        if kernel.prepared is not None:
+            spec = prepared_spec(kernel)
+            if spec.fused and spec.address == 0:
+                found.add(spec)
+    return found
+
+
+def text(program: Program):
+    """What is compiled now, and what runs as single operations until it comes again; nothing where all is known."""
+    names: list = sorted([spec.name for spec in _new_specs(program)])
+    lines: list = [f"compiled now: {name}" for name in names]
+    for nodes in program.apart or ():
+        lines.append(f"taken apart until it comes again: {' '.join([n.row.name for n in nodes])}")
+    return "\n".join(lines)

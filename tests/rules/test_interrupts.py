@@ -1,0 +1,228 @@
+"""Interrupts: a signal may come at any moment of a program; nothing is lost, half done, or left in a strange state."""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.graph.node import DONE_STATE, PENDING_STATE
+from weft.graph.tensor import value_of
+from weft.runtime import programs
+from weft.runtime.interrupts import uninterrupted
+
+# A signal between opening a file and entering its context leaves the file to the collector: Python's own gap.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SIDE = 384
+
+
+class Stop(BaseException):
+    """What the handler of these tests raises, where Ctrl-C raises KeyboardInterrupt."""
+
+
+class Alarm:
+    """Raises Stop in the main thread after a while, at most once, and never after `off`."""
+
+    def __init__(self) -> None:
+        self.armed = False
+
+    def handler(self, *_: Any) -> None:
+        if self.armed:
+            self.armed = False
+            raise Stop
+
+    def after(self, seconds: float) -> None:
+        self.armed = True
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def off(self) -> None:
+        self.armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.fixture
+def alarm() -> Iterator[Alarm]:
+    made = Alarm()
+    before = signal.signal(signal.SIGALRM, made.handler)
+    yield made
+    made.off()
+    signal.signal(signal.SIGALRM, before)
+
+
+def long_chain(x: Any, weight: Any, steps: int = 250) -> Any:
+    """Some hundred milliseconds of work in many kernels."""
+    for _ in range(steps):
+        x = (x @ weight).tanh()
+    return x
+
+
+def states(*tensors: Any) -> list[int]:
+    return [value_of(tensor).state for tensor in tensors]
+
+
+def interrupted(alarm: Alarm, run: Callable[[], object], seconds: float) -> bool:
+    """Whether a run that takes longer is stopped by a signal after that time."""
+    try:
+        alarm.after(seconds)
+        run()
+        alarm.armed = False
+    except Stop:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["novel program", "known program"])
+def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
+    alarm: Alarm, known: bool
+) -> None:
+    weight = weft.eye(SIDE) * 1.01
+    x = weft.linspace(-1, 1, SIDE * SIDE).reshape(SIDE, SIDE).clone()
+    weft.realize(weight, x)
+    programs.clear()
+    reference = long_chain(x, weight)
+    weft.realize(reference)
+    if known:
+        for _ in range(3):
+            weft.realize(long_chain(x, weight))
+    hits = programs.counters["hits"]
+    last = long_chain(x, weight)
+    assert interrupted(alarm, lambda: weft.realize(last), 0.03)
+    assert (programs.counters["hits"] > hits) == known
+    assert states(last) == [PENDING_STATE]
+    assert states(x, weight) == [DONE_STATE, DONE_STATE]
+    assert (last == reference).all()
+
+
+def test_a_program_stopped_again_and_again_comes_to_the_right_end(alarm: Alarm) -> None:
+    x = weft.linspace(-1, 1, SIDE * SIDE).reshape(SIDE, SIDE).clone()
+    weight = weft.eye(SIDE) * 1.01
+    reference = long_chain(x, weight).tolist()
+    programs.clear()
+    last = long_chain(x, weight)
+    stops = 0
+    while interrupted(alarm, lambda: weft.realize(last), 0.03 * 2**stops):
+        stops += 1
+    assert stops > 0
+    assert last.tolist() == reference
+
+
+def test_a_known_program_that_overwrites_its_inputs_is_not_begun_again(alarm: Alarm) -> None:
+    """A write in place happens once, though the signal comes after it."""
+
+    def step(state: Any) -> Any:
+        before = state * 1.0
+        state[: SIDE // 2] = before[SIDE // 2 :] + 1
+        return before.sum() + long_chain(before, weight).sum() * 0
+
+    weight = weft.eye(SIDE)
+    expected = np.arange(SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE) / SIDE**2
+    state = weft.tensor(expected)
+    for turn in range(5):
+        total = step(state)
+        expected_total = expected.sum(dtype=np.float64)
+        expected[: SIDE // 2] = expected[SIDE // 2 :] + 1
+        if turn == 4:
+            interrupted(alarm, lambda value=total: weft.realize(value), 0.03)
+        assert total.item() == pytest.approx(expected_total, rel=1e-4)
+        assert np.array_equal(np.array(state.tolist(), np.float32), expected)
+
+
+def forward(seed: int) -> tuple[list[Any], list[Any]]:
+    """Random pending values, with writes into regions, and what they are."""
+    choose, numbers = random.Random(seed), np.random.default_rng(seed)
+    a, b = numbers.standard_normal((8, 8)), numbers.standard_normal(8)
+    x, y = weft.tensor(a), weft.tensor(b)
+    z, e, values, expected = x, a, [], []
+    for _ in range(choose.randint(3, 18)):
+        kind = choose.randrange(4)
+        if kind == 0:
+            z, e = (z * 2 + y).tanh(), np.tanh(e * 2 + b)
+        elif kind == 1:
+            z, e = z.clone(), e.copy()
+            z[1:3] = z[3:5] * 3
+            e[1:3] = e[3:5] * 3
+        elif kind == 2:
+            z, e = (z @ x) * 0.25, e @ a * 0.25
+        else:
+            z, e = z - z.sum(1, keepdim=True), e - e.sum(1, keepdims=True)
+        if choose.random() < 0.3:
+            values.append(z)
+            expected.append(e.copy())
+    return [*values, z], [*expected, e]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_signal_at_any_moment_of_a_flush_changes_no_value(alarm: Alarm, seed: int) -> None:
+    choose = random.Random(seed)
+    for _ in range(250):
+        values, expected = forward(choose.randrange(12))
+        patience = 1.0
+        while interrupted(alarm, weft.realize, choose.uniform(1e-5, 3e-3) * patience):
+            patience *= 1.5
+        for value, wanted in zip(values, expected, strict=True):
+            assert np.allclose(value.tolist(), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_signal_at_any_moment_of_a_walk_leaves_the_process_usable(alarm: Alarm) -> None:
+    weight = weft.tensor(np.eye(4) * 0.5, requires_grad=True)
+
+    def losses() -> list[Any]:
+        return [
+            long_chain(weft.full((1, 4), i / 10, dtype=weft.float64), weight, 1 + i % 3)
+            for i in range(6)
+        ]
+
+    def step() -> list[Any]:
+        weight.grad = None
+        made = losses()
+        weft.stack(made).sum().backward()
+        weft.realize()
+        return made
+
+    values = [loss.tolist() for loss in step()]
+    gradient = weight.grad.tolist()
+    choose = random.Random(0)
+    stops = 0
+    for _ in range(300):
+        stops += interrupted(alarm, step, choose.uniform(1e-5, 2.5e-3))
+        assert gc.isenabled() and weft.is_grad_enabled()
+        assert [loss.tolist() for loss in step()] == values
+        assert np.allclose(weight.grad.tolist(), gradient, rtol=1e-12)
+    assert stops > 0
+
+
+def test_a_step_of_an_optimizer_is_made_by_all_parameters_or_by_none(alarm: Alarm) -> None:
+    parameters = [weft.zeros(3, requires_grad=True) for _ in range(40)]
+    optimizer = weft.optim.SGD(parameters, lr=1.0, momentum=0.5)
+    for parameter in parameters:
+        parameter.grad = weft.ones(3)
+    weft.realize()
+    choose = random.Random(0)
+    stops = 0
+    for _ in range(100):
+        stops += interrupted(alarm, optimizer.step, choose.uniform(1e-5, 1.5e-3))
+        assert len({tuple(parameter.tolist()) for parameter in parameters}) == 1
+    assert stops > 0
+
+
+def test_in_a_section_the_first_signal_waits_and_the_second_does_not(alarm: Alarm) -> None:
+    reached = []
+    alarm.armed = True
+    with pytest.raises(Stop), uninterrupted():
+        signal.raise_signal(signal.SIGALRM)
+        reached.append("after the first")
+    assert reached == ["after the first"]
+    alarm.armed = True
+    with pytest.raises(Stop), uninterrupted():
+        signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        reached.append("after the second")
+    assert reached == ["after the first"]
+    assert signal.getsignal(signal.SIGALRM) == alarm.handler
