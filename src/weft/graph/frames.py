@@ -3,17 +3,15 @@
 not the library's own. Compiled modules make no frames, so a call from user code finds its frame at once."""
 
 import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.graph.frames import (
-    Py_XDECREF,
-    PyFrame_GetBack,
-    PyFrame_GetCode,
-    PyFrame_GetLasti,
-    PyFrameObject,
+    SEEN,
     PyGC_Disable,
     PyGC_Enable,
     PyThreadState_Get,
-    PyThreadState_GetFrame,
-    PyThreadState_GetID,
+    weft_caller,
 )
 
 from weft._compiled import require
@@ -21,56 +19,46 @@ from weft.errors import is_internal
 
 require(__name__, cython.compiled)
 
-_offset = -1
 _known = {}
-_last = None
-_last_internal = False
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
 def thread_id() -> cython.ulonglong:
     """A number that no other thread of this process has had."""
-    return PyThreadState_GetID(PyThreadState_Get())
+    return PyThreadState_Get().id
 
 
 @cython.cfunc
-def _internal(code) -> cython.bint:
-    global _last, _last_internal
-    if code is _last:
-        return _last_internal
+@cython.exceptval(check=False)
+def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
+    """Whether code is the library's own; the answer is kept by code object, which is kept alive for it."""
+    place: cython.int = (cython.cast(uintptr_t, code) >> 5) % SEEN
+    if _codes[place] != code:
+        _remember(place, cython.cast(object, code))
+    return _verdicts[place]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _remember(place: cython.int, code: object) -> cython.void:
     known = _known.get(code.co_filename)
     if known is None:
         known = _known[code.co_filename] = is_internal(code.co_filename)
-    _last = code
-    _last_internal = known
-    return _last_internal
+    former: cython.pointer(PyObject) = _codes[place]
+    Py_INCREF(code)
+    _codes[place] = cython.cast(cython.pointer(PyObject), code)
+    _verdicts[place] = known
+    if former != cython.NULL:
+        Py_DECREF(cython.cast(object, former))
 
 
 @cython.cfunc
-def caller_code():
-    """The code object of the user's frame; `caller_offset` gives the offset that belongs to it."""
-    global _offset
-    frame: cython.pointer(PyFrameObject) = PyThreadState_GetFrame(PyThreadState_Get())
-    code: object = None
-    _offset = -1
-    while frame != cython.NULL:
-        pointer: cython.p_void = PyFrame_GetCode(frame)
-        code = cython.cast(object, pointer)
-        Py_XDECREF(pointer)
-        back: cython.pointer(PyFrameObject) = cython.NULL
-        if _internal(code):
-            back = PyFrame_GetBack(frame)
-        if back == cython.NULL:
-            _offset = PyFrame_GetLasti(frame)
-        Py_XDECREF(frame)
-        frame = back
-    return code
-
-
-@cython.cfunc
-def caller_offset() -> cython.int:
-    """The instruction offset found by the last `caller_code` of this thread (both run under the GIL, in a row)."""
-    return _offset
+@cython.exceptval(check=False)
+def caller(offset: cython.p_int) -> cython.pointer(PyObject):
+    """The code object of the user's frame (borrowed; NULL where there is none), and the instruction offset in it."""
+    offset[0] = -1
+    return weft_caller(_is_internal, offset)
 
 
 def pause_collector():

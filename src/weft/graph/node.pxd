@@ -6,6 +6,14 @@ cdef enum:
     DONE = 1
     FAILED = 2
     RESULT_SHIFT = 40
+    MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
+    POOL = 8192  # dead nodes that wait to be used again
+
+cdef extern from "Python.h":
+    ctypedef void (*destructor)(PyObject*) noexcept
+    ctypedef struct PyTypeObject:
+        destructor tp_dealloc
+    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
 
 cdef class OpRow:
     cdef readonly str name
@@ -30,6 +38,8 @@ cdef class OpRow:
     cdef readonly object strides
     cdef readonly object samples
     cdef readonly object why
+    cdef int mask_count
+    cdef long long[MASKS] masks
 
 cdef class Tape:
     cdef void* head
@@ -51,35 +61,36 @@ cdef class Node:
     cdef public tuple inputs
     cdef readonly object params
     cdef readonly tuple shape
-    cdef readonly long long numel
     cdef readonly DType dtype
     cdef public tuple edges
-    cdef readonly long long seq
     cdef readonly object code
-    cdef readonly int offset_in_code
-    cdef public int state
-    cdef public int live
-    cdef public bint released
-    cdef public bint batched
-    cdef public bint holds
-    cdef public long long saved
-    cdef public bint considered
-    cdef public int members
     cdef public object buffer
-    cdef public long long offset
     cdef public tuple strides
     cdef public object error
     cdef public Node quotient
     cdef public Node result
-    cdef public long long qrow
     cdef public object payload
     cdef public object info
     cdef public object observers
+    cdef public object scratch
+    cdef readonly long long numel
+    cdef readonly long long seq
+    cdef public long long qrow
+    cdef readonly int offset_in_code
+    # From here to `tape`: zero in a new node.
+    cdef public int state
+    cdef public int live
+    cdef public int members
+    cdef public bint released
+    cdef public bint batched
+    cdef public bint holds
+    cdef public bint considered
+    cdef public long long saved
+    cdef public long long offset
     cdef public long long mark
     cdef public long long count
     cdef public long long depth
     cdef public long long index
-    cdef public object scratch
     cdef void* previous
     cdef void* next
     cdef void* tape
@@ -100,6 +111,7 @@ cdef class OutputEdge:
 
 cdef class AccumulateGrad:
     cdef readonly object variable
+    cdef void** known_at
     cdef public long long mark
     cdef public long long count
     cdef public object scratch
@@ -107,15 +119,17 @@ cdef class AccumulateGrad:
 
 cdef Tape current_tape()
 cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+                 DType dtype, tuple edges)
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)
-cpdef void finish(Node node)
+cpdef void finish(Node node) noexcept
 cdef long long count_elements(tuple shape)
-cdef void drain()
-cdef void bury(object child)
-cdef void end_burial()
-cpdef void acquire_saves(Node node, tuple edges)
-cpdef void release_saves(Node node)
+cdef void drain() noexcept
+cdef void bury(object child) noexcept
+cdef void end_burial() noexcept
+cpdef void acquire_saves(Node node, tuple edges) noexcept
+cpdef void release_saves(Node node) noexcept
 cpdef void drop_inputs(Node node)
 
 cdef OpRow _value_row
@@ -128,4 +142,7 @@ cdef PyObject** _graveyard
 cdef Py_ssize_t _buried
 cdef Py_ssize_t _room
 cdef long long _live
+cdef PyObject* _pool[POOL]
+cdef Py_ssize_t _waiting
+cdef destructor _free_node
 cdef int _view_kind

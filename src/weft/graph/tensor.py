@@ -10,6 +10,7 @@ The methods of Tensor beyond the operators are installed by the layers above (`i
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.libc.string import memset
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import (
     AccumulateGrad,
@@ -18,6 +19,7 @@ from cython.cimports.weft.graph.node import (
     OpRow,
     OutputEdge,
     Tape,
+    append,
     count_elements,
     current_tape,
     finish,
@@ -25,12 +27,22 @@ from cython.cimports.weft.graph.node import (
     new_scalar,
 )
 from cython.cimports.weft.graph.tensor import (
+    HANDLES,
     RULE_COMPARE,
     RULE_INTEGRAL,
     RULE_LOGICAL,
     RULE_PROMOTE,
     RULE_SELECT,
     RULE_TO_FLOAT,
+    Py_SET_REFCNT,
+    Py_TYPE,
+    PyObject_GC_IsTracked,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
+    PyObject_GenericSetAttr,
+    PyTuple_GET_ITEM,
+    PyTypeObject,
+    visitproc,
 )
 
 from weft._compiled import require
@@ -57,6 +69,7 @@ _rows = {}
 _late = {}
 _budget_nodes = 100_000
 _budget_bytes = 1 << 30
+_idle = 0
 
 
 @cython.final
@@ -115,7 +128,6 @@ _neg = None
 _permute = None
 
 
-@cython.freelist(1024)
 @cython.cclass
 class Tensor:
     """A multi-dimensional array of one element type that remembers how it was computed."""
@@ -205,9 +217,6 @@ class Tensor:
         alias: Tensor = alias_of(self)
         alias.counter = self.counter
         return alias
-
-    def _forget_accumulator(self):
-        self.accumulator = cython.NULL
 
     def __hash__(self):
         return id(self)
@@ -414,14 +423,49 @@ class Tensor:
 
 
 @cython.cfunc
+@cython.inline
+def _blank() -> Tensor:
+    """A handle of nothing, unseen by the cyclic garbage collector (`watch`)."""
+    global _idle
+    tensor: Tensor
+    if _idle == 0:
+        tensor = Tensor.__new__(Tensor)
+        PyObject_GC_UnTrack(cython.cast(cython.p_void, tensor))
+        return tensor
+    _idle -= 1
+    tensor = cython.cast(Tensor, _handles[_idle])
+    Py_DECREF(tensor)
+    memset(
+        cython.address(tensor.offset),
+        0,
+        cython.cast(cython.p_char, cython.address(tensor.attributes) + 1)
+        - cython.cast(cython.p_char, cython.address(tensor.offset)),
+    )
+    return tensor
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def watch(tensor: Tensor) -> cython.void:
+    """Show a handle to the cyclic garbage collector, from the first moment at which it can be part of a cycle that
+    the collector could break: with an attribute, a hook, a gradient, a base, an edge that is not a node."""
+    if not PyObject_GC_IsTracked(cython.cast(cython.pointer(PyObject), tensor)):
+        PyObject_GC_Track(cython.cast(cython.p_void, tensor))
+
+
+@cython.cfunc
 def wrap(node: Node, edge) -> Tensor:
     """A fresh contiguous tensor around a node."""
-    tensor: Tensor = Tensor.__new__(Tensor)
+    tensor: Tensor = _blank()
     tensor.node = node
     node.live += 1
     tensor._shape = node.shape
     tensor._dtype = node.dtype
-    tensor.edge = edge
+    if edge is not None:
+        tensor.edge = edge
+        if not isinstance(edge, Node):
+            watch(tensor)
     return tensor
 
 
@@ -435,9 +479,14 @@ def wrap_node(node: Node, edge=None, strides=None):
 @cython.cfunc
 def value(tensor: Tensor) -> Node:
     """The node of a tensor's current value, in its logical shape."""
-    storage: Storage = tensor.storage
-    if storage is None:
+    if tensor.storage is None:
         return tensor.node
+    return _stored(tensor)
+
+
+@cython.cfunc
+def _stored(tensor: Tensor) -> Node:
+    storage: Storage = tensor.storage
     if storage.foreign is not None:
         return _late["snapshot"](tensor)
     if tensor.recipe == () and storage.node.shape is tensor._shape:
@@ -490,8 +539,10 @@ def edge_of(tensor: Tensor):
         return edge
     if tensor.accumulator != cython.NULL:
         return cython.cast(object, cython.cast(cython.pointer(PyObject), tensor.accumulator))
-    sink = AccumulateGrad(tensor)
-    tensor.accumulator = cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), sink))
+    sink: AccumulateGrad = AccumulateGrad.__new__(AccumulateGrad)
+    sink.variable = tensor
+    sink.known_at = cython.address(tensor.accumulator)
+    tensor.accumulator = cython.cast(cython.p_void, sink)
     return sink
 
 
@@ -532,17 +583,27 @@ def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edg
 
 
 @cython.cfunc
-def after_record(tape: Tape) -> cython.void:
+@cython.inline
+@cython.exceptval(-1, check=False)
+def after_record(tape: Tape) -> cython.int:
     """Run what is pending where the budget or eager mode asks for it."""
-    if tape.running is None:
-        _late["flush"]()
+    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
+        _relieve(tape)
+    return 0
 
 
 @cython.cfunc
-def check_budget() -> cython.void:
-    tape: Tape = current_tape()
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
-        after_record(tape)
+@cython.exceptval(-1, check=False)
+def _relieve(tape: Tape) -> cython.int:
+    if tape.running is None:
+        _late["flush"]()
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_budget() -> cython.int:
+    return after_record(current_tape())
 
 
 def set_budget(nodes: int, nbytes: int):
@@ -551,6 +612,23 @@ def set_budget(nodes: int, nbytes: int):
     previous = (_budget_nodes, _budget_bytes)
     _budget_nodes, _budget_bytes = nodes, nbytes
     return previous
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _same_shape(one: tuple, other: tuple) -> cython.bint:
+    """Whether two shapes are surely equal: one tuple, or the same number objects in both."""
+    if one is other:
+        return True
+    rank: cython.Py_ssize_t = len(one)
+    if rank != len(other):
+        return False
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        if PyTuple_GET_ITEM(one, axis) != PyTuple_GET_ITEM(other, axis):
+            return False
+    return True
 
 
 @cython.cfunc
@@ -565,7 +643,7 @@ def binary(row: OpRow, a, b):
             and y.strides is None
             and 0 < x._dtype.category < 3
             and (row.rule == RULE_PROMOTE or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2))
-            and (x._shape is y._shape or x._shape == y._shape)
+            and (_same_shape(x._shape, y._shape) or x._shape == y._shape)
         ):
             return _record_same(row, x, y)
         return record_elementwise(row, (a, b), None)
@@ -598,12 +676,11 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
     tape: Tape = current_tape()
     if tape.mode.grad and needs_grad(x) and row.differentiable:
         edges = (None, edge_of(x)) if swapped else (edge_of(x), None)
-    node: Node = new_node(
-        row, (b, a) if swapped else (a, b), None, a.shape, a.numel, a.dtype, edges
+    node: Node = append(
+        tape, row, (b, a) if swapped else (a, b), None, a.shape, a.numel, a.dtype, edges
     )
     result: Tensor = wrap(node, node if edges is not None else None)
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
-        after_record(tape)
+    after_record(tape)
     return result
 
 
@@ -620,10 +697,9 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
         and x._dtype.category >= 2
     ):
         edges = (edge_of(x), edge_of(y))
-    node: Node = new_node(row, (a, b), None, a.shape, a.numel, a.dtype, edges)
+    node: Node = append(tape, row, (a, b), None, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
-        after_record(tape)
+    after_record(tape)
     return result
 
 
@@ -654,10 +730,9 @@ def _record_unary(row: OpRow, x: Tensor, params) -> Tensor:
     tape: Tape = current_tape()
     if tape.mode.grad and row.differentiable and a.dtype.category >= 2 and needs_grad(x):
         edges = (edge_of(x),)
-    node: Node = new_node(row, (a,), params, a.shape, a.numel, a.dtype, edges)
+    node: Node = append(tape, row, (a,), params, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
-        after_record(tape)
+    after_record(tape)
     return result
 
 
@@ -816,12 +891,11 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
         if tracked and not grad and needs_grad(tensor):
             grad = True
     edges: tuple = _edges(tensors) if grad else None
-    node: Node = new_node(row, tuple(nodes), params, shape, count_elements(shape), dtype, edges)
+    node: Node = append(tape, row, tuple(nodes), params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
         node.payload = tuple([n.shape for n in nodes])
     result: Tensor = wrap(node, node if edges is not None else None)
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
-        after_record(tape)
+    after_record(tape)
     return result
 
 
@@ -887,7 +961,7 @@ def storage_of(tensor: Tensor):
 def alias_of(tensor: Tensor):
     """An untracked handle of the same region."""
     storage: Storage = share(tensor)
-    alias: Tensor = Tensor.__new__(Tensor)
+    alias: Tensor = _blank()
     alias.storage = storage
     alias._shape = tensor._shape
     alias._dtype = tensor._dtype
@@ -902,7 +976,8 @@ def alias_of(tensor: Tensor):
 def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong):
     """A view of a tensor: `strides` and `offset` are of its storage's memory."""
     storage: Storage = share(tensor)
-    result: Tensor = Tensor.__new__(Tensor)
+    result: Tensor = _blank()
+    watch(result)
     result.storage = storage
     result._shape = shape
     result._dtype = tensor._dtype
@@ -1082,6 +1157,7 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
 def set_edge(tensor: Tensor, edge):
     """Replace a tensor's gradient edge (custom Functions, tests)."""
     tensor.edge = edge
+    watch(tensor)
     if tensor.storage is not None:
         tensor.seen = tensor.storage.version
 
@@ -1121,4 +1197,115 @@ def _allow_attributes():
     allow_dict(Tensor, place - start)
 
 
+# -- the life of a handle ------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _empty(tensor: Tensor) -> cython.void:
+    """A dying handle gives up everything it holds."""
+    if tensor.node is not None:
+        tensor.node.live -= 1
+        tensor.node = None
+    if tensor.storage is not None:
+        tensor.storage = None
+    if tensor.strides is not None:
+        tensor.strides = None
+    if tensor.edge is not None:
+        tensor.edge = None
+    if tensor.base is not None:
+        tensor.base = None
+    if tensor.recipe is not None:
+        tensor.recipe = None
+    if tensor._grad is not None:
+        tensor._grad = None
+    if tensor.hooks is not None:
+        tensor.hooks = None
+    if tensor.counter is not None:
+        tensor.counter = None
+    if tensor.attributes != cython.NULL:
+        Py_DECREF(cython.cast(object, tensor.attributes))
+        tensor.attributes = cython.NULL
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _retire(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a handle (tp_dealloc): emptied, it waits with its empty fields in place, as nodes do."""
+    global _idle
+    if (
+        Py_TYPE(dying) != _kind
+        or _idle == HANDLES
+        or cython.cast(cython.pp_void, cython.cast(cython.p_char, dying) + _kind.tp_weaklistoffset)[
+            0
+        ]
+        != cython.NULL
+    ):
+        _free_handle(dying)
+        return
+    PyObject_GC_UnTrack(dying)
+    Py_SET_REFCNT(dying, 1)
+    _empty(cython.cast(Tensor, dying))
+    if _idle == HANDLES:  # what it held died in a crowd
+        Py_SET_REFCNT(dying, 0)
+        _free_handle(dying)
+        return
+    _handles[_idle] = dying
+    _idle += 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _traverse(
+    holder: cython.pointer(PyObject), visit: visitproc, argument: cython.p_void
+) -> cython.int:
+    """Show the collector the attributes that users have set, with everything else (tp_traverse)."""
+    result: cython.int = _traverse_fields(holder, visit, argument)
+    attributes: cython.p_void = cython.cast(Tensor, holder).attributes
+    if result == 0 and attributes != cython.NULL:
+        result = visit(cython.cast(cython.pointer(PyObject), attributes), argument)
+    return result
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _clear(holder: cython.pointer(PyObject)) -> cython.int:
+    """Break a cycle (tp_clear), and leave a handle that still has its value."""
+    tensor: Tensor = cython.cast(Tensor, holder)
+    attributes: cython.p_void = tensor.attributes
+    tensor.edge = None
+    tensor._grad = None
+    tensor.hooks = None
+    if attributes != cython.NULL:
+        tensor.attributes = cython.NULL
+        Py_DECREF(cython.cast(object, attributes))
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_attribute(
+    holder: cython.pointer(PyObject),
+    name: cython.pointer(PyObject),
+    value: cython.pointer(PyObject),
+) -> cython.int:
+    """Set an attribute (tp_setattro)."""
+    watch(cython.cast(Tensor, holder))
+    return PyObject_GenericSetAttr(holder, name, value)
+
+
+@cython.cfunc
+def _take_over() -> cython.void:
+    """Put these functions into Tensor's slots, before there are subclasses."""
+    global _kind, _free_handle, _traverse_fields
+    _kind = cython.cast(cython.pointer(PyTypeObject), Tensor)
+    _free_handle = _kind.tp_dealloc
+    _traverse_fields = _kind.tp_traverse
+    _kind.tp_dealloc = _retire
+    _kind.tp_traverse = _traverse
+    _kind.tp_clear = _clear
+    _kind.tp_setattro = _set_attribute
+
+
 _allow_attributes()
+_take_over()

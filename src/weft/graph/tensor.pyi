@@ -22,6 +22,7 @@ _rows: Any
 _late: Any
 _budget_nodes: Any
 _budget_bytes: Any
+_idle: Any
 
 class VersionCounter:
     version: builtins.int
@@ -48,15 +49,15 @@ class Tensor:
     _shape: builtins.tuple[builtins.int, ...]
     _dtype: DType
     strides: Any
-    offset: builtins.int
-    leaf_grad: builtins.bool
-    creation: builtins.int
-    seen: builtins.int
     base: Any
     recipe: Any
     _grad: Tensor | Any
     hooks: Any
     counter: Any
+    offset: builtins.int
+    seen: builtins.int
+    creation: builtins.int
+    leaf_grad: builtins.bool
     retains: builtins.bool
     inference: builtins.bool
     def __init__(self, *arguments: Any, **keywords: Any) -> None: ...
@@ -80,7 +81,6 @@ class Tensor:
     def _base(self) -> Tensor | None: ...
     data: Tensor
     def detach(self) -> Tensor: ...
-    def _forget_accumulator(self) -> None: ...
     def __hash__(self) -> builtins.int: ...
     def __add__(self, other: Any) -> Tensor: ...
     def __radd__(self, other: Any) -> Tensor: ...
