@@ -14,7 +14,9 @@ from typing import Any
 from weft import autograd, errors, random
 from weft import functional as _functional
 from weft import tensor as _handle
+from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
+from weft.autograd.records import install as _install_records
 from weft.graph.tensor import Tensor, bind, install_methods
 from weft.ops import TABLE as _TABLE
 
@@ -29,6 +31,8 @@ _NAMES = {
     "set_num_threads": "runtime.threads",
     "get_num_threads": "runtime.threads",
     "explaining": "config",
+    "is_anomaly_enabled": "autograd.anomaly",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly",
 }
 
 
@@ -41,7 +45,9 @@ def _flush() -> None:
 
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
-    bind(_TABLE, {**_functional.LATE, **_handle.LATE, "flush": _flush})
+    late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE, "flush": _flush}
+    bind(_TABLE, late)
+    _install_records()
     install_methods(
         {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
     )

@@ -1,10 +1,17 @@
 """Automatic differentiation: reverse walks, hooks, custom functions, gradient checks."""
 
-from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from weft.autograd import function, graph
+from weft.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
 from weft.autograd.backward import backward, grad
 from weft.autograd.function import Function, FunctionCtx, once_differentiable
 from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.handle import METHODS
+from weft.autograd.multithreading import is_multithreading_enabled, set_multithreading_enabled
 
 __all__ = [
     "METHODS",
@@ -13,10 +20,15 @@ __all__ = [
     "GradcheckError",
     "backward",
     "detect_anomaly",
+    "function",
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
+    "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_multithreading_enabled",
     "once_differentiable",
     "set_detect_anomaly",
+    "set_multithreading_enabled",
 ]

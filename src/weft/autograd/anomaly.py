@@ -21,21 +21,25 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        self.check_nan = check_nan
+        self.enabled, self.check_nan = True, check_nan
 
     def __enter__(self) -> None:
         mode = graph.tape().mode
-        self.previous, mode.anomaly = mode.anomaly, self.check_nan
+        self.previous = (mode.anomaly, mode.extra)
+        mode.anomaly = self.enabled and self.check_nan
+        mode.extra = {**(mode.extra or {}), "anomaly": self.enabled}
 
     def __exit__(self, *exc: object) -> None:
-        graph.tape().mode.anomaly = self.previous
+        mode = graph.tape().mode
+        mode.anomaly, mode.extra = self.previous
 
 
 class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
     """Switch anomaly mode on or off, for good or within a `with` block."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        super().__init__(mode and check_nan)
+        super().__init__(check_nan)
+        self.enabled = mode
         super().__enter__()
 
     def __enter__(self) -> None:
@@ -44,6 +48,12 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
+    extra = graph.tape().mode.extra
+    return bool(extra and extra.get("anomaly"))
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode is on and looks for nan."""
     return bool(graph.tape().mode.anomaly)
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.autograd.graph import GradientEdge, find_edge, output_of
 from weft.autograd.walk import Walk, target_for
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import node as graph
 from weft.graph.frames import without_collector
 from weft.graph.node import AccumulateGrad
-from weft.graph.tensor import Tensor, cast, edge_for
-from weft.ops.primitives import full, zeros_like
+from weft.graph.tensor import Tensor, cast
+from weft.ops.primitives import full
 from weft.schedule import batch
+
+REFERENCE_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+    "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the "
+    "cycle and avoid the leak."
+)
 
 
 def _implicit(tensor: Tensor) -> Tensor:
@@ -65,7 +74,8 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
     """(edge, cotangent) for each output. Errors: no graph, not a scalar, wrong shape."""
     roots = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
-        edge = edge_for(output)
+        edge = find_edge(output)
+        output = output_of(output)
         if edge is None:
             raise GradientError(
                 f"element {index} of tensors does not require grad and does not have a grad_fn",
@@ -82,7 +92,7 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
 def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
     if value is None:
         return (None,) * (count or 0)
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
 def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
@@ -135,7 +145,7 @@ def backward(
                 fix="leave inputs out to accumulate into all leaves",
             )
         for tensor in chosen:
-            edge = edge_for(tensor)
+            edge = find_edge(tensor)
             if edge is None:
                 raise GradientError(
                     "One of the differentiated Tensors does not require grad",
@@ -147,8 +157,10 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     roots = make_roots(outputs, gradients)
     results = walk(roots, captured, keep, create_graph, chosen is None)
+    if create_graph:
+        warnings.warn(REFERENCE_CYCLE, UserWarning, stacklevel=3)
     for tensor in chosen or ():
-        target = target_for(edge_for(tensor))
+        target = target_for(find_edge(tensor))
         gradient = results.get(target)
         if gradient is not None and not isinstance(target[0], AccumulateGrad):
             tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
@@ -202,7 +214,7 @@ def grad(
     chosen = _as_tuple(inputs)
     targets = []
     for tensor in chosen:
-        edge = edge_for(tensor)
+        edge = find_edge(tensor)
         if edge is None:
             raise GradientError(
                 "One of the differentiated Tensors does not require grad",
@@ -221,7 +233,12 @@ def grad(
         False,
     )
     return tuple(
-        _result(found.get(target), tensor, allow_unused or materialize_grads, materialize_grads)
+        _result(
+            found.get(target),
+            output_of(tensor),
+            allow_unused or materialize_grads,
+            materialize_grads,
+        )
         for target, tensor in zip(targets, chosen, strict=True)
     )
 
@@ -237,7 +254,7 @@ def _result(gradient: Any, tensor: Any, allowed: bool | None, materialize: bool)
             got=f"an unused {tensor.dtype.name}{list(tensor.shape)}",
             fix="pass allow_unused=True",
         )
-    return zeros_like(tensor) if materialize else None
+    return full(tensor._shape, 0, tensor.dtype) if materialize else None
 
 
 def _batched_grad(

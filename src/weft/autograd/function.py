@@ -7,14 +7,67 @@ record stands for the call; its `backward` runs once per walk that reaches it.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from weft.autograd.saving import pack_value
 from weft.errors import ArgumentTypeError, GradientError, MutationError, user_line
 from weft.graph import node as graph
 from weft.graph.node import GradientFunction, OutputEdge
-from weft.graph.tensor import Tensor, alias_of, cast, edge_for, set_edge
+from weft.graph.tensor import (
+    IN_FUNCTION,
+    Tensor,
+    alias_of,
+    cast,
+    edge_for,
+    set_edge,
+    value_of,
+    wrap_node,
+)
 from weft.ops.primitives import full, sum_to
+
+
+class Saved:
+    """One tensor of `save_for_backward`, with the value that it had then. An input comes back as itself while it has
+    not changed, an output on the edge of its record (which it does not hold: that would be a cycle)."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.version = 0 if tensor.inference else tensor._version
+        self.value = wrap_node(value_of(tensor), edge_for(tensor), tensor.strides)
+        self.number = -1
+        self.packed: Any = None
+
+    def settle(self, outputs: list[Any], arguments: Any, dirty: tuple[Any, ...]) -> None:
+        """After forward: what kind of tensor it was, and the hooks that are in force."""
+        places = [i for i, output in enumerate(outputs) if output is self.tensor]
+        given = any(self.tensor is a for a in arguments) and not any(
+            self.tensor is d for d in dirty
+        )
+        if places and not given:
+            self.number = places[0]
+        if not given:
+            self.tensor = None
+        self.packed = pack_value(self.value)
+        if self.packed is not None:
+            self.tensor, self.edge = None, edge_for(self.value)
+            self.value = None
+
+    def unpack(self, record: Any) -> Any:
+        """The tensor again."""
+        edge = None if record is None or self.number < 0 else OutputEdge(record, self.number)
+        if self.packed is not None:
+            return self.packed.unpack(edge or self.edge)
+        if self.tensor is not None and (
+            self.tensor.inference or self.tensor._version == self.version
+        ):
+            return self.tensor
+        if edge is None:
+            return self.value
+        again = self.value.detach()
+        set_edge(again, edge)
+        return again
 
 
 class FunctionCtx:
@@ -25,20 +78,21 @@ class FunctionCtx:
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self._materialize = True
+        self._record: weakref.ref[FunctionNode] | None = None
         self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
-        for tensor in tensors:
+        for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise ArgumentTypeError(
-                    f"save_for_backward can only save variables, but argument is of type {type(tensor).__name__}",
+                    f"save_for_backward can only save variables, but argument {index} is of type "
+                    f"{type(tensor).__name__}",
                     expected="tensors or None",
                     got=type(tensor).__name__,
                     fix="store it as an attribute of ctx",
                 )
-        self._saved = tuple((None, None) if t is None else (alias_of(t), None) for t in tensors)
-        self._originals = tensors
+        self._saved = tuple(None if t is None else Saved(t) for t in tensors)
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Declare inputs that forward changed in place and returns."""
@@ -59,7 +113,8 @@ class FunctionCtx:
 
         if self._saved is None:
             raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
-        return tuple(alias for alias, _ in self._saved)
+        record = None if self._record is None else self._record()
+        return tuple(None if kept is None else kept.unpack(record) for kept in self._saved)
 
 
 class FunctionNode(GradientFunction):
@@ -74,6 +129,7 @@ class FunctionNode(GradientFunction):
         inputs: list[tuple[tuple[int, ...], Any] | None],
     ) -> None:
         self.ctx = ctx
+        ctx._record = weakref.ref(self)
         self.function = function
         self.edges = edges
         self.outputs = len(outputs)
@@ -140,24 +196,31 @@ class FunctionNode(GradientFunction):
             )
         shape, dtype = expected
         if part._shape != shape:
-            try:
-                part = sum_to(part, shape)
-            except Exception:
-                part = None
-            if part is None or part._shape != shape:
+            if not can_expand(shape, part._shape):
                 raise GradientError(
-                    f"Function {self.name()} returned an invalid gradient at index {index} - got "
-                    f"{list(returned_shape(part))} but expected shape compatible with {list(shape)}",
+                    f"Function {self.name()} returned an invalid gradient at index {index} - got {list(part._shape)} "
+                    f"but expected shape compatible with {list(shape)}",
                     expected=str(list(shape)),
+                    got=str(list(part._shape)),
                     fix="return a gradient of the argument's shape",
                     where=self.where,
                 )
+            part = sum_to(part, shape)
         return cast(part, dtype)
 
+    def __getattr__(self, name: str) -> Any:
+        """What forward left on ctx is read from the record too."""
+        if name in ("ctx", "function"):
+            raise AttributeError(name)
+        return getattr(self.ctx, name)
 
-def returned_shape(part: Any) -> tuple[int, ...]:
-    """The shape of a gradient for an error text."""
-    return () if part is None else tuple(part.shape)
+
+def can_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a shape can be broadcast to another."""
+    if len(shape) > len(target):
+        return False
+    tail = target[len(target) - len(shape) :]
+    return all(size in (1, want) for size, want in zip(shape, tail, strict=True))
 
 
 class Function:
@@ -243,7 +306,9 @@ def _attach(cls: type[Function], ctx: FunctionCtx, arguments: Any, edges: Any, o
             continue
         result.append(_output(ctx, record, v, number, arguments))
         number += 1
-    _link_saved(ctx, tensors, result, arguments)
+    for kept in ctx._saved or ():
+        if kept is not None:
+            kept.settle(tensors, arguments, ctx._dirty)
     return result[0] if single else tuple(result)
 
 
@@ -252,29 +317,25 @@ def _output(
 ) -> Tensor:
     if any(tensor is c for c in ctx._constant) or tensor.dtype.category < 2:
         return tensor
-    if not any(tensor is d for d in ctx._dirty) and any(tensor is a for a in arguments):
+    if any(tensor is d for d in ctx._dirty):
+        set_edge(tensor, OutputEdge(record, number))
+        return tensor
+    if any(tensor is a for a in arguments):
         tensor = alias_of(tensor)
+        tensor.creation = IN_FUNCTION
+    elif tensor.base is not None and _shows(tensor, arguments):
+        tensor.base = None
+        tensor.creation = IN_FUNCTION
     set_edge(tensor, OutputEdge(record, number))
     return tensor
 
 
-def _link_saved(ctx: FunctionCtx, raw: list[Tensor], result: list[Any], arguments: Any) -> None:
-    """Saved inputs keep their edges (for double backward); saved outputs get the record's edge, without a cycle."""
-    if not ctx._saved:
-        return
-    saved = []
-    for (alias, _), original in zip(ctx._saved, ctx._originals, strict=True):
-        if alias is None:
-            saved.append((None, None))
-            continue
-        if any(original is a for a in arguments if isinstance(a, Tensor)):
-            saved.append(
-                (original, None) if not any(original is d for d in ctx._dirty) else (alias, None)
-            )
-        else:
-            saved.append((alias, None))
-    ctx._saved = tuple(saved)
-    del ctx._originals
+def _shows(tensor: Tensor, arguments: Any) -> bool:
+    """Whether a tensor is a view of memory that one of the arguments shows."""
+    return any(
+        isinstance(a, Tensor) and a.storage is not None and a.storage is tensor.storage
+        for a in arguments
+    )
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.backward import backward
-from weft.autograd.observe import Observers, RemovableHandle, add_hook
+from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
+from weft.autograd.records import observers_of
 from weft.autograd.walk import target_for
 from weft.errors import GradientError
 from weft.graph.node import AccumulateGrad
@@ -23,14 +24,6 @@ def tensor_backward(
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-def observers_of(record: Any) -> Observers:
-    """The hooks of a gradient record, made on first use."""
-    if record.observers is None:
-        record.observers = Observers()
-    found: Observers = record.observers
-    return found
 
 
 def _leaf_observers(tensor: Tensor) -> Observers:
@@ -91,7 +84,43 @@ def retain_grad(self: Tensor) -> None:
     observers_of(record).retained.append((number, weakref.ref(self)))
 
 
+def retain_again(self: Tensor) -> None:
+    """After an in-place operation: keep the gradient of the new value instead of the old one's."""
+    edge = edge_for(self)
+    if edge is None:
+        return
+    record, number = target_for(edge)
+    observers_of(record).retained.append((number, weakref.ref(self)))
+
+
+def grad_dtype(self: Tensor) -> Any:
+    """The dtype that `.grad` takes: that of the leaf unless another was set; None takes any."""
+    found = UNSET if self.hooks is None else self.hooks.grad_dtype
+    return self.dtype if found is UNSET else found
+
+
+def set_grad_dtype(self: Tensor, dtype: Any) -> None:
+    """Choose the dtype of `.grad`. Errors: RuntimeError on a tensor that is no leaf."""
+    if not self.is_leaf:
+        raise GradientError(
+            "grad_dtype can only be set on leaf tensors.",
+            expected="a leaf",
+            got="a computed tensor",
+            fix="convert the gradient in a hook",
+        )
+    if self.grad is not None and dtype is not None and self.grad.dtype is not dtype:
+        raise GradientError(
+            f"Cannot set grad_dtype to {dtype!r} because there is already a gradient of {self.grad.dtype!r}",
+            expected="no gradient, or one of that dtype",
+            got=self.grad.dtype.name,
+            fix="set .grad = None first",
+        )
+    _leaf_observers(self).grad_dtype = dtype
+
+
+LATE: dict[str, Any] = {"retain_again": retain_again}
 METHODS: dict[str, Any] = {
+    "grad_dtype": property(grad_dtype, set_grad_dtype),
     "backward": tensor_backward,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,

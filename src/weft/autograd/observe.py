@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import ArgumentTypeError, GradientError
+from weft.graph.tensor import Tensor, edge_for
 
 _numbers = itertools.count()
+UNSET = object()
 
 
 class RemovableHandle:
@@ -36,7 +38,8 @@ class RemovableHandle:
 
 
 class Observers:
-    """The hooks of one record or leaf."""
+    """What users attached to one record or leaf: hooks, notes, saves that hooks have packed (and their bits), the
+    wanted dtype of the gradient."""
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, tuple[int, Callable[..., Any]]] = {}
@@ -44,6 +47,10 @@ class Observers:
         self.posthooks: dict[int, Callable[..., Any]] = {}
         self.post_accumulate: dict[int, Callable[..., Any]] = {}
         self.retained: list[tuple[int, weakref.ref[Any]]] = []
+        self.packed: dict[int, Any] = {}
+        self.packed_mask = 0
+        self.metadata: dict[str, Any] = {}
+        self.grad_dtype: Any = UNSET
 
 
 def add_hook(table: dict[int, Any], entry: Any) -> RemovableHandle:
@@ -55,8 +62,6 @@ def add_hook(table: dict[int, Any], entry: Any) -> RemovableHandle:
 
 def check_replacement(new: Any, old: Any) -> Any:
     """A gradient that a hook returned in place of another. Errors: TypeError, RuntimeError (changed the size)."""
-    from weft.graph.tensor import Tensor
-
     if new is None:
         return old
     if not isinstance(new, Tensor):
@@ -84,17 +89,29 @@ def check_replacement(new: Any, old: Any) -> Any:
 
 
 def before_node(observers: Observers, gradients: tuple[Any, ...], create: bool) -> tuple[Any, ...]:
-    """Tensor hooks in order, retained gradients, then prehooks of the record."""
+    """Tensor hooks in order, then retained gradients."""
     values = list(gradients)
     for number, hook in list(observers.tensor_hooks.values()):
         if values[number] is not None:
             values[number] = check_replacement(hook(values[number]), values[number])
     for number, reference in observers.retained:
         handle = reference()
-        if handle is not None and values[number] is not None:
+        if handle is not None and values[number] is not None and _is_at(handle, observers):
             retain(handle, values[number], create)
-    for prehook in list(observers.prehooks.values()):
-        values = list(_replaced(prehook(tuple(values)), values))
+    return tuple(values)
+
+
+def _is_at(handle: Any, observers: Observers) -> bool:
+    """Whether a tensor is still the output of the record; an in-place operation moves it to another."""
+    edge = edge_for(handle)
+    return getattr(getattr(edge, "function", edge), "observers", None) is observers
+
+
+def before_pull(observers: Observers, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Prehooks of the record: they see (and may replace) the gradients of its outputs."""
+    values = list(gradients)
+    for hook in list(observers.prehooks.values()):
+        values = list(_replaced(hook(tuple(values)), values))
     return tuple(values)
 
 

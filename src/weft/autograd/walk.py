@@ -27,9 +27,11 @@ from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value
 
 from weft._compiled import require
 from weft.autograd.anomaly import check_parts
-from weft.autograd.observe import after_node, before_node, observe_leaf
+from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
+from weft.autograd.saving import unpacked
 from weft.errors import GradientError
 from weft.graph.node import COMPOSITE
+from weft.graph.strides import dense_order
 from weft.graph.tensor import cast, mutate
 from weft.ops.primitives import reshape, sum_to
 from weft.schedule import batch
@@ -42,6 +44,16 @@ SECOND_TIME = (
     "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
     "saved tensors after calling backward."
 )
+
+
+def freed(node: Node):
+    """The error of using saved values that a walk has given up."""
+    return GradientError(
+        SECOND_TIME,
+        expected="a graph that still has its saved values",
+        got=f"{node.row.grad_name}, recorded at {node.where}",
+        fix="pass retain_graph=True to the first backward",
+    )
 
 
 @cython.final
@@ -124,21 +136,27 @@ class Walk:
             current = stack.pop()
             if isinstance(current, Node):
                 node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0:
-                    raise GradientError(
-                        SECOND_TIME,
-                        expected="a graph that still has its saved values",
-                        got=f"{node.row.grad_name}, recorded at {node.where}",
-                        fix="pass retain_graph=True to the first backward",
-                    )
+                if node.released and node.saved != 0 and not self.captured:
+                    raise freed(node)
                 edges: tuple = node.edges
             else:
-                if isinstance(current, GradientFunction):
+                if not self.captured and isinstance(current, GradientFunction):
                     current.check_usable()
                 edges = current.edges
             for edge in edges:
                 if edge is not None:
                     self.reach(edge, stack, True)
+
+    @cython.cfunc
+    def check_usable(self) -> cython.void:
+        """Errors: RuntimeError where a record that this walk will run has given up its saved values."""
+        for current in self.reached:
+            if isinstance(current, Node):
+                node: Node = cython.cast(Node, current)
+                if node.released and node.saved != 0 and self.wanted(node):
+                    raise freed(node)
+            elif isinstance(current, GradientFunction) and self.wanted(current):
+                current.check_usable()
 
     @cython.cfunc
     def reach(self, edge, stack: list, counted: cython.bint) -> cython.void:
@@ -350,15 +368,19 @@ class Walk:
         self.discover(roots)
         if captured:
             self.prune()
+            self.check_usable()
         mode: Mode = current_tape().mode
         self.batched = batch.enabled() and not create and self.observed <= 1 and not mode.anomaly
         previous: cython.bint = mode.grad
+        outer: cython.longlong = mode.walk
         mode.grad = create
+        mode.walk = self.stamp
         try:
             self.start(roots)
             self.drain()
         finally:
             mode.grad = previous
+            mode.walk = outer
             for current in self.reached:
                 current.scratch = None
             for quotient in self.groups:
@@ -506,7 +528,10 @@ class Walk:
             g = before_node(node.observers, (g,), self.create)[0]
         if node in self.captured:
             self.capture(node, 0, g)
-        if g is not None and self.wanted(node):
+        wanted: cython.bint = self.wanted(node)
+        if g is not None and wanted:
+            if node.observers is not None:
+                g = before_pull(node.observers, (g,))[0]
             parts: list = pull_single(node, g, self.create)
             if current_tape().mode.anomaly:
                 check_parts(node, parts)
@@ -516,7 +541,8 @@ class Walk:
                 edge = node.edges[index]
                 if edge is not None and parts[index] is not None:
                     self.give(edge, value(parts[index]), -1, parts[index])
-        self.finish(node)
+        if wanted:
+            self.finish(node)
         for edge in node.edges:
             if edge is not None:
                 self.settle(edge)
@@ -603,14 +629,17 @@ class Walk:
         for number in range(function.outputs):
             if (function, number) in self.captured or function in self.captured:
                 self.capture(function, number, sums[number])
-        if self.wanted(function):
+        wanted: cython.bint = self.wanted(function)
+        if wanted:
+            if function.observers is not None:
+                sums = list(before_pull(function.observers, tuple(sums)))
             parts = function.pull(sums, self.create)
             if function.observers is not None:
                 parts = after_node(function.observers, parts, tuple(sums))
             for edge, part in zip(function.edges, parts, strict=True):
                 if edge is not None and part is not None:
                     self.give(edge, value(part), -1, part)
-        if not self.keep:
+        if wanted and not self.keep:
             function.released = True
             function.release()
         for edge in function.edges:
@@ -624,8 +653,11 @@ class Walk:
         g = self.total(sink.scratch, leaf._shape)
         if g is None:
             return
-        if cython.cast(Tensor, g)._dtype is not leaf._dtype:
-            g = cast(g, leaf._dtype)
+        dtype: object = leaf._dtype
+        if leaf.hooks is not None and leaf.hooks.grad_dtype is not UNSET:
+            dtype = leaf.hooks.grad_dtype
+        if dtype is not None and cython.cast(Tensor, g)._dtype is not dtype:
+            g = cast(g, dtype)
         g = observe_leaf(leaf, g, self.create)
         if sink in self.captured:
             self.capture(sink, 0, g)
@@ -660,14 +692,18 @@ def target_of(edge):
 
 def accumulate_grad(leaf: Tensor, g, create: bool, sink):
     """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
+    after = sink.observers
+    if after is not None:
+        g = before_pull(after, (g,))[0]
     if leaf._grad is None:
         fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
+        if leaf.strides is not None and dense_order(leaf._shape, leaf.strides) is not None:
+            fresh.strides = leaf.strides
         leaf._grad = fresh
     elif create:
         leaf._grad = leaf._grad + g
     else:
         mutate(leaf._grad, leaf._grad + g)
-    after = sink.observers
     hooks = leaf.hooks
     if hooks is not None and hooks.post_accumulate:
         for hook in list(hooks.post_accumulate.values()):
@@ -690,13 +726,24 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     index: cython.Py_ssize_t
     for index in range(len(shapes)):
         if mask >> index & 1:
-            saved: Node = batch.saved_input(node, index)
-            inputs[index] = wrap(saved, node.edges[index] if create else None)
+            inputs[index] = saved_tensor(node, index, node.edges[index] if create else None)
     result = None
     if mask >> RESULT_SHIFT & 1:
-        result = wrap(batch.saved_result(node), node if create else None)
+        result = saved_tensor(node, RESULT_SHIFT, node if create else None)
     needs = [edge is not None for edge in node.edges]
     return pull_rules(node.row, g, At(node.params, shapes, node.shape), inputs, result, needs, None)
+
+
+@cython.cfunc
+def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
+    """One saved value on an edge: the node's own, or what a user's hooks make of it."""
+    if node.observers is not None and node.observers.packed:
+        again = unpacked(node, index, edge)
+        if again is not None:
+            return again
+    if index == RESULT_SHIFT:
+        return wrap(batch.saved_result(node), edge)
+    return wrap(batch.saved_input(node, index), edge)
 
 
 @cython.cfunc

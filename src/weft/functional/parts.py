@@ -19,20 +19,23 @@ from weft.errors import (
 from weft.functional.arguments import describe, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph.tensor import logical_strides
+from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT, logical_strides
 from weft.graph.tensor import view as record_view
 from weft.ops import TABLE
+from weft.ops.row import named
 
 _SLICE, _SELECT = TABLE["slice"], TABLE["select"]
 _UNFOLD, _DIAGONAL = TABLE["unfold"], TABLE["diagonal"]
-MULTIPLE_OUTPUTS = 2
+_UNBIND, _SPLIT = named(_SELECT, "UnbindBackward0"), named(_SLICE, "SplitBackward0")
 
 
-def slice_view(input: Any, axis: int, start: int, length: int, step: int = 1) -> Any:
+def slice_view(
+    input: Any, axis: int, start: int, length: int, step: int = 1, row: Any = _SLICE
+) -> Any:
     """`length` elements along an axis, every `step`-th from `start` (in range)."""
     shape, strides = input._shape, logical_strides(input)
     return record_view(
-        _SLICE,
+        row,
         input,
         (axis, start, length, step),
         (*shape[:axis], length, *shape[axis + 1 :]),
@@ -41,11 +44,11 @@ def slice_view(input: Any, axis: int, start: int, length: int, step: int = 1) ->
     )
 
 
-def select_view(input: Any, axis: int, index: int) -> Any:
+def select_view(input: Any, axis: int, index: int, row: Any = _SELECT) -> Any:
     """One index along an axis (both in range)."""
     shape, strides = input._shape, logical_strides(input)
     return record_view(
-        _SELECT,
+        row,
         input,
         (axis, index),
         (*shape[:axis], *shape[axis + 1 :]),
@@ -108,9 +111,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 def _several(views: list[Any]) -> tuple[Any, ...]:
-    for piece in views:
+    for number, piece in enumerate(views):
         if piece.creation == 0:
-            piece.creation = MULTIPLE_OUTPUTS
+            piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
     return tuple(views)
 
 
@@ -125,7 +128,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
             fix="use .item()",
         )
     axis = wrap_dim(dim, len(input._shape))
-    return _several([select_view(input, axis, index) for index in range(input._shape[axis])])
+    count = input._shape[axis]
+    return _several([select_view(input, axis, index, _UNBIND) for index in range(count)])
 
 
 def iterate(input: Any) -> Iterator[Any]:
@@ -166,7 +170,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
             )
     pieces, start = [], 0
     for part in parts:
-        pieces.append(slice_view(input, axis, start, part))
+        pieces.append(slice_view(input, axis, start, part, 1, _SPLIT))
         start += part
     return _several(pieces)
 

@@ -20,8 +20,12 @@ from weft.graph.tensor import view as record_view
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape as reshape_value
+from weft.ops.row import named
 
 _VIEW, _PERMUTE, _EXPAND = TABLE["view"], TABLE["permute"], TABLE["expand"]
+_SQUEEZE, _SQUEEZE_DIM = named(_VIEW, "SqueezeBackward0"), named(_VIEW, "SqueezeBackward1")
+_UNSQUEEZE = named(_VIEW, "UnsqueezeBackward0")
+_TRANSPOSE, _T = named(_PERMUTE, "TransposeBackward0"), named(_PERMUTE, "TBackward0")
 
 
 # -- shapes --------------------------------------------------------------------------------------------------------
@@ -192,8 +196,9 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     axes = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
     kept = [axis for axis, size in enumerate(shape) if size != 1 or axis not in axes]
     target = tuple([shape[axis] for axis in kept])
+    row = _SQUEEZE if dim is None else _SQUEEZE_DIM
     return record_view(
-        _VIEW, input, target, target, tuple([strides[axis] for axis in kept]), input.offset
+        row, input, target, target, tuple([strides[axis] for axis in kept]), input.offset
     )
 
 
@@ -206,17 +211,17 @@ def unsqueeze(input: Any, dim: int) -> Any:
     step = strides[axis] * shape[axis] if axis < len(shape) else 1
     target = (*shape[:axis], 1, *shape[axis:])
     return record_view(
-        _VIEW, input, target, target, (*strides[:axis], step, *strides[axis:]), input.offset
+        _UNSQUEEZE, input, target, target, (*strides[:axis], step, *strides[axis:]), input.offset
     )
 
 
 # -- order of dimensions -------------------------------------------------------------------------------------------
 
 
-def permuted(input: Any, order: Shape) -> Any:
+def permuted(input: Any, order: Shape, row: Any = _PERMUTE) -> Any:
     shape, strides = input._shape, logical_strides(input)
     return record_view(
-        _PERMUTE,
+        row,
         input,
         order,
         tuple([shape[axis] for axis in order]),
@@ -257,7 +262,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     order = list(range(rank))
     if rank:
         order[first], order[second] = second, first
-    return permuted(input, tuple(order))
+    return permuted(input, tuple(order), _TRANSPOSE)
 
 
 def t(input: Any) -> Any:
@@ -271,7 +276,7 @@ def t(input: Any) -> Any:
             got=describe("input", input),
             fix="use .mT or .transpose(dim0, dim1)",
         )
-    return permuted(input, tuple(range(rank))[::-1])
+    return permuted(input, tuple(range(rank))[::-1], _T)
 
 
 def mT(input: Any) -> Any:

@@ -55,6 +55,9 @@ cdef class Mode:
     cdef public bint inference
     cdef public bint eager
     cdef public bint anomaly
+    cdef public long long walk
+    cdef public object saved_hooks
+    cdef public object extra
 
 cdef class Node:
     cdef readonly OpRow row
@@ -146,3 +149,5 @@ cdef PyObject* _pool[POOL]
 cdef Py_ssize_t _waiting
 cdef destructor _free_node
 cdef int _view_kind
+cdef int _ambient
+cdef object _packer

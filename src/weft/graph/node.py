@@ -129,13 +129,17 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 
 @cython.cclass
 class Mode:
-    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly."""
+    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
+    walk, hooks on saved values (outermost pair first), what else contexts remember by name."""
 
     def __cinit__(self):
         self.grad = True
         self.inference = False
         self.eager = _eager_from_the_start
         self.anomaly = False
+        self.walk = 0
+        self.saved_hooks = None
+        self.extra = None
 
 
 @cython.cclass
@@ -187,6 +191,8 @@ _buried = 0
 _room = 0
 _live = 0
 _waiting = 0
+_ambient = 0
+_packer = None
 
 
 class _TapeOwner:
@@ -293,6 +299,14 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
         node.live += 1
 
 
+@cython.cfunc
+def _held(node: Node) -> cython.longlong:
+    """The saves that a node keeps itself: not those that a user's hook has taken over."""
+    if node.observers is None:
+        return node.saved
+    return node.saved & ~cython.cast(cython.longlong, node.observers.packed_mask)
+
+
 @cython.ccall
 @cython.exceptval(check=False)
 def release_saves(node: Node) -> cython.void:
@@ -300,7 +314,7 @@ def release_saves(node: Node) -> cython.void:
     if not node.holds:
         return
     node.holds = False
-    mask: cython.longlong = node.saved
+    mask: cython.longlong = _held(node)
     index: cython.Py_ssize_t
     if node.inputs is not None:
         for index in range(len(node.inputs)):
@@ -313,6 +327,27 @@ def release_saves(node: Node) -> cython.void:
         node.live -= 1
 
 
+def give_up_save(node: Node, index: cython.Py_ssize_t):
+    """Stop keeping one save (an input's number or RESULT_BIT): `observers` has what a hook made of it."""
+    if not node.holds or not _held(node) >> index & 1:
+        return
+    if index < RESULT_SHIFT:
+        cython.cast(Node, node.inputs[index]).live -= 1
+    elif node.row.kind == COMPOSITE:
+        node.result.live -= 1
+        node.result = None
+    else:
+        node.live -= 1
+    node.observers.packed_mask |= cython.cast(cython.longlong, 1) << index
+
+
+def watch_records(packer, change: cython.int):
+    """Open (+1) or close (-1) a context in which the recorder asks about hooks on saves or inference mode."""
+    global _ambient, _packer
+    _packer = packer
+    _ambient += change
+
+
 @cython.ccall
 def drop_inputs(node: Node) -> cython.void:
     """After execution: forget the value inputs, except the declared saves of a node that still holds them."""
@@ -321,7 +356,7 @@ def drop_inputs(node: Node) -> cython.void:
     if not node.holds:
         node.inputs = None
         return
-    mask: cython.longlong = node.saved
+    mask: cython.longlong = _held(node)
     if mask == 0 or mask == cython.cast(cython.longlong, 1) << RESULT_SHIFT:
         node.inputs = ()
         return
@@ -541,6 +576,8 @@ def append(
     tape.count += 1
     if row.kind != _view_kind:
         tape.pending_bytes += numel * dtype.itemsize
+    if _ambient > 0 and node.saved != 0 and row.kind != COMPOSITE:
+        _packer(node)
     return node
 
 

@@ -73,6 +73,7 @@ cdef dict _rows
 cdef dict _late
 cdef long long _budget_nodes
 cdef long long _budget_bytes
+cdef bint _inference_used
 cdef OpRow _add
 cdef OpRow _sub
 cdef OpRow _mul

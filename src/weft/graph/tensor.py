@@ -19,6 +19,8 @@ from cython.cimports.weft.graph.node import (
     OpRow,
     OutputEdge,
     Tape,
+    _ambient,
+    _packer,
     append,
     count_elements,
     current_tape,
@@ -63,13 +65,17 @@ require(__name__, cython.compiled)
 PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(
     6
 )  # as RULE_... in the .pxd, for compiled code
-NORMAL, UNDER_NO_GRAD, MULTIPLE_OUTPUTS, UNDER_INFERENCE = range(4)
+# How a view was made; the number of the output stands in the bits above.
+NORMAL, UNDER_NO_GRAD, MULTIPLE_OUTPUTS, UNDER_INFERENCE, IN_FUNCTION = range(5)
+OUTPUT_SHIFT = 3
+KIND_OF_VIEW = (1 << OUTPUT_SHIFT) - 1
 
 _rows = {}
 _late = {}
 _budget_nodes = 100_000
 _budget_bytes = 1 << 30
 _idle = 0
+_inference_used = False
 
 
 @cython.final
@@ -194,6 +200,8 @@ class Tensor:
 
     @property
     def _version(self):
+        if self.inference:
+            raise _late["inference_version"]()
         if self.counter is not None:
             return self.counter.version
         return 0 if self.storage is None else self.storage.version - self.storage.apart
@@ -466,6 +474,8 @@ def wrap(node: Node, edge) -> Tensor:
         tensor.edge = edge
         if not isinstance(edge, Node):
             watch(tensor)
+    if _ambient > 0:
+        tensor.inference = current_tape().mode.inference
     return tensor
 
 
@@ -697,6 +707,8 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
         and x._dtype.category >= 2
     ):
         edges = (edge_of(x), edge_of(y))
+        if _inference_used:
+            _late["check_saved"](row, (x, y), edges)
     node: Node = append(tape, row, (a, b), None, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
@@ -842,6 +854,8 @@ def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
     edges: tuple = None
     if grad and result_dtype.category >= 2:
         edges = _edges(tensors)
+        if _inference_used:
+            _late["check_saved"](row, tensors, edges)
     node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
         node.payload = tuple([n.shape for n in nodes])
@@ -891,6 +905,8 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
         if tracked and not grad and needs_grad(tensor):
             grad = True
     edges: tuple = _edges(tensors) if grad else None
+    if edges is not None and _inference_used:
+        _late["check_saved"](row, tensors, edges)
     node: Node = append(tape, row, tuple(nodes), params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
         node.payload = tuple([n.shape for n in nodes])
@@ -912,6 +928,9 @@ def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
     if not grad:
         return result
     nodes: list = [value(cython.cast(Tensor, item)) for item in tensors]
+    edges: tuple = _edges(tensors)
+    if _inference_used:
+        _late["check_saved"](row, tensors, edges)
     node: Node = new_node(
         row,
         tuple(nodes),
@@ -919,11 +938,13 @@ def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
         result._shape,
         count_elements(result._shape),
         result._dtype,
-        _edges(tensors),
+        edges,
     )
     node.payload = tuple([n.shape for n in nodes])
     node.result = value(result)
     node.result.live += 1
+    if _ambient > 0 and node.saved != 0:
+        _packer(node)
     finish(node)
     result.edge = node
     return result
@@ -969,6 +990,7 @@ def alias_of(tensor: Tensor):
     alias.offset = tensor.offset
     alias.recipe = tensor.recipe
     alias.seen = storage.version
+    alias.inference = tensor.inference
     return alias
 
 
@@ -985,6 +1007,7 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     result.offset = offset
     result.recipe = tensor.recipe + ((row, params, shape),)
     result.counter = tensor.counter
+    result.inference = tensor.inference
     mode: Mode = current_tape().mode
     result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
     result.creation = tensor.creation if mode.grad else UNDER_NO_GRAD
@@ -1029,6 +1052,8 @@ def in_place(tensor: Tensor, new):
 def mutate(tensor: Tensor, new: Tensor):
     """Give a tensor's region the value of `new` (same shape and dtype); gradients follow in grad mode."""
     mode: Mode = current_tape().mode
+    if tensor.inference and not mode.inference:
+        raise _late["inference_update"]()
     grad: cython.bint = mode.grad and (
         needs_grad(new)
         or needs_grad(tensor)
@@ -1065,6 +1090,8 @@ def mutate(tensor: Tensor, new: Tensor):
         _move_edges(tensor, new, region)
     elif tensor.base is None:
         tensor.seen = storage.version
+    if tensor.retains:
+        _late["retain_again"](tensor)
     check_budget()
     return tensor
 
@@ -1087,6 +1114,9 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`, or use the out-of-place operation",
         )
+    kind: cython.int = tensor.creation & KIND_OF_VIEW
+    if grad and kind == IN_FUNCTION:
+        raise _late["view_of_function"](tensor)
     if tensor.base is None or not grad:
         return
     if tensor.base.leaf_grad:
@@ -1096,22 +1126,15 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a view of a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`",
         )
-    if tensor.creation == UNDER_NO_GRAD:
+    if kind == UNDER_NO_GRAD:
         raise MutationError(
             "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
             expected="view and mutation in the same grad mode",
             got="a view made under no_grad",
             fix="make the view in grad mode, or mutate it under no_grad",
         )
-    if tensor.creation == MULTIPLE_OUTPUTS:
-        raise MutationError(
-            "Output 0 of a function that returns multiple views is a view and is being modified inplace. This view "
-            "is the output of a function that returns multiple views. Such functions do not allow the output views "
-            "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-            expected="a single view",
-            got="one of the outputs of unbind, split or chunk",
-            fix="index the base instead, or use the out-of-place operation",
-        )
+    if kind == MULTIPLE_OUTPUTS:
+        raise _late["one_of_several_views"](tensor)
 
 
 @cython.cfunc
@@ -1152,6 +1175,12 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
         edge = node
     base.edge = edge
     base.seen = tensor.storage.version
+
+
+def note_inference():
+    """From now on recording checks that no inference tensor is saved."""
+    global _inference_used
+    _inference_used = True
 
 
 def set_edge(tensor: Tensor, edge):

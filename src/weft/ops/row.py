@@ -12,6 +12,7 @@ test the row (weft.testing.samples), `takes` the types that it has kernels for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,11 @@ EVERY_TYPE = " ".join(CATEGORIES)
 PUSHES = ("diagonal", "linear", "multilinear", "rule")
 
 Rule = Callable[..., Any]
+FIELDS = (
+    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "pulls"),
+    *("pull_saves", "batch_operands", "pull_masks", "differentiable", "takes", "batchable"),
+    *("push", "batch", "lower", "strides", "samples", "why"),
+)
 
 
 class NotDifferentiable:
@@ -140,6 +146,12 @@ def define(
     )
     TABLE[name] = row
     return row
+
+
+@functools.cache
+def named(row: OpRow, grad_name: str) -> OpRow:
+    """The same row whose gradient records have another name: one row may stand for several public functions."""
+    return OpRow(**{**{field: getattr(row, field) for field in FIELDS}, "grad_name": grad_name})
 
 
 def _emitter_call(method: str) -> Rule:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from weft.errors import ArgumentTypeError, DTypeError, GradientError, ShapeError
+from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
 from weft.graph.dtype import DType
 from weft.graph.tensor import (
+    KIND_OF_VIEW,
+    MULTIPLE_OUTPUTS,
+    OUTPUT_SHIFT,
     Tensor,
     VersionCounter,
     become,
@@ -21,7 +24,7 @@ from weft.graph.tensor import (
     replace_value,
     set_edge,
 )
-from weft.tensor.modes import is_grad_enabled
+from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
 TYPE_NAMES = {
@@ -75,6 +78,13 @@ def set_requires_grad(tensor: Tensor, flag: bool) -> None:
         )
     if flag:
         check_can_require_grad(tensor._dtype)
+        if tensor.inference and not is_inference_mode_enabled():
+            raise GradientError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+                expected="a normal tensor",
+                got=f"{describe(tensor)} made in inference mode",
+                fix="use .clone() and set the flag on the copy",
+            )
     tensor.leaf_grad = bool(flag)
 
 
@@ -83,6 +93,77 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if self.is_leaf or not requires_grad:
         set_requires_grad(self, requires_grad)
     return self
+
+
+def inference_version() -> GradientError:
+    """The error of asking an inference tensor for its version."""
+    return GradientError(
+        "Inference tensors do not track version counter.",
+        expected="a normal tensor",
+        got="one made in inference mode",
+        fix="use .clone() to get a normal tensor",
+    )
+
+
+def inference_update() -> MutationError:
+    """The error of changing an inference tensor where gradients may be recorded."""
+    return MutationError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+        "normal tensor before doing inplace update.",
+        expected="a normal tensor, or an update within inference_mode",
+        got="a tensor made in inference mode",
+        fix="use .clone() first",
+    )
+
+
+def check_saved(row: Any, tensors: Any, edges: tuple[Any, ...]) -> None:
+    """Errors: RuntimeError where a derivative would keep a tensor that was made in inference mode."""
+    last = len(row.pull_masks) - 1
+    mask = 0
+    for index, edge in enumerate(edges):
+        if edge is not None:
+            mask |= row.pull_masks[min(index, last)]
+    for index, tensor in enumerate(tensors):
+        if mask >> index & 1 and tensor is not None and tensor.inference:
+            raise GradientError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode "
+                "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor "
+                "and use it in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`.",
+                expected="normal tensors where the derivative needs their values",
+                got=f"argument {index} of {row.name}, made in inference mode",
+                fix="clone it",
+            )
+
+
+def _maker(tensor: Tensor) -> str:
+    name = str(tensor.grad_fn.name())
+    return name.removesuffix("0").removesuffix("Backward")
+
+
+def one_of_several_views(tensor: Tensor) -> MutationError:
+    """The error of changing one of the outputs of unbind, split or chunk."""
+    return MutationError(
+        f"Output {tensor.creation >> OUTPUT_SHIFT} of {_maker(tensor)} is a view and is being modified inplace. This "
+        "view is the output of a function that returns multiple views. Such functions do not allow the output views "
+        "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+        expected="a single view",
+        got="one of the outputs of unbind, split or chunk",
+        fix="index the base instead, or use the out-of-place operation",
+    )
+
+
+def view_of_function(tensor: Tensor) -> MutationError:
+    """The error of changing a custom Function's output that shows the memory of an input."""
+    number = getattr(edge_for(tensor), "number", 0)
+    return MutationError(
+        f"Output {number} of {tensor.grad_fn.name()} is a view and is being modified inplace. This view was created "
+        "inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+        "view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden.",
+        expected="an output with memory of its own",
+        got="a view of an input",
+        fix="clone the output of the custom Function",
+    )
 
 
 def warn_non_leaf_grad() -> None:
@@ -242,7 +323,11 @@ def retains_grad(self: Tensor) -> bool:
 
 def output_nr(self: Tensor) -> int:
     """Which output of `grad_fn` the tensor is."""
-    return int(getattr(edge_for(self), "number", 0))
+    edge = edge_for(self)
+    if hasattr(edge, "number"):
+        return int(edge.number)
+    several = self.creation & KIND_OF_VIEW == MULTIPLE_OUTPUTS
+    return int(self.creation >> OUTPUT_SHIFT) if several else 0
 
 
 METHODS: dict[str, Any] = {

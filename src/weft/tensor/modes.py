@@ -13,6 +13,9 @@ from cython.cimports.weft.graph.node import Mode, current_tape
 from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, vectorcallfunc
 
 from weft._compiled import require
+from weft.autograd.saving import pack_node
+from weft.graph.node import watch_records
+from weft.graph.tensor import note_inference
 
 require(__name__, cython.compiled)
 
@@ -98,7 +101,8 @@ class set_grad_enabled:
 
 
 class inference_mode:
-    """Like `no_grad`: operations inside record no gradients. `inference_mode(False)` records them again."""
+    """Like `no_grad`, and what is made inside is marked: it cannot be saved for a derivative, nor be changed
+    outside. `inference_mode(False)` ends it."""
 
     def __new__(cls, mode=True):
         if callable(mode):
@@ -112,12 +116,15 @@ class inference_mode:
     def __enter__(self):
         mode: Mode = current_tape().mode
         self._former.append((mode.grad, mode.inference))
+        note_inference()
+        watch_records(pack_node, 1)
         mode.inference = self.mode
         mode.grad = not self.mode
 
     def __exit__(self, kind, error, traceback):
         mode: Mode = current_tape().mode
         mode.grad, mode.inference = self._former.pop()
+        watch_records(pack_node, -1)
 
     def __call__(self, function):
         return _decorate(functools.partial(inference_mode, self.mode), function)

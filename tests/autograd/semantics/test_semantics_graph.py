@@ -4,7 +4,7 @@ import gc
 import weakref
 
 import pytest
-from semantics_lib import is_weft, leaf, raises
+from semantics_lib import is_weft, leaf, raises, unread
 
 FREED = "Trying to backward through the graph a second time (or directly access saved tensors"
 
@@ -24,9 +24,12 @@ def test_025_graph_objects(lib):
     assert node.metadata == {}
     node.metadata["mine"] = 1
     assert y.grad_fn.metadata == {"mine": 1}
+
+
+def test_025_several_outputs_of_one_node(lib):
     parts = lib.ones(4, requires_grad=True).mul(1).split(2)
     assert [p.grad_fn.name() for p in parts] == ["SplitBackward0"] * 2
-    assert parts[1].output_nr == 1
+    assert parts[1].output_nr == 1 and parts[0].grad_fn is parts[1].grad_fn
     assert (parts[0] + parts[1]).grad_fn.next_functions[1] == (parts[1].grad_fn, 1)
 
 
@@ -90,8 +93,8 @@ def test_026_saved_values(lib):
     y.sum().backward()
     with raises(RuntimeError, FREED):
         y.grad_fn._saved_result  # noqa: B018
-    z = x.pow(3)
-    assert z.grad_fn._saved_exponent == 3
+    z = x.pow(2.5)
+    assert z.grad_fn._saved_exponent == 2.5
     assert z.grad_fn._saved_self is x
     with raises(AttributeError):
         z.grad_fn._saved_nothing  # noqa: B018
@@ -163,10 +166,11 @@ def test_029_depth_is_bounded_by_memory(lib):
 
     x = leaf(lib, [0.0])
     y = x
-    for _ in range(1_000_000 if is_weft(lib) else 200_000):
-        y = y + 1
-    y.backward(lib.ones(1))
-    del y
+    with unread(lib):
+        for _ in range(1_000_000 if is_weft(lib) else 200_000):
+            y = y + 1
+        y.backward(lib.ones(1))
+        del y
     assert x.grad.tolist() == [1]
     y, x.grad = x, None
     for _ in range(20_000 if is_weft(lib) else 5_000):

@@ -1,0 +1,261 @@
+"""`weft.autograd.graph`: edges as values, hooks on what is saved, hooks on several gradients.
+
+In come tensors and functions of the user; out go contexts and handles. What is saved passes through `saving`, what is
+observed through the `observers` of records.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from weft.autograd.observe import RemovableHandle
+from weft.autograd.saving import check_allowed, pack_node
+from weft.autograd.walk import target_for
+from weft.errors import ArgumentError, GradientError
+from weft.graph import node as graph
+from weft.graph.node import AccumulateGrad, GradientFunction, Node, OutputEdge, watch_records
+from weft.graph.tensor import Tensor, edge_for, storage_of
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of one output of a record arrives. It works as a root or an input of a backward, also when
+    the tensor is gone."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """The edge of a tensor that requires grad. Errors: RuntimeError where it does not."""
+    edge = edge_for(tensor)
+    if edge is None:
+        raise GradientError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients",
+            expected="requires_grad=True",
+            got=f"{tensor.dtype.name}{list(tensor.shape)} without a graph",
+            fix="call requires_grad_() before the forward pass",
+        )
+    record, number = target_for(edge)
+    return GradientEdge(record, number)
+
+
+def find_edge(target: Any) -> Any:
+    """The edge of a tensor or GradientEdge as records keep it; None where there is no graph."""
+    if not isinstance(target, GradientEdge):
+        return edge_for(target)
+    if isinstance(target.node, GradientFunction):
+        return OutputEdge(target.node, target.output_nr)
+    return target.node
+
+
+class EdgeOutput:
+    """What is known of the tensor that a GradientEdge was made from."""
+
+    def __init__(self, edge: GradientEdge) -> None:
+        record: Any = edge.node
+        if isinstance(edge.node, AccumulateGrad):
+            record = edge.node.variable
+        if isinstance(edge.node, GradientFunction):
+            self._shape, self.dtype = record.output_types[edge.output_nr]
+        else:
+            self._shape, self.dtype = tuple(record.shape), record.dtype
+        self.shape = self._shape
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return prod(self._shape)
+
+
+def output_of(target: Any) -> Any:
+    """The tensor, or what is known of the one behind a GradientEdge."""
+    return EdgeOutput(target) if isinstance(target, GradientEdge) else target
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a change of a tensor, or of several, that the library has not seen."""
+    for changed in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+        if changed.inference:
+            changed._version  # noqa: B018 - raises
+        storage_of(changed).version += 1
+        if changed.counter is not None:
+            changed.counter.version += 1
+            storage_of(changed).apart += 1
+
+
+# -- hooks on what is saved ------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+    """Keep for backward what `pack_hook` makes of each saved tensor, and get it back by `unpack_hook`.
+
+    Nested pairs all apply: the innermost packs first and unpacks last. Errors: RuntimeError inside
+    `disable_saved_tensors_hooks`.
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        check_allowed()
+        mode = graph.tape().mode
+        mode.saved_hooks = (*(mode.saved_hooks or ()), (self.pack_hook, self.unpack_hook))
+        watch_records(pack_node, 1)
+
+    def __exit__(self, *exc: object) -> None:
+        mode = graph.tape().mode
+        mode.saved_hooks = mode.saved_hooks[:-1]
+        watch_records(pack_node, -1)
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
+    """Keep what is saved in the memory of the CPU, where it is already."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+
+class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+    """Refuse `saved_tensors_hooks` inside, with a message: as a context or a decorator."""
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        mode = graph.tape().mode
+        if mode.saved_hooks:
+            raise GradientError(
+                self.message,
+                expected="no saved-tensor hooks around",
+                got=f"{len(mode.saved_hooks)} in force",
+                fix="enter disable_saved_tensors_hooks outside of them",
+            )
+        self._former = mode.extra
+        mode.extra = {**(mode.extra or {}), "hooks_disabled": self.message}
+
+    def __exit__(self, *exc: object) -> None:
+        graph.tape().mode.extra = self._former
+
+
+class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
+    """Nothing to allow: a value that is saved for a derivative is never overwritten. Kept for programs that use it."""
+
+    def __enter__(self) -> allow_mutation_on_saved_tensors:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing to end."""
+
+    def clear(self) -> None:
+        """Nothing to clear."""
+
+
+# -- hooks on several gradients --------------------------------------------------------------------------------------
+
+
+class _Handles:
+    """Several handles as one."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self._handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take all hooks off."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Iterable[Tensor], fn: Callable[..., None], *, mode: str = "all"
+) -> _Handles:
+    """Call `fn` once in each backward: with the list of gradients (None for tensors not reached) when the last of
+    them is known, or with the first that is known (`mode="any"`).
+
+    Errors: ValueError on another mode, RuntimeError on a tensor that does not require grad.
+    """
+    if mode not in ("all", "any"):
+        raise ArgumentError(
+            f"Expects mode to be one of ('all', 'any') but got {mode}",
+            expected="'all' or 'any'",
+            got=repr(mode),
+            fix="pass one of the two",
+        )
+    watched = tuple(tensors)
+    make = _when_all if mode == "all" else _when_any
+    return _Handles(make(watched, fn))
+
+
+def _when_any(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[RemovableHandle]:
+    done: set[int] = set()
+    lock = threading.Lock()
+
+    def first(gradient: Tensor) -> None:
+        walk = current_walk()
+        with lock:
+            if walk in done:
+                return
+            done.clear()
+            done.add(walk)
+        fn(gradient)
+
+    return [tensor.register_hook(first) for tensor in tensors]
+
+
+def _when_all(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[RemovableHandle]:
+    records = [get_gradient_edge(tensor).node for tensor in tensors]
+    waiting: dict[int, tuple[list[Any], int]] = {}
+    lock = threading.Lock()
+
+    def hook(index: int) -> Callable[[Tensor], None]:
+        def arrived(gradient: Tensor) -> None:
+            walk = current_walk()
+            with lock:
+                gradients, missing = waiting.pop(walk, (None, 0))
+                if gradients is None:
+                    gradients = [None] * len(tensors)
+                    missing = sum(is_reached(record) for record in records)
+                gradients[index] = gradient
+                if missing > 1:
+                    waiting.clear()
+                    waiting[walk] = (gradients, missing - 1)
+                    return
+            fn(gradients)
+
+        return arrived
+
+    return [tensor.register_hook(hook(index)) for index, tensor in enumerate(tensors)]
+
+
+def current_walk() -> int:
+    """The number of the reverse walk that is running on this thread."""
+    return int(graph.tape().mode.walk)
+
+
+def is_reached(record: Any) -> bool:
+    """Whether the running walk will come, or has come, to a record."""
+    return bool(record.mark == current_walk())
+
+
+__all__ = [
+    "AccumulateGrad",
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]

@@ -1,0 +1,135 @@
+"""The graph as users see it: `grad_fn` and what can be reached from it.
+
+In come gradient records (nodes, Functions, the accumulators of leaves); out go PyTorch's attributes on them: `name`,
+`next_functions`, `metadata`, `_saved_<operand>`, `_raw_saved_<operand>`, hooks. Records know nothing of this module;
+it only reads them, and what users attach is kept in their `observers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.observe import Observers, RemovableHandle, add_hook
+from weft.autograd.saving import pack_one, unpacked
+from weft.autograd.walk import freed, target_for
+from weft.graph.node import RESULT_BIT, SCALAR_ROW, AccumulateGrad, GradientFunction, Node
+from weft.graph.tensor import value_of, wrap_node
+from weft.graph.typedict import add_to_type
+from weft.ops.row import TABLE
+from weft.schedule import batch
+
+
+def observers_of(record: Any) -> Observers:
+    """The hooks of a gradient record, made on first use."""
+    if record.observers is None:
+        record.observers = Observers()
+    found: Observers = record.observers
+    return found
+
+
+def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
+    """Where the cotangents of the inputs go: (record or None, number of its output), one per input."""
+    return tuple((None, 0) if edge is None else target_for(edge) for edge in self.edges or ())
+
+
+def metadata(self: Any) -> dict[str, Any]:
+    """A dictionary for the user's own notes on this record."""
+    return observers_of(self).metadata
+
+
+def register_hook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(grad_inputs, grad_outputs)` after this record has run; a result replaces the gradients of the
+    inputs."""
+    return add_hook(observers_of(self).posthooks, hook)
+
+
+def register_prehook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(grad_outputs)` before this record runs; a result replaces them."""
+    return add_hook(observers_of(self).prehooks, hook)
+
+
+# -- saved values ----------------------------------------------------------------------------------------------------
+
+
+def _bit(node: Any, name: str) -> int:
+    """The number of a saved value in a node's mask. Errors: AttributeError where the node does not save it."""
+    operands = node.row.operands
+    index = RESULT_BIT if name == "result" else operands.index(name) if name in operands else -1
+    if index < 0 or not node.saved >> index & 1:
+        raise AttributeError(f"{node.name()} saves no {name!r}")
+    return index
+
+
+def saved_value(node: Any, index: int) -> Any:
+    """A saved value as a tensor on its own edge (a number where it was one); the leaf itself where it is one.
+
+    Errors: RuntimeError after it has been freed.
+    """
+    if node.released:
+        raise freed(node)
+    edge = node if index == RESULT_BIT else node.edges[index]
+    if node.observers is not None:
+        again = unpacked(node, index, edge)
+        if again is not None:
+            return again
+    if index == RESULT_BIT:
+        return wrap_node(batch.saved_result(node), node)
+    saved = batch.saved_input(node, index)
+    if saved.row is SCALAR_ROW:
+        return saved.params
+    if isinstance(edge, AccumulateGrad) and value_of(edge.variable) is saved:
+        return edge.variable
+    return wrap_node(saved, edge)
+
+
+class SavedTensor:
+    """A value as a node keeps it for its derivative."""
+
+    def __init__(self, node: Any, index: int) -> None:
+        self._node, self._index = node, index
+
+    @property
+    def data(self) -> Any:
+        """The value. Errors: RuntimeError after it has been freed."""
+        return saved_value(self._node, self._index)
+
+    def register_hooks(
+        self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]
+    ) -> None:
+        """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
+        if self._node.released:
+            raise freed(self._node)
+        pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
+
+    def __repr__(self) -> str:
+        return f"<SavedTensor of {self._node.name()}>"
+
+
+def _saved(name: str) -> tuple[property, property]:
+    def read(self: Any) -> Any:
+        return saved_value(self, _bit(self, name))
+
+    def raw(self: Any) -> SavedTensor:
+        index = _bit(self, name)
+        if self.released:
+            raise freed(self)
+        return SavedTensor(self, index)
+
+    return property(read), property(raw)
+
+
+def install() -> None:
+    """Put the attributes on the compiled classes; called once, by the package."""
+    common: dict[str, Any] = {
+        "metadata": property(metadata),
+        "register_hook": register_hook,
+        "register_prehook": register_prehook,
+    }
+    members = {**common, "next_functions": property(next_functions)}
+    saved: dict[str, Any] = {}
+    for name in sorted({"result"} | {name for row in TABLE.values() for name in row.operands}):
+        saved[f"_saved_{name}"], saved[f"_raw_saved_{name}"] = _saved(name)
+    add_to_type(Node, {**members, **saved})
+    add_to_type(GradientFunction, members)
+    add_to_type(AccumulateGrad, common)

@@ -1,0 +1,149 @@
+"""What nodes save for their derivatives, passed through the user's hooks.
+
+In comes a node that has just been recorded while hooks are in force; out go packed values in its `observers`, in
+place of the saves that they stand for. The walk and `grad_fn._saved_*` ask for them back. All pairs in force apply,
+the innermost first on the way in and last on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.observe import Observers
+from weft.errors import ArgumentTypeError, GradientError, MutationError
+from weft.graph import node as graph
+from weft.graph.node import RESULT_BIT, SCALAR_ROW, give_up_save
+from weft.graph.tensor import Tensor, set_edge, wrap_node
+from weft.schedule import batch
+
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class Packed:
+    """One saved value after its pack hooks, innermost pair first."""
+
+    def __init__(self, value: Any, pairs: list[Pair]) -> None:
+        self.value, self.pairs = value, pairs
+
+    def unpack(self, edge: Any) -> Any:
+        """The value again, on the edge that it had. Errors: TypeError where a hook returns no tensor."""
+        tensor = self.value
+        for _, unpack in reversed(self.pairs):
+            tensor = without_grad(unpack, tensor)
+        if not isinstance(tensor, Tensor):
+            raise ArgumentTypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(tensor).__name__}",
+                expected="a Tensor",
+                got=type(tensor).__name__,
+                fix="return the tensor that pack_hook was given, or its equal",
+            )
+        again = tensor.detach()
+        set_edge(again, edge)
+        return again
+
+
+def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a hook with gradients off."""
+    mode = graph.tape().mode
+    tracked, mode.grad = mode.grad, False
+    try:
+        return function(argument)
+    finally:
+        mode.grad = tracked
+
+
+def apply_pack(tensor: Any, pairs: list[Pair]) -> Packed:
+    """Pass a value through pack hooks. Errors: RuntimeError where one changes it in place."""
+    packed = tensor
+    used = []
+    for pair in pairs:
+        if not isinstance(packed, Tensor):
+            break
+        before, version = packed, packed._version
+        packed = without_grad(pair[0], packed)
+        if before._version != version:
+            raise MutationError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                "can not be modified by in-place operations as this can lead to unexpected side-effects.",
+                expected="a hook that leaves its argument as it is",
+                got="an in-place operation on it",
+                fix="clone it in the hook",
+            )
+        used.append(pair)
+    return Packed(packed, used)
+
+
+def pack_one(node: Any, index: int, pairs: list[Pair]) -> None:
+    """Replace one save of a node by what the hooks make of it; hooks that return their argument leave it as it is."""
+    if index == RESULT_BIT:
+        saved = batch.saved_result(node)
+    else:
+        saved = batch.saved_input(node, index)
+        if saved.row is SCALAR_ROW:
+            return
+    tensor = wrap_node(saved)
+    packed = apply_pack(tensor, pairs)
+    if node.observers is None:
+        node.observers = Observers()
+    if packed.value is tensor:
+        node.observers.packed[index] = Kept(node, index, packed.pairs)
+        return
+    node.observers.packed[index] = packed
+    give_up_save(node, index)
+
+
+class Kept(Packed):
+    """A value that the hooks handed back: it stays the node's own save, so that it makes no cycle."""
+
+    def __init__(self, node: Any, index: int, pairs: list[Pair]) -> None:
+        super().__init__(None, pairs)
+        self.index = index
+
+    def attach(self, saved: Any) -> Packed:
+        """The same for the moment of use, with the value."""
+        return Packed(wrap_node(saved), self.pairs)
+
+
+def pack_value(tensor: Any) -> Packed | None:
+    """A value after the hooks in force on this thread; None where there are none."""
+    pairs = graph.tape().mode.saved_hooks
+    return apply_pack(tensor.detach(), list(reversed(pairs))) if pairs else None
+
+
+def pack_node(node: Any) -> None:
+    """Pass everything that a new node saves through the hooks in force on this thread."""
+    pairs = graph.tape().mode.saved_hooks
+    if not pairs:
+        return
+    order = list(reversed(pairs))
+    for index in range(len(node.inputs)):
+        if node.saved >> index & 1:
+            pack_one(node, index, order)
+    if node.saved >> RESULT_BIT & 1:
+        pack_one(node, RESULT_BIT, order)
+
+
+def unpacked(node: Any, index: int, edge: Any) -> Any:
+    """What a walk uses in place of a save, or None where no hook has touched it. Errors: as `Packed.unpack`."""
+    packed = node.observers.packed.get(index)
+    if packed is None:
+        return None
+    if isinstance(packed, Kept):
+        own = batch.saved_result(node) if index == RESULT_BIT else batch.saved_input(node, index)
+        packed = packed.attach(own)
+    return packed.unpack(edge)
+
+
+def check_allowed() -> None:
+    """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
+    extra = graph.tape().mode.extra
+    message = None if extra is None else extra.get("hooks_disabled")
+    if message is not None:
+        raise GradientError(
+            message,
+            expected="no saved-tensor hooks here",
+            got="a pair of hooks",
+            fix="leave disable_saved_tensors_hooks first",
+        )
