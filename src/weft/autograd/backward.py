@@ -96,19 +96,16 @@ def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
 
 
 def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
-    """Group what is pending, walk, and give depths to what the walk recorded."""
+    """Group what is pending, and walk."""
     return without_collector(_walk, roots, captured, keep, create, leaves)
 
 
 def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     tape = graph.tape()
-    start = tape.watermark
     try:
         batch.group(tape.since(tape.watermark))
-        start = graph.last_sequence()
         return Walk().run(roots, captured, keep, create, leaves)
     finally:
-        batch.set_depths(tape.since(start))
         tape.watermark = graph.last_sequence()
 
 

@@ -2,10 +2,10 @@
 """Batch: equal operations of separate examples run as one.
 
 In come recorded nodes; out goes a quotient, as a side relation: members get `quotient` (a node over a leading batch
-dimension) and `qrow`; the recorded graph keeps its inputs and edges. A group has equal op, params, operand shapes,
-depth and shared operands. Operands that are already rows of one batch in order are used in place, others gathered.
-Depth grows along every value edge, so groups cannot wait for each other. The reverse walk differentiates a
-quotient once for all reached members (`form_of`); gradient-only records are grouped when a walk meets them.
+dimension) and `qrow`; the recorded graph keeps its inputs and edges. Which nodes are a group says the `agenda`; its
+order keeps groups from waiting for each other. Operands that are already rows of one batch in order are used in
+place, others gathered. The reverse walk differentiates a quotient once for all reached members (`form_of`);
+gradient-only records are grouped when a walk meets them.
 """
 
 import cython
@@ -23,6 +23,7 @@ from cython.cimports.weft.graph.node import (
     release_saves,
 )
 from cython.cimports.weft.graph.tensor import wrap
+from cython.cimports.weft.schedule.agenda import edge_identity, identity
 
 from weft._compiled import require
 from weft.config import config
@@ -31,21 +32,12 @@ from weft.graph.node import (
     COMPOSITE,
     CONTRACT,
     ELEMENTWISE,
-    SCALAR_ROW,
-    SOURCE,
-    VIEW,
     is_record_only,
 )
 from weft.ops.row import TABLE
+from weft.schedule.agenda import form_groups
 
 require(__name__, cython.compiled)
-
-_ROW_BYTES = cython.declare(cython.longlong, 32768)  # larger rows gain nothing from company
-_SOURCE = cython.declare(cython.int, SOURCE)
-_VIEW = cython.declare(cython.int, VIEW)
-_LEAST_ROWS = cython.declare(
-    cython.longlong, 3
-)  # smaller groups cost more in gathering than they save
 
 
 def enabled():
@@ -83,179 +75,9 @@ def group(nodes: list):
     """Put pending nodes (oldest first) that have not been considered into groups."""
     if not config.batch:
         return
-    table: dict = {}
-    groups: list = []
-    node: Node
-    for node in nodes:
-        if node.depth == 0:
-            _set_depth(node)
-        if node.considered or node.state != PENDING:
-            continue
-        node.considered = True
-        if _may_join(node):
-            _join(table, groups, node)
-    batches: list = [members for members in groups if len(members) >= _LEAST_ROWS]
-    if not batches:
-        return
-    batches.sort(key=_first_depth)
     stacks: dict = {}
-    for members in batches:
+    for members in form_groups(nodes):
         _build(members, stacks)
-
-
-def set_depths(nodes: list):
-    """Give depths to nodes that are grouped later."""
-    node: Node
-    for node in nodes:
-        if node.depth == 0:
-            _set_depth(node)
-
-
-def _first_depth(members: list):
-    node: Node = members[0]
-    return node.depth, node.seq
-
-
-@cython.cfunc
-def _set_depth(node: Node) -> cython.void:
-    depth: cython.longlong = 0
-    source: Node
-    if node.inputs is not None:
-        for source in node.inputs:
-            if source.state == PENDING and source.depth > depth:
-                depth = source.depth
-    node.depth = depth + 1
-
-
-@cython.cfunc
-def _identity(node: Node):
-    """What makes two operands the same value without computing them: a value, or a view of one."""
-    if node.state == DONE:
-        if node.row is SCALAR_ROW:
-            return (node.dtype.code, repr(node.params))
-        return id(node)
-    if node.row.kind == VIEW:
-        below: Node = node.inputs[0]
-        if below.state == DONE:
-            if below.row is SCALAR_ROW:
-                return (node.row.code, node.params, below.dtype.code, repr(below.params))
-            return (id(below), node.row.code, node.params)
-    return None
-
-
-@cython.cfunc
-def _edge_identity(edge):
-    """What makes two gradient edges lead to the same place through the same views."""
-    if edge is None:
-        return None
-    if isinstance(edge, Node):
-        node: Node = cython.cast(Node, edge)
-        if node.row.kind == VIEW and node.edges is not None and node.observers is None:
-            return (node.row.code, node.params, _edge_identity(node.edges[0]))
-    return id(edge)
-
-
-@cython.cfunc
-def _may_join(node: Node) -> cython.bint:
-    """Whether a node is of a kind and size that gains from company."""
-    row: OpRow = node.row
-    if (
-        not row.batchable
-        or row.kind == _SOURCE
-        or node.numel * node.dtype.itemsize > _ROW_BYTES
-        or node.inputs is None
-        or len(node.inputs) == 0
-    ):
-        return False
-    return row.kind != _VIEW or cython.cast(Node, node.inputs[0]).state != DONE
-
-
-@cython.cfunc
-def _join(table: dict, groups: list, node: Node) -> cython.void:
-    """Put a node with the first group of its signature: found by hash, confirmed by comparison."""
-    key = _hash(node)
-    candidates: list = table.get(key)
-    if candidates is None:
-        members: list = [node]
-        table[key] = [members]
-        groups.append(members)
-        return
-    for members in candidates:
-        if _alike(members[0], node):
-            cython.cast(list, members).append(node)
-            return
-    members = [node]
-    candidates.append(members)
-    groups.append(members)
-
-
-@cython.cfunc
-@cython.inline
-def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
-    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 1099511628211)
-    return h ^ (h >> 29)
-
-
-@cython.cfunc
-def _hash(node: Node):
-    """A hash of what `_alike` compares."""
-    h: cython.ulonglong = _mix(1469598103, node.depth * 4096 + node.row.code)
-    h = _mix(h, hash(node.shape))
-    if node.params is not None:
-        h = _mix(h, hash(node.params))
-    source: Node
-    for source in node.inputs:
-        if source.shape is not node.shape:
-            h = _mix(h, hash(source.shape))
-    return cython.cast(cython.longlong, h >> 1)
-
-
-@cython.cfunc
-def _alike(one: Node, other: Node) -> cython.bint:
-    """Equal op, params, depth, operand shapes and types, gradient pattern; the same values where they are shared."""
-    if (
-        one.row is not other.row
-        or one.depth != other.depth
-        or one.dtype is not other.dtype
-        or len(one.inputs) != len(other.inputs)
-        or (one.edges is None) != (other.edges is None)
-        or (one.shape is not other.shape and one.shape != other.shape)
-        or (one.params is not other.params and one.params != other.params)
-    ):
-        return False
-    index: cython.Py_ssize_t
-    for index in range(len(one.inputs)):
-        if not _operands_alike(one, other, index):
-            return False
-    return True
-
-
-@cython.cfunc
-def _operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
-    a: Node = one.inputs[index]
-    b: Node = other.inputs[index]
-    if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
-        return False
-    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
-        return False
-    roles: tuple = one.row.batch_operands
-    role: str = roles[index if index < len(roles) else len(roles) - 1]
-    if role == "b":
-        if a is b or a.numel * a.dtype.itemsize <= _ROW_BYTES:
-            return True
-        same = _identity(a)
-        return same is not None and same == _identity(b)
-    if a is not b:
-        same = _identity(a)
-        if role == "s" and same is None:
-            return False
-        if same != _identity(b):
-            return False
-    else:
-        same = True
-    if same is None or one.edges is None or one.edges[index] is other.edges[index]:
-        return True
-    return _edge_identity(one.edges[index]) == _edge_identity(other.edges[index])
 
 
 # -- quotients -----------------------------------------------------------------------------------------------------
@@ -304,7 +126,6 @@ def _build(members: list, stacks: dict) -> cython.void:
     quotient.payload = tuple([cython.cast(Node, operand).shape for operand in operands])
     _adopt(quotient, members, tuple(flags))
     quotient.considered = True
-    quotient.depth = first.depth
 
 
 @cython.cfunc
@@ -333,19 +154,16 @@ def _shared(members: list, index: cython.Py_ssize_t) -> cython.bint:
     for node in members:
         if node.inputs[index] is not value:
             if same is None:
-                same = _identity(value)
+                same = identity(value)
                 if same is None:
                     return False
-            if _identity(node.inputs[index]) != same:
+            if identity(node.inputs[index]) != same:
                 return False
     if first.edges is None or first.edges[index] is None:
         return True
-    edge = _edge_identity(first.edges[index])
+    edge = edge_identity(first.edges[index])
     for node in members:
-        if (
-            node.edges[index] is not first.edges[index]
-            and _edge_identity(node.edges[index]) != edge
-        ):
+        if node.edges[index] is not first.edges[index] and edge_identity(node.edges[index]) != edge:
             return False
     return True
 
@@ -355,7 +173,6 @@ def _view(node: Node, shape: tuple) -> Node:
     """A row-major view of a stacked operand with dimensions of size 1 inserted."""
     result: Node = new_node(TABLE["view"], (node,), shape, shape, node.numel, node.dtype, None)
     result.considered = True
-    result.depth = node.depth
     return result
 
 
@@ -420,7 +237,6 @@ def _consecutive(sources: list):
         None,
     )
     result.considered = True
-    result.depth = quotient.depth
     return result
 
 
@@ -450,11 +266,6 @@ def gather_rows(sources: tuple, numbers: list, rows: list, offsets, shape: tuple
     )
     node.payload = (numbers, rows, offsets)
     node.considered = True
-    source: Node
-    for source in sources:
-        if source.state == PENDING and source.depth == 0:
-            return node  # recorded by a walk that is still going on: depths are set at its end
-    _set_depth(node)
     return node
 
 
@@ -545,12 +356,17 @@ def _rows(node: Node, rows: list) -> Node:
 def group_records(records: list):
     """Group gradient-only records that a walk has reached: views, region writes, composites."""
     groups: dict = {}
+    numbers: dict = {}  # of records met before, so that chains of records join link by link
+    fresh: list = []
     node: Node
     for node in records:
-        if node.considered or not node.row.batchable or not is_record_only(node):
-            continue
+        if not node.considered and node.row.batchable and is_record_only(node):
+            fresh.append(node)
+    fresh.sort(key=_sequence)
+    for node in fresh:
         node.considered = True
-        key = _record_key(node)
+        key = _record_key(node, numbers)
+        numbers[node] = numbers.setdefault(key, len(numbers))
         members = groups.get(key)
         if members is None:
             groups[key] = [node]
@@ -564,21 +380,27 @@ def group_records(records: list):
 
 
 @cython.cfunc
-def _record_key(node: Node):
+def _record_key(node: Node, numbers: dict):
+    """What equal records share: op, params, shapes, and where their edges lead."""
     parts: list = [node.row.code, node.params, node.dtype.code, node.shape, node.payload]
     for edge in node.edges:
         if edge is None:
             parts.append(None)
         elif isinstance(edge, Node):
             below: Node = cython.cast(Node, edge)
-            parts.append(
-                id(below.quotient) if below.quotient is not None else (below.row.code, below.depth)
-            )
+            number = numbers.get(below)
+            if number is None:
+                number = id(below if below.quotient is None else below.quotient)
+            parts.append(number)
         else:
             parts.append(id(edge))
     if node.result is not None:
         parts.append(id(node.result.quotient) if node.result.quotient is not None else 0)
     return tuple(parts)
+
+
+def _sequence(node: Node):
+    return node.seq
 
 
 def _record_order(node: Node):

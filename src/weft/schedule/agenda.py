@@ -1,0 +1,437 @@
+# cython: language_level=3
+"""The agenda: which pending operations can run as one, and in which order.
+
+In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
+shared operands, gradient pattern, the user's line), each after the groups that it reads from. First come signatures
+of which every node is ready, then the one with the longest way still to go: so equal operations at different depths
+meet, and what many paths end in (a loss) waits until all have come. The line is part of the signature because the
+operations of one cell then stay row by row beside each other, and fuse. What runs by itself is in no group. The
+quotients are made in `batch`.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.weft.graph.node import DONE, PENDING, Node, OpRow
+
+from weft._compiled import require
+from weft.graph.node import SCALAR_ROW, SOURCE, VIEW
+
+require(__name__, cython.compiled)
+
+_ROW_BYTES = cython.declare(cython.longlong, 32768)  # larger rows gain nothing from company
+_SOURCE = cython.declare(cython.int, SOURCE)
+_VIEW = cython.declare(cython.int, VIEW)
+# Smaller groups cost more in gathering than they save.
+_LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
+
+
+@cython.final
+@cython.cclass
+class Signature:
+    """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those."""
+
+    first = cython.declare(Node)
+    number = cython.declare(cython.Py_ssize_t)
+    remaining = cython.declare(cython.Py_ssize_t)
+    ready = cython.declare(list)
+    height = cython.declare(cython.int)
+    others = cython.declare(list)  # signatures that differ in the line only, itself among them
+
+    def __cinit__(self, first: Node, number: cython.Py_ssize_t, others: list):
+        self.first = first
+        self.number = number
+        self.ready = []
+        self.others = others
+        others.append(self)
+
+
+@cython.final
+@cython.cclass
+class Agenda:
+    """One run over the pending nodes: signatures, readers of each node, what is ready."""
+
+    nodes = cython.declare(list)
+    signatures = cython.declare(list)  # one per node; None runs by itself
+    table = cython.declare(dict)
+    heap = cython.declare(list)
+    alone = cython.declare(list)  # ready nodes that run by themselves
+    distinct = cython.declare(cython.Py_ssize_t)
+    crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
+    height = cython.declare(cython.p_int)  # per node: the longest way to a value that nothing reads
+    waits = cython.declare(cython.p_int)  # per node: operands that have not run
+    starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
+    readers = cython.declare(cython.p_int)
+
+    def __cinit__(self, nodes: list):
+        count: cython.size_t = len(nodes)
+        position: cython.Py_ssize_t
+        for position in range(len(nodes)):
+            cython.cast(Node, nodes[position]).index = position
+        self.nodes = nodes
+        self.signatures = [None] * len(nodes)
+        self.table = {}
+        self.heap = []
+        self.alone = []
+        self.height = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
+        self.waits = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
+        self.starts = cython.cast(cython.p_int, calloc(count + 2, cython.sizeof(cython.int)))
+        if self.height == cython.NULL or self.waits == cython.NULL or self.starts == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.height)
+        free(self.waits)
+        free(self.starts)
+        free(self.readers)
+
+    @cython.cfunc
+    def place_of(self, source: Node) -> cython.longlong:
+        """Where an operand stands among the nodes; -1 for one that is computed already or was considered before."""
+        place: cython.longlong = source.index
+        if place < len(self.nodes) and self.nodes[place] is source:
+            return place
+        return -1
+
+    @cython.cfunc
+    def sign(self, fresh: list) -> cython.void:
+        """Give the nodes that have not been considered their signatures."""
+        node: Node
+        signature: Signature
+        for node in fresh:
+            if may_join(node):
+                signature = self.signature_of(node)
+                signature.remaining += 1
+                self.crowded = self.crowded or signature.remaining >= _LEAST_ROWS
+                self.signatures[node.index] = signature
+
+    @cython.cfunc
+    def signature_of(self, node: Node) -> Signature:
+        """The signature of a node: found by hash, confirmed by comparison."""
+        key = hash_of(node)
+        families: list = self.table.get(key)
+        if families is None:
+            families = self.table[key] = []
+        family: list
+        signature: Signature
+        for family in families:
+            signature = family[0]
+            if alike(signature.first, node):
+                for signature in family:
+                    if same_line(signature.first, node):
+                        return signature
+                break
+        else:
+            family = []
+            families.append(family)
+        self.distinct += 1
+        return Signature(node, self.distinct, family)
+
+    @cython.cfunc
+    def link(self) -> cython.void:
+        """List the readers of each node, oldest first, and count the operands that each waits for."""
+        count: cython.Py_ssize_t = len(self.nodes)
+        position: cython.Py_ssize_t
+        source: Node
+        for position in range(count):
+            for source in operands_of(self.nodes[position]):
+                place: cython.longlong = self.place_of(source)
+                if place >= 0:
+                    self.waits[position] += 1
+                    self.starts[place + 2] += 1
+        for position in range(count):
+            self.starts[position + 2] += self.starts[position + 1]
+        total: cython.size_t = self.starts[count + 1]
+        self.readers = cython.cast(cython.p_int, calloc(total + 1, cython.sizeof(cython.int)))
+        if self.readers == cython.NULL:
+            raise MemoryError
+        for position in range(count):
+            if self.waits[position] > 0:
+                for source in operands_of(self.nodes[position]):
+                    place = self.place_of(source)
+                    if place >= 0:
+                        self.readers[self.starts[place + 1]] = position
+                        self.starts[place + 1] += 1
+
+    @cython.cfunc
+    def measure(self) -> cython.void:
+        """Give every node its height, in an order that follows the readers."""
+        count: cython.size_t = len(self.nodes)
+        order: cython.p_int = cython.cast(
+            cython.p_int, calloc(count + 1, cython.sizeof(cython.int))
+        )
+        waits: cython.p_int = cython.cast(
+            cython.p_int, calloc(count + 1, cython.sizeof(cython.int))
+        )
+        if order == cython.NULL or waits == cython.NULL:
+            free(order)
+            free(waits)
+            raise MemoryError
+        filled: cython.size_t = 0
+        done: cython.size_t = 0
+        position: cython.size_t
+        index: cython.int
+        for position in range(count):
+            waits[position] = self.waits[position]
+            if waits[position] == 0:
+                order[filled] = position
+                filled += 1
+        while done < filled:
+            place: cython.int = order[done]
+            done += 1
+            for index in range(self.starts[place], self.starts[place + 1]):
+                reader: cython.int = self.readers[index]
+                waits[reader] -= 1
+                if waits[reader] == 0:
+                    order[filled] = reader
+                    filled += 1
+        while filled > 0:
+            filled -= 1
+            place = order[filled]
+            for index in range(self.starts[place], self.starts[place + 1]):
+                self.height[place] = max(self.height[place], self.height[self.readers[index]] + 1)
+        free(order)
+        free(waits)
+
+    @cython.cfunc
+    def make_ready(self, position: cython.Py_ssize_t) -> cython.void:
+        signature: Signature = self.signatures[position]
+        if signature is None:
+            self.alone.append(position)
+            return
+        signature.ready.append(self.nodes[position])
+        full: cython.bint = len(signature.ready) == signature.remaining
+        higher: cython.bint = self.height[position] > signature.height
+        if higher or len(signature.ready) == 1:
+            signature.height = self.height[position]
+        if full or higher or len(signature.ready) == 1:
+            heapq.heappush(self.heap, (not full, -signature.height, signature.number, signature))
+
+    @cython.cfunc
+    def ran(self, position: cython.Py_ssize_t) -> cython.void:
+        """Tell the readers of a node that it has run."""
+        index: cython.int
+        for index in range(self.starts[position], self.starts[position + 1]):
+            reader: cython.int = self.readers[index]
+            self.waits[reader] -= 1
+            if self.waits[reader] == 0:
+                self.make_ready(reader)
+
+    @cython.cfunc
+    def take(self, signature: Signature) -> list:
+        """The ready nodes of a signature, oldest first; where they are few, with those of other lines that are few."""
+        members: list = _ready_of(signature)
+        other: Signature
+        if len(members) < _LEAST_ROWS:
+            for other in signature.others:
+                if 0 < len(other.ready) < _LEAST_ROWS:
+                    members.extend(_ready_of(other))
+        members.sort(key=_sequence)
+        return members
+
+    @cython.cfunc
+    def part(self) -> cython.void:
+        """Undo the cycles of signatures that know each other, so that no node waits for the collector."""
+        for families in self.table.values():
+            for family in families:
+                cython.cast(list, family).clear()
+
+    @cython.cfunc
+    def run(self) -> list:
+        """All groups that are worth it, in order."""
+        groups: list = []
+        node: Node
+        signature: Signature
+        position: cython.Py_ssize_t
+        for position in range(len(self.nodes)):
+            if self.waits[position] == 0:
+                self.make_ready(position)
+        while self.alone or self.heap:
+            if self.alone:
+                self.ran(self.alone.pop())
+                continue
+            signature = heapq.heappop(self.heap)[3]
+            if not signature.ready:
+                continue  # taken already: an entry from before more of it was ready
+            members: list = self.take(signature)
+            if len(members) >= _LEAST_ROWS:
+                groups.append(members)
+            for node in members:
+                self.ran(node.index)
+        return groups
+
+
+@cython.cfunc
+def _ready_of(signature: Signature) -> list:
+    """The ready nodes of a signature, which are ready no longer."""
+    members: list = signature.ready
+    signature.ready = []
+    signature.remaining -= len(members)
+    signature.height = 0
+    return members
+
+
+def form_groups(nodes: list) -> list:
+    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once."""
+    start: cython.Py_ssize_t = 0
+    while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
+        start += 1  # nothing older than the first fresh node reads from one
+    fresh: list = []
+    node: Node
+    agenda: Agenda = Agenda(nodes[start:] if start else nodes)
+    for node in agenda.nodes:
+        if not node.considered and node.state == PENDING:
+            node.considered = True
+            fresh.append(node)
+    try:
+        agenda.sign(fresh)
+        if not agenda.crowded:
+            return []
+        agenda.link()
+        agenda.measure()
+        return agenda.run()
+    finally:
+        agenda.part()
+
+
+@cython.cfunc
+def operands_of(node: Node) -> tuple:
+    """What a node waits for: its inputs, or the batch that it is a row of."""
+    if node.quotient is not None:
+        return (node.quotient,)
+    return () if node.inputs is None else node.inputs
+
+
+def _sequence(node: Node):
+    return node.seq
+
+
+# -- signatures ----------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def may_join(node: Node) -> cython.bint:
+    """Whether a node is of a kind and size that gains from company."""
+    row: OpRow = node.row
+    if (
+        not row.batchable
+        or row.kind == _SOURCE
+        or node.numel * node.dtype.itemsize > _ROW_BYTES
+        or node.inputs is None
+        or len(node.inputs) == 0
+    ):
+        return False
+    return row.kind != _VIEW or cython.cast(Node, node.inputs[0]).state != DONE
+
+
+@cython.cfunc
+def identity(node: Node):
+    """What makes two operands the same value without computing them: a value, or a view of one."""
+    if node.state == DONE:
+        if node.row is SCALAR_ROW:
+            return (node.dtype.code, repr(node.params))
+        return id(node)
+    if node.row.kind == VIEW:
+        below: Node = node.inputs[0]
+        if below.state == DONE:
+            if below.row is SCALAR_ROW:
+                return (node.row.code, node.params, below.dtype.code, repr(below.params))
+            return (id(below), node.row.code, node.params)
+    return None
+
+
+@cython.cfunc
+def edge_identity(edge):
+    """What makes two gradient edges lead to the same place through the same views."""
+    if edge is None:
+        return None
+    if isinstance(edge, Node):
+        node: Node = cython.cast(Node, edge)
+        if node.row.kind == VIEW and node.edges is not None and node.observers is None:
+            return (node.row.code, node.params, edge_identity(node.edges[0]))
+    return id(edge)
+
+
+@cython.cfunc
+@cython.inline
+def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
+    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 1099511628211)
+    return h ^ (h >> 29)
+
+
+@cython.cfunc
+def role_of(node: Node, index: cython.Py_ssize_t) -> str:
+    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch."""
+    roles: tuple = node.row.batch_operands
+    return roles[index if index < len(roles) else len(roles) - 1]
+
+
+@cython.cfunc
+def hash_of(node: Node):
+    """A hash of what `alike` compares."""
+    h: cython.ulonglong = _mix(1469598103, node.row.code)
+    h = _mix(h, hash(node.shape))
+    if node.params is not None:
+        h = _mix(h, hash(node.params))
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        source: Node = node.inputs[index]
+        if source.shape is not node.shape:
+            h = _mix(h, hash(source.shape))
+        if source.state == DONE and source.row is not SCALAR_ROW and role_of(node, index) != "b":
+            h = _mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, source)))
+    return cython.cast(cython.longlong, h >> 1)
+
+
+@cython.cfunc
+def alike(one: Node, other: Node) -> cython.bint:
+    """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared."""
+    if (
+        one.row is not other.row
+        or one.dtype is not other.dtype
+        or len(one.inputs) != len(other.inputs)
+        or (one.edges is None) != (other.edges is None)
+        or (one.shape is not other.shape and one.shape != other.shape)
+        or (one.params is not other.params and one.params != other.params)
+    ):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(one.inputs)):
+        if not operands_alike(one, other, index):
+            return False
+    return True
+
+
+@cython.cfunc
+def same_line(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes were recorded by the same call in the user's program."""
+    return one.code is other.code and one.offset_in_code == other.offset_in_code
+
+
+@cython.cfunc
+def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether an operand may be shared, or stacked, by two nodes."""
+    a: Node = one.inputs[index]
+    b: Node = other.inputs[index]
+    if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
+        return False
+    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
+        return False
+    role: str = role_of(one, index)
+    if role == "b":
+        if a is b or a.numel * a.dtype.itemsize <= _ROW_BYTES:
+            return True
+        same = identity(a)
+        return same is not None and same == identity(b)
+    if a is not b:
+        same = identity(a)
+        if role == "s" and same is None:
+            return False
+        if same != identity(b):
+            return False
+    else:
+        same = True
+    if same is None or one.edges is None or one.edges[index] is other.edges[index]:
+        return True
+    return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
