@@ -15,6 +15,13 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.graph.node import DONE as DONE_STATE
+from cython.cimports.weft.graph.node import Node, Tape
+from cython.cimports.weft.graph.tensor import Storage, Tensor, value
+from cython.cimports.weft.runtime import programs
+from cython.cimports.weft.runtime.cells import load_number
+from cython.cimports.weft.runtime.programs import Template
+from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
 from weft.config import config
@@ -25,13 +32,14 @@ from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.node import drop_inputs, finish
-from weft.graph.tensor import Tensor, value_of
-from weft.runtime import programs
-from weft.schedule import batch, collect, fuse, lower, plan, select, signature
+from weft.graph.tensor import value_of
+from weft.runtime.programs import store, worth_storing
+from weft.schedule import batch, collect, fuse, lower, plan, select
 
 require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
+_acquire, _release, _get_ident = _lock.acquire, _lock.release, threading.get_ident
 counters = {"flushes": 0, "kernels": 0, "launches": 0, "nodes": 0, "failures": 0}
 
 
@@ -40,21 +48,24 @@ def flush() -> None:
     run_tape(graph.tape())
 
 
-def run_tape(tape: Any) -> None:
+@cython.ccall
+def run_tape(tape: Tape) -> cython.void:
     """Run one thread's pending work on the calling thread."""
     if tape.running is not None:
         return
-    with _lock:
-        tape.running = threading.get_ident()
+    _acquire()
+    try:
+        tape.running = _get_ident()
         collector = pause_collector()
         try:
             if counters["failures"]:
                 fail_descendants(tape.pending())
-            batch.group(tape.pending())
-            execute(tape.pending())
+            execute(tape)
         finally:
             resume_collector(collector)
             tape.running = None
+    finally:
+        _release()
 
 
 def fail_descendants(pending: list[Any]) -> None:
@@ -67,19 +78,42 @@ def fail_descendants(pending: list[Any]) -> None:
                 break
 
 
-def execute(pending: list[Any]) -> None:
-    """All stages after recording, on pending nodes (oldest first); a known program skips the scheduling."""
-    if not any(node.live > 0 for node in pending):
+@cython.cfunc
+def execute(tape: Tape) -> cython.void:
+    """All stages after recording; a known program skips the search for batches, or at least the scheduling."""
+    pending: list[Any] = tape.pending()
+    form: Signature = signature(pending, config.batch)
+    if not form.live or run_known(form):
         return
-    form = signature.signature(pending)
-    known = programs.lookup(form) if config.cache and not config.explain else None
-    if known is not None and programs.usable(known, form):
-        count(known.kernels, known.launches, len(pending))
-        interrupt = programs.run_template(known, form)
-        if isinstance(interrupt, BaseException):
-            raise interrupt
-        if interrupt is None:
+    batch.group(pending)
+    if tape.count != len(pending):
+        pending = tape.pending()
+        form = signature(pending, config.batch)
+        if run_known(form):
             return
+    schedule(pending, form)
+
+
+@cython.cfunc
+def run_known(form: Signature) -> cython.bint:
+    """Run a program that has come before; whether there was one and it ran to its end."""
+    if not form.complete or not config.cache or config.explain:
+        return False
+    known: Template = programs.lookup(form)
+    if known is None or not programs.usable(known, form):
+        return False
+    count(known.kernels, known.launches, len(form.nodes))
+    outcome = programs.run_template(known, form)
+    if outcome is None:
+        return True
+    if outcome is False:
+        return False
+    raise outcome
+
+
+@cython.cfunc
+def schedule(pending: list[Any], form: Signature) -> cython.void:
+    """The stages that a new program goes through."""
     program = collect.collect(pending)
     fuse.fuse(program)
     select.select(program)
@@ -122,7 +156,7 @@ def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
     run.fill_tables()
     executable = run.executable()
     count(len(program.kernels), len(lowering.launches), len(program.order))
-    storable = config.cache and not program.provisional and programs.worth_storing(form)
+    storable = config.cache and not program.provisional and worth_storing(form)
     done = executable.run(run.addresses)
     launches = lowering.launches
     complete = done >= len(launches)
@@ -131,7 +165,7 @@ def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
         program, memory, failed, len(program.kernels) if complete else launches[done].kernel
     )
     if storable and complete and not failed:
-        programs.store(form, program, memory, lowering, run, executable, commits)
+        store(form, program, memory, lowering, run, executable, commits)
     commit(commits, run)
     if executable.interrupt is not None:
         raise executable.interrupt
@@ -242,6 +276,25 @@ def require(node: Any) -> None:
         )
 
 
+@cython.ccall
+def number_of(tensor: Tensor) -> object:
+    """The value of a tensor with one element as a Python number, or None where it does not lie plainly in memory of
+    its own; computes what is pending."""
+    node: Node
+    storage: Storage = tensor.storage
+    if storage is None:
+        node = value(tensor)
+    elif storage.foreign is None:
+        node = storage.node
+    else:
+        return None
+    if node.state != DONE_STATE or node.buffer is None:
+        require(node)
+    if node.buffer is None or node.strides is not None:
+        return None
+    return load_number(node, tensor.offset * node.dtype.itemsize)
+
+
 def realize(*tensors: Any) -> None:
     """Compute the given tensors (and whatever else is live); without arguments, everything pending."""
     if not tensors:
@@ -300,4 +353,4 @@ def explain(pending: list[Any], program: Any, memory: Any, lowering: Any, chosen
             print(*(text for text in texts if text), sep="\n", file=sys.stderr)
 
 
-__all__ = ["Tensor", "array_of", "counters", "execute", "flush", "realize", "require", "run_tape"]
+__all__ = ["array_of", "counters", "execute", "flush", "realize", "require", "run_tape"]

@@ -2,30 +2,40 @@
 """Known programs: a flush whose structure and sizes have come before runs without scheduling.
 
 A Template holds the executor's program, the sizes of its slots, where outside values come in and what each node of
-the flush becomes. It is stored when a structure comes for the second time, confirmed by full comparison when it
-comes again, and forgotten least recently used.
+the flush becomes, in flat arrays. It is stored when a structure comes for the second time, confirmed by full
+comparison when it comes again, and forgotten least recently used.
 """
 
 from collections import OrderedDict
 
 import cython
-from cython.cimports.weft.graph.node import DONE, Node, drop_inputs, finish
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.graph.node import DONE, Node, OpRow, drop_inputs, finish
+from cython.cimports.weft.runtime.cells import store_number
+from cython.cimports.weft.runtime.executor import Program
+from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.runtime.programs import Commit
+from cython.cimports.weft.schedule.rows import Table
+from cython.cimports.weft.schedule.signature import Record, Signature
 
 from weft._compiled import require
 from weft.graph.node import SCALAR_ROW
-from weft.runtime.launch import SCALAR_CELL, scalar_bytes
-from weft.runtime.pool import allocate
-from weft.schedule.rows import fill_tables
-from weft.schedule.signature import Record
+from weft.runtime.launch import SCALAR_CELL
+from weft.schedule.plan import is_private
 
 require(__name__, cython.compiled)
 
 MAX_NODES = 200_000
 MAX_SEEN = 100_000
+_CELL = cython.declare(cython.Py_ssize_t, SCALAR_CELL)
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
 
-_templates: OrderedDict = OrderedDict()
+_templates: dict = {}
 _seen: OrderedDict = OrderedDict()
 _stored_nodes = 0
+_uses = cython.declare(cython.longlong, 0)
 counters = {"hits": 0, "stored": 0, "seen": 0}
 
 
@@ -34,34 +44,55 @@ counters = {"hits": 0, "stored": 0, "seen": 0}
 class Template:
     """One stored program."""
 
-    record = cython.declare(object, visibility="readonly")
-    executable = cython.declare(object, visibility="readonly")
-    sources = cython.declare(list)
-    scalars = cython.declare(list)
-    sizes = cython.declare(list)
-    commits = cython.declare(list)
-    in_place = cython.declare(list)
-    held = cython.declare(object)
-    checked = cython.declare(cython.Py_ssize_t)
-    tables = cython.declare(list)
-    launches = cython.declare(int, visibility="readonly")
-    kernels = cython.declare(int, visibility="readonly")
-    size = cython.declare(int, visibility="readonly")
+    def __dealloc__(self):
+        free(self.sources)
+        free(self.sizes)
+        free(self.commits)
+        free(self.addresses)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_room(self) -> cython.int:
+        """Allocate the arrays, once their lengths are known."""
+        word: cython.Py_ssize_t = cython.sizeof(uintptr_t)
+        self.sources = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.source_count + 1, word)
+        )
+        self.sizes = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
+        )
+        self.commits = cython.cast(
+            cython.pointer(Commit), calloc(self.commit_count + 1, cython.sizeof(Commit))
+        )
+        self.addresses = cython.cast(
+            cython.pointer(uintptr_t), calloc(self.source_count + self.size_count + 1, word)
+        )
+        if (
+            self.sources == cython.NULL
+            or self.sizes == cython.NULL
+            or self.commits == cython.NULL
+            or self.addresses == cython.NULL
+        ):
+            raise MemoryError
+        return 0
 
 
-def lookup(signature):
+@cython.ccall
+def lookup(signature: Signature) -> Template:
     """The stored program of a signature, or None."""
-    template = _templates.get(signature.hash)
+    global _uses
+    template: Template = _templates.get(signature.hash)
     if template is None or not template.record.matches(signature):
         return None
-    _templates.move_to_end(signature.hash)
+    _uses += 1
     counters["hits"] += 1
+    template.used = _uses
     return template
 
 
-def worth_storing(signature):
+def worth_storing(signature: Signature):
     """Whether this structure has come before; notes it otherwise."""
-    if len(signature.nodes) > MAX_NODES // 8:
+    if len(signature.nodes) > MAX_NODES // 8 or not signature.complete:
         return False
     if signature.hash in _seen:
         return True
@@ -72,46 +103,79 @@ def worth_storing(signature):
     return False
 
 
-def store(signature, program, memory, lowering, run, executable, commits: list):
+def store(signature: Signature, program, memory, lowering, run, executable, commits: list):
     """Keep a program that has just run."""
-    global _stored_nodes
+    global _stored_nodes, _uses
     if run.checked and memory.in_place:
         return  # a failed index check runs the program again, from inputs that must still be there
+    positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
+    sources: list = [positions.get(_name(root)) for root in memory.external]
+    if None in sources:
+        return
     template: Template = Template()
     template.record = Record(signature)
     template.executable = executable
-    positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
-    template.sources = []
-    template.scalars = []
-    for root in memory.external:
-        position = positions.get(_name(root))
-        if position is None:
-            return
-        template.sources.append(position)
-    template.sizes = [*memory.sizes, *lowering.scratch]
     template.in_place = [
         positions[id(root)]
         for root in memory.in_place
         if root.state == DONE and id(root) in positions
     ]
-    indices: dict = {id(node): index for index, node in enumerate(signature.nodes)}
-    template.commits = []
-    for node, slot, offset, strides in commits:
-        index = indices.get(id(node))
-        if index is not None:
-            template.commits.append((index, slot, offset, strides))
     template.checked = len(run.checked)
     template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
     template.held = [launch.spec for launch in lowering.launches]
     template.launches = len(lowering.launches)
     template.kernels = len(program.kernels)
     template.size = len(signature.nodes)
+    _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], commits)
+    _uses += 1
+    template.used = _uses
+    former: Template = _templates.get(signature.hash)
+    if former is not None:
+        _stored_nodes -= former.size
     _templates[signature.hash] = template
     counters["stored"] += 1
     _stored_nodes += template.size
     while _stored_nodes > MAX_NODES and len(_templates) > 1:
-        _, old = _templates.popitem(last=False)
-        _stored_nodes -= old.size
+        _forget_oldest()
+
+
+@cython.cfunc
+def _fill(
+    template: Template, signature: Signature, sources: list, sizes: list, commits: list
+) -> cython.void:
+    """Write a template's arrays."""
+    numbers: dict = {id(node): index for index, node in enumerate(signature.nodes)}
+    known: list = [commit for commit in commits if id(commit[0]) in numbers]
+    template.source_count = len(sources)
+    template.size_count = len(sizes)
+    template.commit_count = len(known)
+    template.make_room()
+    index: cython.Py_ssize_t
+    for index in range(template.source_count):
+        template.sources[index] = sources[index]
+    for index in range(template.size_count):
+        template.sizes[index] = sizes[index]
+    template.strides = []
+    for index in range(template.commit_count):
+        node, slot, offset, strides = known[index]
+        template.commits[index].node = numbers[id(node)]
+        template.commits[index].slot = slot
+        template.commits[index].offset = offset
+        template.strides.append(strides)
+
+
+def _forget_oldest():
+    """Drop the templates that have waited longest: an eighth of them at once, since finding them takes a sort."""
+    global _stored_nodes
+    oldest: list = sorted(_templates, key=_last_use)
+    for key in oldest[: len(oldest) // 8 + 1]:
+        template: Template = _templates.pop(key)
+        _stored_nodes -= template.size
+
+
+def _last_use(key):
+    template: Template = _templates[key]
+    return template.used
 
 
 def _name(node: Node):
@@ -121,79 +185,129 @@ def _name(node: Node):
     return id(node)
 
 
-def usable(template: Template, signature):
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def usable(template: Template, signature: Signature) -> cython.bint:
     """Whether values that the program overwrites are still nobody else's."""
-    from weft.schedule.plan import is_private
-
     for position in template.in_place:
         if not is_private(signature.external[position]):
             return False
     return True
 
 
-def run_template(template: Template, signature):
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+@cython.ccall
+def run_template(template: Template, signature: Signature):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
     index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
     program hands nothing over either: its nodes stay pending. One that has begun to overwrite its inputs cannot be
     begun again, and runs to its end first."""
-    buffers: list = []
-    addresses: list = []
-    external: list = signature.external
-    cells = None
-    node: Node
-    used: cython.Py_ssize_t = 0
-    packed: list = []
-    first_cells: list = []
-    position: cython.Py_ssize_t
-    for position in template.sources:
-        node = external[position]
-        if node.row is SCALAR_ROW:
-            packed.append(scalar_bytes(node.params, node.dtype).ljust(SCALAR_CELL, b"\0"))
-            first_cells.append(len(addresses))
-            buffers.append(None)
-            addresses.append(used)
-            used += SCALAR_CELL
+    addresses: cython.pointer(uintptr_t) = template.addresses
+    own: cython.bint = not template.busy
+    if not own:
+        addresses = cython.cast(
+            cython.pointer(uintptr_t),
+            malloc((template.source_count + template.size_count + 1) * cython.sizeof(uintptr_t)),
+        )
+        if addresses == cython.NULL:
+            raise MemoryError
+    template.busy = True
+    try:
+        return _run(template, signature, addresses)
+    finally:
+        if own:
+            template.busy = False
         else:
-            buffers.append(node.buffer)
-            addresses.append(node.buffer.address + node.offset)
-    if packed:
-        cells = allocate(used)
-        memoryview(cells)[:used] = b"".join(packed)
-        for slot in first_cells:
-            buffers[slot] = cells
-            addresses[slot] += cells.address
-    for size in template.sizes:
-        buffer = allocate(size)
+            free(addresses)
+
+
+@cython.cfunc
+def _run(template: Template, signature: Signature, addresses: cython.pointer(uintptr_t)):
+    buffers: list = []
+    cells: Buffer = _bind_sources(template, signature.external, addresses)
+    slot: cython.Py_ssize_t = template.source_count
+    index: cython.Py_ssize_t
+    buffer: Buffer
+    for index in range(template.size_count):
+        buffer = allocate(template.sizes[index])
         buffers.append(buffer)
-        addresses.append(buffer.address)
-    status = allocate(8 * template.checked + 8)
-    cells_used: cython.Py_ssize_t = 8 * template.checked
-    if cells_used:
-        memoryview(status)[:cells_used] = bytes(cells_used)
-    addresses.append(status.address)
-    fill_tables(template.tables, addresses)
-    executable = template.executable
+        addresses[slot] = buffer.address
+        slot += 1
+    status: Buffer = allocate(8 * template.checked + 8)
+    memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
+    addresses[slot] = status.address
+    for table in template.tables:
+        cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
+    executable: Program = template.executable
     interrupt = None
-    done = executable.run(addresses)
+    done: cython.Py_ssize_t = executable.run_addresses(addresses, slot + 1, 0, False)
     while done < template.launches:
         interrupt = executable.interrupt
         if not template.in_place:
             return interrupt
-        done = executable.run(addresses, done, True)
-    if cells_used and any(memoryview(status)[:cells_used]):
-        return False
-    nodes: list = signature.nodes
-    for index, slot, offset, strides in template.commits:
-        node = nodes[index]
-        if slot >= 0:
-            buffer = buffers[slot]
+        done = executable.run_addresses(addresses, slot + 1, done, True)
+    for index in range(template.checked):
+        if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
+            return False
+    _commit(template, signature, addresses, buffers, cells)
+    return interrupt
+
+
+@cython.cfunc
+def _bind_sources(
+    template: Template, external: list, addresses: cython.pointer(uintptr_t)
+) -> Buffer:
+    """The addresses of values from outside; numbers are written into cells of one buffer, which is returned."""
+    cells: Buffer = None
+    node: Node
+    used: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    for index in range(template.source_count):
+        node = external[template.sources[index]]
+        if node.row is not _scalar_row:
+            addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
+            continue
+        if cells is None:
+            cells = allocate(_CELL * (template.source_count - index))
+        addresses[index] = cells.address + used
+        memset(cython.cast(cython.p_void, addresses[index]), 0, _CELL)
+        store_number(node.params, node.dtype, cython.cast(cython.p_char, addresses[index]))
+        used += _CELL
+    return cells
+
+
+@cython.cfunc
+def _commit(
+    template: Template,
+    signature: Signature,
+    addresses: cython.pointer(uintptr_t),
+    buffers: list,
+    cells: Buffer | None,
+) -> cython.void:
+    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    commit: cython.pointer(Commit) = template.commits
+    node: Node
+    source: Node
+    buffer: Buffer
+    index: cython.Py_ssize_t
+    for index in range(template.commit_count):
+        commit = cython.address(template.commits[index])
+        node = signature.nodes[commit.node]
+        if commit.slot >= 0:
+            if commit.slot >= template.source_count:
+                buffer = buffers[commit.slot - template.source_count]
+            else:
+                source = signature.external[template.sources[commit.slot]]
+                buffer = cells if source.row is _scalar_row else source.buffer
             node.buffer = buffer
-            node.offset = addresses[slot] - buffer.address + offset
-            node.strides = strides
+            node.offset = addresses[commit.slot] - buffer.address + commit.offset
+            node.strides = template.strides[index]
+        node.considered = True
         node.state = DONE
         finish(node)
         drop_inputs(node)
-    return interrupt
 
 
 def clear():

@@ -1,100 +1,283 @@
 # cython: language_level=3
 """Signatures: recognising a program that has run before.
 
-In come the pending nodes; out goes a Signature: a hash of their structure and sizes, and the values from outside in
-order of first use. Equal hashes are confirmed by full comparison (`matches`), so a collision costs time and never a
-wrong program. Numbers in the program are run-time arguments and no part of it.
+In come the pending nodes; out goes a Signature: their structure, sizes, liveness and wiring as one array of words, its
+hash, and the values from outside in order of first use. Equal hashes are confirmed by full comparison (`matches`), so
+a collision costs time and never a wrong program. Numbers in the program are run-time arguments and no part of it, but
+which of them are equal is. Nodes that have not been considered for a batch get their depth here and are told from
+those that have, so that a program without batches is recognised before anybody looks for them.
 """
 
 import cython
-from cython.cimports.weft.graph.node import Node
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.weft.graph.node import PENDING, Node, OpRow
+from cython.cimports.weft.schedule.signature import NUMBERS, Number
 
 from weft._compiled import require
 from weft.graph.node import ROWS, SCALAR_ROW
 
 require(__name__, cython.compiled)
 
-_stamp = cython.declare(cython.longlong, 0)
+_stamp = 0
+_numbered = 0
+_others = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_WORD = cython.declare(cython.Py_ssize_t, 8)
 
 
 @cython.final
+@cython.no_gc
+@cython.freelist(8)
 @cython.cclass
 class Signature:
-    """The structure of a list of pending nodes. `external` are the values read, `nodes` the nodes in order."""
-
-    hash = cython.declare(cython.longlong, visibility="readonly")
-    nodes = cython.declare(list, visibility="readonly")
-    external = cython.declare(list, visibility="readonly")
-    links = cython.declare(list, visibility="readonly")
+    """The structure of a list of pending nodes. `external` are the values read, `nodes` the nodes in order; `live` is
+    whether any of them is. It is `complete` unless a value read is pending on another thread's tape."""
 
     def __cinit__(self, nodes: list):
         self.nodes = nodes
         self.external = []
-        self.links = []
+        self.complete = True
+        self.reserve(16 + 12 * len(nodes))
+
+    def __dealloc__(self):
+        free(self.words)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reserve(self, more: cython.Py_ssize_t) -> cython.int:
+        """Make room for so many more words."""
+        if self.count + more <= self.room:
+            return 0
+        room: cython.Py_ssize_t = 2 * self.room + more
+        words: cython.p_void = realloc(self.words, room * _WORD)
+        if words == cython.NULL:
+            raise MemoryError
+        self.words = cython.cast(cython.p_longlong, words)
+        self.room = room
+        return 0
 
 
 @cython.cfunc
 @cython.inline
-def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
-    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 1099511628211)
-    return h ^ (h >> 29)
+@cython.exceptval(check=False)
+def _put(result: Signature, word: cython.longlong) -> cython.void:
+    result.words[result.count] = word
+    result.count += 1
 
 
-def signature(nodes: list) -> Signature:
-    """The signature of pending nodes (oldest first)."""
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_numbers(result: Signature, numbers: tuple) -> cython.int:
+    """Append a tuple of integers and room for eight words more."""
+    result.reserve(len(numbers) + 9)
+    _put(result, len(numbers))
+    number: cython.longlong
+    for number in numbers:
+        _put(result, number)
+    return 0
+
+
+@cython.ccall
+def signature(nodes: list, batched: cython.bint = True) -> Signature:
+    """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them."""
     global _stamp
     result: Signature = Signature(nodes)
-    h: cython.ulonglong = 1469598103
     position: cython.longlong = 0
+    h: cython.ulonglong = batched
     node: Node
-    source: Node
-    scalars: dict = {}
     _stamp += 1
     for node in nodes:
         node.index = _stamp << 32 | position
         position += 1
     for node in nodes:
-        h = _mix(h, node.row.code + (node.live > 0) * 4096 + node.dtype.code * 8192)
-        h = _mix(h, hash(node.shape))
-        if node.params is not None:
-            h = _mix(h, hash(node.params))
-        if node.quotient is not None:
-            h = _mix(h, _link(result, node.quotient, scalars) * 31 + node.qrow)
-        elif node.inputs is not None:
-            for source in node.inputs:
-                h = _mix(h, _link(result, source, scalars))
-        if node.row.kind == _ROWS:
-            h = _mix(h, len(node.payload[0]))
+        h = _describe(result, node, h)
     for node in result.external:
-        h = _mix(h, node.dtype.code + hash(node.shape))
-        if node.strides is not None:
-            h = _mix(h, hash(node.strides))
-    result.hash = cython.cast(cython.longlong, h >> 1)
+        _describe_outside(result, node)
+    _put(result, batched)
+    _forget_numbers()
+    result.hash = _digest(result, h)
     return result
 
 
 @cython.cfunc
-def _link(result: Signature, source: Node, scalars: dict) -> cython.longlong:
+def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulonglong:
+    """Append one node; the hash of what words cannot say is mixed into h."""
+    source: Node
+    arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
+    result.reserve(arity + 8)
+    if node.live > 0:
+        result.live = True
+    if node.depth == 0:
+        _set_depth(node)
+    _put(
+        result,
+        cython.cast(cython.longlong, node.row.code)
+        | cython.cast(cython.longlong, node.dtype.code) << 20
+        | cython.cast(cython.longlong, node.live > 0) << 28
+        | cython.cast(cython.longlong, node.considered) << 29
+        | cython.cast(cython.longlong, node.quotient is not None) << 30
+        | cython.cast(cython.longlong, node.params is not None) << 31
+        | cython.cast(cython.longlong, arity + 1) << 32,
+    )
+    _put(result, 0 if node.considered else node.depth)
+    if node.quotient is not None:
+        _put(result, _link(result, node.quotient))
+        _put(result, node.qrow)
+    elif arity > 0:
+        for source in node.inputs:
+            _put(result, _link(result, source))
+    _put_numbers(result, node.shape)
+    if node.params is not None:
+        h = _mix(h, hash(node.params))
+    if node.row.kind == _ROWS:
+        _put(result, len(node.payload[0]))
+    return h
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _set_depth(node: Node) -> cython.void:
+    """As `batch` counts depths."""
+    depth: cython.longlong = 0
+    source: Node
+    if node.inputs is not None:
+        for source in node.inputs:
+            if source.state == PENDING and source.depth > depth:
+                depth = source.depth
+    node.depth = depth + 1
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_outside(result: Signature, node: Node) -> cython.int:
+    result.reserve(4)
+    _put(
+        result,
+        cython.cast(cython.longlong, node.dtype.code)
+        | cython.cast(cython.longlong, node.row is _scalar_row) << 8
+        | cython.cast(cython.longlong, node.strides is not None) << 9,
+    )
+    _put_numbers(result, node.shape)
+    if node.strides is not None:
+        _put_numbers(result, node.strides)
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
+    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
+    return h ^ (h >> 29)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _digest(result: Signature, h: cython.ulonglong) -> cython.longlong:
+    """The hash of all words, in two strands that a processor works on at once."""
+    one: cython.ulonglong = h
+    other: cython.ulonglong = 1469598103
+    index: cython.Py_ssize_t = 0
+    while index + 1 < result.count:
+        one = _mix(one, result.words[index])
+        other = _mix(other, result.words[index + 1])
+        index += 2
+    if index < result.count:
+        one = _mix(one, result.words[index])
+    return cython.cast(cython.longlong, _mix(one, other) >> 1)
+
+
+# -- wiring --------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+def _link(result: Signature, source: Node) -> cython.longlong:
     """How an input is named: a pending node by its position, a value from outside by its order of first use. The name
     stands in `index` under the stamp of this signature; `mark` belongs to the walk that may be going on."""
     if source.index >> 32 != _stamp:
-        known: Node = None
-        if source.row is SCALAR_ROW:
-            key = (source.dtype.code, type(source.params), repr(source.params))
-            known = scalars.get(key)
-            if known is None:
-                scalars[key] = source
-        if known is not None:
-            source.index = known.index
-        else:
-            result.external.append(source)
-            source.index = _stamp << 32 | _OUTSIDE + len(result.external)
-    link: cython.longlong = source.index & _LOW
-    result.links.append(link)
+        _name(result, source)
+    return source.index & _LOW
+
+
+@cython.cfunc
+def _name(result: Signature, source: Node):
+    """Name a value from outside. Equal numbers are one value, whichever node carries them."""
+    link: cython.longlong = _stamp << 32 | _OUTSIDE + len(result.external) + 1
+    if source.row is _scalar_row:
+        link = _number_link(source, link)
+    source.index = link
+    if link & _LOW > _OUTSIDE + len(result.external):
+        result.external.append(source)
+        if source.state == PENDING:
+            result.complete = False
+
+
+@cython.cfunc
+def _number_link(source: Node, link: cython.longlong) -> cython.longlong:
+    """The link of a number that has come before, else the given one, which it then has."""
+    kind: cython.longlong = source.dtype.code * 4
+    bits: cython.longlong
+    value: cython.double
+    number = source.params
+    if type(number) is float:
+        value = number
+        bits = 0x7FF8000000000000
+        if value == value:
+            memcpy(cython.address(bits), cython.address(value), 8)
+    elif type(number) is int and -(1 << 62) < number < (1 << 62):
+        bits = number
+        kind += 1
+    else:
+        return _rare_link(source, link)
+    found: cython.longlong = _place_number(kind, bits, link)
+    return found if found >= 0 else _rare_link(source, link)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _place_number(
+    kind: cython.longlong, bits: cython.longlong, link: cython.longlong
+) -> cython.longlong:
+    """The link of a number in the table, where there is room put there now; -1 where there is none."""
+    global _numbered
+    place: cython.Py_ssize_t = (_mix(kind, bits) >> 7) % NUMBERS
+    entry: cython.pointer(Number) = cython.address(_numbers[place])
+    while entry.stamp == _stamp:
+        if entry.kind == kind and entry.bits == bits:
+            return entry.index
+        place = (place + 1) % NUMBERS
+        entry = cython.address(_numbers[place])
+    if _numbered >= NUMBERS // 2:
+        return -1
+    entry.stamp = _stamp
+    entry.kind = kind
+    entry.bits = bits
+    entry.index = link
+    _numbered += 1
     return link
+
+
+@cython.cfunc
+def _rare_link(source: Node, link: cython.longlong) -> cython.longlong:
+    """The same for numbers of other types, and for those beyond the first few hundred."""
+    key = (source.dtype.code, type(source.params), repr(source.params))
+    return _others.setdefault(key, link)
+
+
+@cython.cfunc
+def _forget_numbers():
+    global _numbered
+    _numbered = 0
+    if _others:
+        _others.clear()
+
+
+# -- confirmation --------------------------------------------------------------------------------------------------
 
 
 @cython.final
@@ -102,48 +285,32 @@ def _link(result: Signature, source: Node, scalars: dict) -> cython.longlong:
 class Record:
     """What a stored program keeps of the nodes that it was made from, to confirm a match."""
 
-    items = cython.declare(list)
-    links = cython.declare(list)
-    external = cython.declare(list)
-
     def __cinit__(self, like: Signature):
-        self.links = like.links
-        self.items = [_item(node) for node in like.nodes]
-        self.external = [_outside(node) for node in like.external]
-
-    def matches(self, other: Signature) -> bool:
-        """Full comparison: same rows, params, shapes, dtypes, liveness, wiring, and outside layouts."""
-        if (
-            len(self.items) != len(other.nodes)
-            or self.links != other.links
-            or len(self.external) != len(other.external)
-        ):
-            return False
+        self.words = cython.cast(cython.p_char, like.words)[: like.count * _WORD]
+        self.details = []
+        node: Node
         index: cython.Py_ssize_t
-        for index in range(len(self.items)):
-            node: Node = other.nodes[index]
-            row, params, dtype, shape, live, payload, qrow = self.items[index]
-            if (
-                node.row is not row
-                or node.dtype is not dtype
-                or (node.live > 0) != live
-                or node.qrow != qrow
-                or node.shape != shape
-                or node.params != params
-            ):
+        for index in range(len(like.nodes)):
+            node = like.nodes[index]
+            if node.params is not None or node.row.kind == _ROWS:
+                self.details.append(
+                    (index, node.params, node.payload if node.row.kind == _ROWS else None)
+                )
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def matches(self, other: Signature) -> cython.bint:
+        """Full comparison: same rows, params, shapes, dtypes, liveness, wiring, and outside layouts."""
+        if len(self.words) != other.count * _WORD:
+            return False
+        if memcmp(cython.cast(cython.p_char, self.words), other.words, other.count * _WORD) != 0:
+            return False
+        node: Node
+        index: cython.Py_ssize_t
+        for index, params, payload in self.details:
+            node = other.nodes[index]
+            if params is not node.params and params != node.params:
                 return False
             if payload is not None and node.payload != payload:
                 return False
-        for index in range(len(self.external)):
-            if self.external[index] != _outside(other.external[index]):
-                return False
         return True
-
-
-def _item(node: Node):
-    payload = node.payload if node.row.kind == ROWS else None
-    return node.row, node.params, node.dtype, node.shape, node.live > 0, payload, node.qrow
-
-
-def _outside(node: Node):
-    return node.row is SCALAR_ROW, node.dtype, node.shape, node.strides

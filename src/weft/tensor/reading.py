@@ -1,26 +1,40 @@
+# cython: language_level=3
 """A tensor's values as Python objects: item, tolist, truth, numbers, indices, format.
 
 In come tensors; out go numbers and lists. Reading runs what is pending. Printing whole tensors is left to `printing`.
 """
 
-from __future__ import annotations
-
 import operator
 import warnings
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.graph.tensor import Tensor
+from weft.pipeline import number_of
 from weft.tensor.memory import values_array
+
+require(__name__, cython.compiled)
 
 Number = bool | int | float | complex
 
 
-def _count(tensor: Tensor) -> int:
-    total = 1
+@cython.cfunc
+def _count(tensor: Tensor) -> cython.longlong:
+    total: cython.longlong = 1
+    size: cython.longlong
     for size in tensor._shape:
         total *= size
     return total
+
+
+@cython.cfunc
+def _number(tensor: Tensor) -> object:
+    """The one element of a tensor as a Python number."""
+    found = number_of(tensor)
+    return values_array(tensor).item() if found is None else found
 
 
 def item(tensor: Tensor) -> Number:
@@ -35,8 +49,7 @@ def item(tensor: Tensor) -> Number:
             got=describe(tensor),
             fix="index one element, reduce with .sum() or .mean(), or call .tolist()",
         )
-    value: Number = values_array(tensor).item()
-    return value
+    return _number(tensor)
 
 
 def describe(tensor: Tensor) -> str:
@@ -60,7 +73,7 @@ def truth(tensor: Tensor) -> bool:
             got=describe(tensor),
             fix="reduce with .any() or .all(), or test .numel()",
         )
-    return bool(values_array(tensor).item())
+    return bool(_number(tensor))
 
 
 def number(tensor: Tensor) -> Number:
@@ -77,10 +90,9 @@ def number(tensor: Tensor) -> Number:
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=1,
         )
-    value: Number = values_array(tensor).item()
-    return value
+    return _number(tensor)
 
 
 def index(tensor: Tensor) -> int:
@@ -92,7 +104,7 @@ def index(tensor: Tensor) -> int:
             got=describe(tensor),
             fix="convert with int(tensor)",
         )
-    return operator.index(values_array(tensor).item())
+    return operator.index(_number(tensor))
 
 
 def format_tensor(tensor: Tensor, spec: str) -> str:
