@@ -29,6 +29,7 @@ LAYERS = [
         "testing",
         "linalg",
         "fft",
+        "func",
         "special",
         "utils",
         "types",

@@ -13,6 +13,7 @@ from weft import data as data
 from weft import debug as debug
 from weft import demo as demo
 from weft import errors as errors
+from weft import func as func
 from weft import functional as functional
 from weft import generator as generator
 from weft import graph as graph
@@ -26,6 +27,7 @@ from weft import runtime as runtime
 from weft import schedule as schedule
 from weft import serialize as serialize
 from weft import types as types
+from weft import utils as utils
 from weft.generator import Generator as Generator
 from weft.tensor.size import Size as Size
 from weft.graph.tensor import Tensor as Tensor

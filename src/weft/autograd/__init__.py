@@ -1,6 +1,6 @@
 """Automatic differentiation: reverse walks, hooks, custom functions, gradient checks."""
 
-from weft.autograd import function, graph
+from weft.autograd import function, functional, graph
 from weft.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -21,6 +21,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

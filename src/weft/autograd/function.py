@@ -94,6 +94,11 @@ class FunctionCtx:
                 )
         self._saved = tuple(None if t is None else Saved(t) for t in tensors)
 
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`."""
+        if not self._saved:
+            self.save_for_backward(*tensors)
+
     def mark_dirty(self, *tensors: Any) -> None:
         """Declare inputs that forward changed in place and returns."""
         self._dirty = tensors
@@ -249,6 +254,25 @@ class Function:
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
+        )
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Compute the tangents of forward's results; may be defined by subclasses, for forward mode."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        """Compute forward over a dimension; may be defined by subclasses. `weft.func.vmap` does without: it calls
+        forward once per example and batches what that records."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
         )
 
     @classmethod

@@ -11,8 +11,22 @@ from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.autograd.walk import target_for
 from weft.errors import GradientError
+from weft.graph import node as graph
 from weft.graph.node import AccumulateGrad
 from weft.graph.tensor import Tensor, edge_for
+
+
+def refuse_in_transform(what: str) -> None:
+    """Errors: RuntimeError inside a function transform, which decides itself what is differentiated."""
+    extra = graph.tape().mode.extra
+    if extra is not None and "transform" in extra:
+        raise GradientError(
+            f"You are attempting to call Tensor.{what} inside of a function being transformed by "
+            f"weft.func.{extra['transform']}.",
+            expected="a function that leaves differentiation to the transform",
+            got=what,
+            fix="use weft.func.grad or vjp inside, or .detach()",
+        )
 
 
 def tensor_backward(
@@ -23,6 +37,7 @@ def tensor_backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
+    refuse_in_transform("backward()")
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

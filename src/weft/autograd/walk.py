@@ -372,15 +372,15 @@ class Walk:
         mode: Mode = current_tape().mode
         self.batched = batch.enabled() and not create and self.observed <= 1 and not mode.anomaly
         previous: cython.bint = mode.grad
-        outer: cython.longlong = mode.walk
+        outer: tuple = (mode.walk, mode.chosen)
         mode.grad = create
-        mode.walk = self.stamp
+        mode.walk, mode.chosen = self.stamp, bool(captured)
         try:
             self.start(roots)
             self.drain()
         finally:
             mode.grad = previous
-            mode.walk = outer
+            mode.walk, mode.chosen = outer
             for current in self.reached:
                 current.scratch = None
             for quotient in self.groups:

@@ -56,6 +56,7 @@ cdef class Mode:
     cdef public bint eager
     cdef public bint anomaly
     cdef public long long walk
+    cdef public bint chosen
     cdef public object saved_hooks
     cdef public object extra
 

@@ -130,7 +130,8 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 @cython.cclass
 class Mode:
     """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
-    walk, hooks on saved values (outermost pair first), what else contexts remember by name."""
+    walk and whether its targets were chosen, hooks on saved values (outermost pair first), what else contexts remember
+    by name."""
 
     def __cinit__(self):
         self.grad = True
@@ -138,6 +139,7 @@ class Mode:
         self.eager = _eager_from_the_start
         self.anomaly = False
         self.walk = 0
+        self.chosen = False
         self.saved_hooks = None
         self.extra = None
 

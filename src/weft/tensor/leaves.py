@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from weft.autograd.handle import refuse_in_transform
 from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
 from weft.graph.dtype import DType
 from weft.graph.tensor import (
@@ -90,6 +91,7 @@ def set_requires_grad(tensor: Tensor, flag: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set whether a gradient is wanted for this leaf. Errors: RuntimeError on a computed tensor when switching off."""
+    refuse_in_transform("requires_grad_()")
     if self.is_leaf or not requires_grad:
         set_requires_grad(self, requires_grad)
     return self

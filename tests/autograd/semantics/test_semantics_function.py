@@ -342,8 +342,11 @@ def test_072_functions_under_transforms(lib):
             return x * x
 
     x = lib.tensor(2.0)
-    with raises(RuntimeError, "setup_context"):
-        lib.func.grad(lambda t: Old.apply(t))(x)
+    if is_weft(lib):  # forward runs once, at the call, in transforms as elsewhere
+        assert lib.func.grad(lambda t: Old.apply(t))(x).item() == 1
+    else:
+        with raises(RuntimeError, "setup_context"):
+            lib.func.grad(lambda t: Old.apply(t))(x)
     assert lib.func.grad(lambda t: New.apply(t))(x).item() == 6
     assert lib.func.vmap(New.apply)(lib.ones(3)).tolist() == [1, 1, 1]
     assert lib.func.vmap(Generated.apply)(lib.ones(3)).tolist() == [1, 1, 1]

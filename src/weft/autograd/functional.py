@@ -1,0 +1,359 @@
+"""Jacobians, Hessians and their products of functions of tensors, by reverse mode.
+
+A function and its inputs come in (a tensor or a tuple); derivatives go out in the same structure. Inputs are aliased
+first, so that nothing reaches the user's graph unless `create_graph` asks for it. Products with Jacobians from the
+right come from the derivative of the product from the left, which is linear in its vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.backward import grad
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from weft.graph import node as graph
+from weft.graph.tensor import Tensor, cast
+from weft.ops.primitives import concat, elementwise, iota, permute, reshape, zeros_like
+
+Tensors = tuple[Tensor, ...]
+
+
+class _Recording:
+    """Gradients on, whatever the caller's mode."""
+
+    def __enter__(self) -> None:
+        mode = graph.tape().mode
+        self.former, mode.grad = mode.grad, True
+
+    def __exit__(self, *exc: object) -> None:
+        graph.tape().mode.grad = self.former
+
+
+def _as_tuple(values: Any, what: str, function: str) -> tuple[bool, Tensors]:
+    """Whether it was a tuple, and the tuple. Errors: TypeError on anything but tensors."""
+    several = isinstance(values, (tuple, list))
+    items = tuple(values) if several else (values,)
+    for index, item in enumerate(items):
+        if not isinstance(item, Tensor):
+            raise ArgumentTypeError(
+                f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the value at index "
+                f"{index} has type {type(item)}.",
+                expected="tensors",
+                got=type(item).__name__,
+                fix="convert it with weft.tensor(...)",
+            )
+    return several, items
+
+
+def _fresh(inputs: Tensors, connected: bool) -> Tensors:
+    """Aliases to differentiate at: on the caller's graph, or leaves of their own."""
+    made = []
+    for tensor in inputs:
+        if connected and tensor.requires_grad:
+            made.append(elementwise("clone", tensor))
+        else:
+            made.append(tensor.detach())
+            made[-1].requires_grad = True
+    return tuple(made)
+
+
+def _call(func: Callable[..., Any], inputs: Any, create: bool, name: str) -> Any:
+    several, items = _as_tuple(inputs, "inputs", name)
+    fresh = _fresh(items, create)
+    multiple, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", name)
+    return several, fresh, multiple, outputs
+
+
+def _shaped(values: Any, several: bool, create: bool) -> Any:
+    made = tuple(value if create else value.detach() for value in values)
+    return made if several else made[0]
+
+
+def _independent(output: int, index: int) -> GradientError:
+    return GradientError(
+        f"Output {output} of the user-provided function is independent of input {index}. This is not allowed in strict "
+        "mode.",
+        expected="outputs that depend on every input",
+        got=f"output {output} without input {index}",
+        fix="pass strict=False to get zeros",
+    )
+
+
+def _check_outputs(outputs: Tensors, strict: bool) -> None:
+    for index, output in enumerate(outputs):
+        if strict and not output.requires_grad:
+            raise GradientError(
+                f"Output {index} of the user-provided function does not require gradients. The outputs must be "
+                "computed in a differentiable manner from the input when running in strict mode.",
+                expected="an output that depends on the inputs",
+                got="a constant",
+                fix="pass strict=False to get zeros",
+            )
+
+
+def _gradients(
+    outputs: Tensors, inputs: Tensors, seeds: Tensors, create: bool, strict: bool
+) -> list[Tensor]:
+    """The gradients of outputs with cotangents, zeros where there are none."""
+    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    if not pairs:
+        return [zeros_like(tensor) for tensor in inputs]
+    found = grad(
+        [pair[0] for pair in pairs],
+        inputs,
+        [pair[1] for pair in pairs],
+        retain_graph=True,
+        create_graph=create,
+        allow_unused=True,
+    )
+    for index, gradient in enumerate(found):
+        if gradient is None and strict:
+            raise _independent(0, index)
+    return [zeros_like(t) if g is None else g for t, g in zip(inputs, found, strict=True)]
+
+
+def _unit(like: Tensor, place: int) -> Tensor:
+    """One at a row-major place, zeros elsewhere."""
+    return cast(elementwise("eq", iota(like._shape), place), like.dtype)
+
+
+def _stack(rows: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Equal tensors as the rows of one, in a shape."""
+    return reshape(concat(tuple(reshape(row, (1, *row._shape)) for row in rows), 0), shape)
+
+
+# -- Jacobians -------------------------------------------------------------------------------------------------------
+
+
+def _jacobian_rows(
+    output: int, target: Tensor, inputs: Tensors, create: bool, strict: bool
+) -> list[Tensor]:
+    """d target / d each input, the target's dimensions first."""
+    rows: list[list[Tensor]] = [[] for _ in inputs]
+    for place in range(target.numel()):
+        found: Any = (None,) * len(inputs)
+        if target.requires_grad:
+            found = grad(
+                target, inputs, _unit(target, place), True, create_graph=create, allow_unused=True
+            )
+        for index, gradient in enumerate(found):
+            if gradient is None and strict:
+                raise _independent(output, index)
+            rows[index].append(zeros_like(inputs[index]) if gradient is None else gradient)
+    return [
+        _stack(row, (*target._shape, *tensor._shape))
+        if row
+        else reshape(zeros_like(tensor), (*target._shape, *tensor._shape))
+        for row, tensor in zip(rows, inputs, strict=True)
+    ]
+
+
+def _jacobian_columns(target: Tensor, inputs: Tensors, create: bool) -> list[Tensor]:
+    """The same, one input element after the other."""
+    made = []
+    for index, tensor in enumerate(inputs):
+        columns = [
+            _pushed((target,), inputs, _only(inputs, index, _unit(tensor, place)), create, False)[0]
+            for place in range(tensor.numel())
+        ]
+        stacked = _stack(columns, (*tensor._shape, *target._shape))
+        rank, lead = len(target._shape), len(tensor._shape)
+        made.append(permute(stacked, (*range(lead, lead + rank), *range(lead))))
+    return made
+
+
+def _only(inputs: Tensors, index: int, tangent: Tensor) -> Tensors:
+    return tuple(tangent if i == index else zeros_like(t) for i, t in enumerate(inputs))
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of `func`: for each output and each input a tensor of shape output + input, nested as they are.
+
+    `vectorize` is accepted: what one row records is batched with the others anyway. Errors: RuntimeError in strict
+    mode where an output does not depend on an input; ValueError on an unknown strategy.
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ArgumentError(
+            f'Expected strategy to be either "forward-mode" or "reverse-mode". Got: {strategy}',
+            expected="'forward-mode' or 'reverse-mode'",
+            got=repr(strategy),
+            fix="pass one of the two",
+        )
+    with _Recording():
+        several, fresh, multiple, outputs = _call(func, inputs, create_graph, "jacobian")
+        _check_outputs(outputs, strict)
+        found = []
+        for number, output in enumerate(outputs):
+            if strategy == "reverse-mode":
+                parts = _jacobian_rows(number, output, fresh, create_graph, strict)
+            else:
+                parts = _jacobian_columns(output, fresh, create_graph)
+            found.append(_shaped(parts, several, create_graph))
+    return tuple(found) if multiple else found[0]
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of a function with one element: a tensor of shape input + input for each pair of inputs.
+
+    Errors: RuntimeError where the function returns more than one element.
+    """
+    several, _ = _as_tuple(inputs, "inputs", "hessian")
+
+    def gradient(*arguments: Tensor) -> Any:
+        with _Recording():
+            value = _scalar(func(*arguments), "hessian")
+            _check_outputs((value,), strict)
+            return tuple(_gradients((value,), arguments, (_one(value),), True, strict))
+
+    rows = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return rows if several else rows[0]
+
+
+def _scalar(value: Any, name: str) -> Tensor:
+    _, (output, *rest) = _as_tuple(value, "outputs of the user-provided function", name)
+    if rest or output.numel() != 1:
+        raise ShapeError(
+            f"The Tensor returned by the function given to {name} should contain a single element",
+            expected="one element",
+            got=f"{1 + len(rest)} outputs, the first {output.dtype.name}{list(output.shape)}",
+            fix="reduce it with .sum()",
+        )
+    return output
+
+
+def _one(value: Tensor) -> Tensor:
+    return zeros_like(value) + 1
+
+
+# -- products --------------------------------------------------------------------------------------------------------
+
+
+def _vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
+    """Cotangents or tangents, one per tensor. Errors: RuntimeError on another count or shape."""
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise ShapeError(
+                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+                "element.",
+                expected="v",
+                got="None",
+                fix="pass v, of the same structure as what it is multiplied with",
+            )
+        return (_one(like[0].detach()),)
+    _, items = _as_tuple(v, "v", name)
+    if len(items) != len(like) or any(
+        a._shape != b._shape for a, b in zip(items, like, strict=True)
+    ):
+        raise ShapeError(
+            "v has invalid size",
+            expected=", ".join(str(list(t.shape)) for t in like),
+            got=", ".join(str(list(t.shape)) for t in items),
+            fix="pass vectors of the same shapes",
+        )
+    return tuple(item.detach() if not item.requires_grad else item for item in items)
+
+
+def vjp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """The value, and `v` times the Jacobian."""
+    with _Recording():
+        several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vjp")
+        _check_outputs(outputs, strict)
+        seeds = _vectors(v, outputs, multiple, "vjp")
+        product = _gradients(outputs, fresh, seeds, create_graph, strict)
+    return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
+
+
+def _pushed(
+    outputs: Tensors, inputs: Tensors, tangents: Tensors, create: bool, strict: bool
+) -> list[Tensor]:
+    """The Jacobian times tangents: the derivative of the pulled-back cotangents by the cotangents."""
+    seeds = []
+    for output in outputs:
+        seeds.append(zeros_like(output.detach()) + 0)
+        seeds[-1].requires_grad = True
+    pulled = _gradients(outputs, inputs, tuple(seeds), True, strict)
+    linear = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p.requires_grad]
+    if not linear:
+        return [zeros_like(output) for output in outputs]
+    found = grad(
+        [pair[0] for pair in linear],
+        seeds,
+        [pair[1] for pair in linear],
+        retain_graph=True,
+        create_graph=create,
+        allow_unused=True,
+    )
+    return [zeros_like(o) if g is None else g for o, g in zip(outputs, found, strict=True)]
+
+
+def jvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """The value, and the Jacobian times `v`."""
+    with _Recording():
+        several, fresh, multiple, outputs = _call(func, inputs, create_graph, "jvp")
+        _check_outputs(outputs, strict)
+        tangents = _vectors(v, fresh, several, "jvp")
+        product = _pushed(outputs, fresh, tangents, create_graph, strict)
+    return _shaped(outputs, multiple, create_graph), _shaped(product, multiple, create_graph)
+
+
+def hvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """The value of a function with one element, and its Hessian times `v`."""
+    with _Recording():
+        several, fresh, multiple, outputs = _call(func, inputs, create_graph, "hvp")
+        value = _scalar(outputs, "hvp")
+        _check_outputs((value,), strict)
+        tangents = _vectors(v, fresh, several, "hvp")
+        slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
+        product = _pushed(slopes, fresh, tangents, create_graph, strict)
+    return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
+
+
+def vhp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """The value of a function with one element, and `v` times its Hessian."""
+    with _Recording():
+        several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vhp")
+        value = _scalar(outputs, "vhp")
+        _check_outputs((value,), strict)
+        seeds = _vectors(v, fresh, several, "vhp")
+        slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
+        product = _gradients(slopes, fresh, seeds, create_graph, strict)
+    return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
