@@ -55,6 +55,7 @@ class Agenda:
     nodes = cython.declare(list)
     signatures = cython.declare(list)  # one per node; None runs by itself
     table = cython.declare(dict)
+    families = cython.declare(dict)
     heap = cython.declare(list)
     alone = cython.declare(list)  # ready nodes that run by themselves
     distinct = cython.declare(cython.Py_ssize_t)
@@ -72,6 +73,7 @@ class Agenda:
         self.nodes = nodes
         self.signatures = [None] * len(nodes)
         self.table = {}
+        self.families = {}
         self.heap = []
         self.alone = []
         self.height = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
@@ -109,24 +111,33 @@ class Agenda:
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
         """The signature of a node: found by hash, confirmed by comparison."""
-        key = hash_of(node)
-        families: list = self.table.get(key)
-        if families is None:
-            families = self.table[key] = []
-        family: list
+        base: cython.ulonglong = hash_of(node)
+        key = cython.cast(cython.longlong, _mix(base, line_of(node)) >> 1)
+        candidates: list = self.table.get(key)
         signature: Signature
-        for family in families:
-            signature = family[0]
-            if alike(signature.first, node):
-                for signature in family:
-                    if same_line(signature.first, node):
-                        return signature
-                break
+        if candidates is None:
+            candidates = self.table[key] = []
         else:
-            family = []
-            families.append(family)
+            for signature in candidates:
+                if same_line(signature.first, node) and alike(signature.first, node):
+                    return signature
         self.distinct += 1
-        return Signature(node, self.distinct, family)
+        signature = Signature(node, self.distinct, self.family_of(node, base))
+        candidates.append(signature)
+        return signature
+
+    @cython.cfunc
+    def family_of(self, node: Node, base: cython.ulonglong) -> list:
+        """The signatures that differ from a node's in the line only."""
+        key = cython.cast(cython.longlong, base >> 1)
+        families: list = self.families.get(key)
+        if families is None:
+            families = self.families[key] = []
+        for family in families:
+            if alike(cython.cast(Signature, cython.cast(list, family)[0]).first, node):
+                return family
+        families.append([])
+        return families[len(families) - 1]
 
     @cython.cfunc
     def link(self) -> cython.void:
@@ -200,7 +211,7 @@ class Agenda:
         if signature is None:
             self.alone.append(position)
             return
-        signature.ready.append(self.nodes[position])
+        signature.ready.append(position)
         full: cython.bint = len(signature.ready) == signature.remaining
         higher: cython.bint = self.height[position] > signature.height
         if higher or len(signature.ready) == 1:
@@ -227,13 +238,13 @@ class Agenda:
             for other in signature.others:
                 if 0 < len(other.ready) < _LEAST_ROWS:
                     members.extend(_ready_of(other))
-        members.sort(key=_sequence)
+        members.sort()
         return members
 
     @cython.cfunc
     def part(self) -> cython.void:
         """Undo the cycles of signatures that know each other, so that no node waits for the collector."""
-        for families in self.table.values():
+        for families in self.families.values():
             for family in families:
                 cython.cast(list, family).clear()
 
@@ -241,7 +252,6 @@ class Agenda:
     def run(self) -> list:
         """All groups that are worth it, in order."""
         groups: list = []
-        node: Node
         signature: Signature
         position: cython.Py_ssize_t
         for position in range(len(self.nodes)):
@@ -256,9 +266,9 @@ class Agenda:
                 continue  # taken already: an entry from before more of it was ready
             members: list = self.take(signature)
             if len(members) >= _LEAST_ROWS:
-                groups.append(members)
-            for node in members:
-                self.ran(node.index)
+                groups.append([self.nodes[position] for position in members])
+            for position in members:
+                self.ran(position)
         return groups
 
 
@@ -301,10 +311,6 @@ def operands_of(node: Node) -> tuple:
     if node.quotient is not None:
         return (node.quotient,)
     return () if node.inputs is None else node.inputs
-
-
-def _sequence(node: Node):
-    return node.seq
 
 
 # -- signatures ----------------------------------------------------------------------------------------------------
@@ -368,20 +374,27 @@ def role_of(node: Node, index: cython.Py_ssize_t) -> str:
 
 
 @cython.cfunc
-def hash_of(node: Node):
-    """A hash of what `alike` compares."""
-    h: cython.ulonglong = _mix(1469598103, node.row.code)
-    h = _mix(h, hash(node.shape))
+@cython.inline
+def line_of(node: Node) -> cython.longlong:
+    """A number for the call in the user's program that recorded a node."""
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
+
+
+@cython.cfunc
+def hash_of(node: Node) -> cython.ulonglong:
+    """A hash of what `alike` compares; of shapes only the sizes."""
+    h: cython.ulonglong = _mix(1469598103, node.row.code * 8 + len(node.shape))
+    h = _mix(h, node.numel)
     if node.params is not None:
         h = _mix(h, hash(node.params))
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
         source: Node = node.inputs[index]
-        if source.shape is not node.shape:
-            h = _mix(h, hash(source.shape))
+        if source.numel != node.numel:
+            h = _mix(h, source.numel)
         if source.state == DONE and source.row is not SCALAR_ROW and role_of(node, index) != "b":
             h = _mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, source)))
-    return cython.cast(cython.longlong, h >> 1)
+    return h
 
 
 @cython.cfunc
