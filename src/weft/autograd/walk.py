@@ -10,14 +10,14 @@ batch, the derivative of all reached members is recorded once, on the batch; a m
 import heapq
 
 import cython
+from cython.cimports.weft.autograd.group import Group
+from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.graph.node import (
     DONE,
-    RESULT_SHIFT,
     AccumulateGrad,
     GradientFunction,
     Mode,
     Node,
-    OpRow,
     OutputEdge,
     current_tape,
     drop_inputs,
@@ -28,12 +28,11 @@ from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value
 from weft._compiled import require
 from weft.autograd.anomaly import check_parts
 from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
-from weft.autograd.saving import unpacked
 from weft.errors import GradientError
 from weft.graph.node import COMPOSITE
 from weft.graph.strides import dense_order
 from weft.graph.tensor import cast, mutate
-from weft.ops.primitives import reshape, sum_to
+from weft.ops.primitives import reshape
 from weft.schedule import batch
 
 require(__name__, cython.compiled)
@@ -56,44 +55,7 @@ def freed(node: Node):
     )
 
 
-@cython.final
-@cython.cclass
-class At:
-    """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""
-
-    params = cython.declare(object, visibility="readonly")
-    shapes = cython.declare(tuple, visibility="readonly")
-    shape = cython.declare(tuple, visibility="readonly")
-
-    def __cinit__(self, params, shapes: tuple, shape: tuple):
-        self.params = params
-        self.shapes = shapes
-        self.shape = shape
-
-
-@cython.cfunc
-def input_shapes(node: Node) -> tuple:
-    """The shapes of a node's value inputs; where the record has none, all are the node's own."""
-    if node.payload is not None:
-        return node.payload
-    return (node.shape,) * max(len(node.edges), 1)
-
-
 _stamp = cython.declare(cython.longlong, 0)
-
-
-@cython.final
-@cython.cclass
-class Group:
-    """The reached members of one batch in a walk: how many still wait, and cotangents that came for all rows."""
-
-    members = cython.declare(list)
-    waiting = cython.declare(cython.Py_ssize_t)
-    whole = cython.declare(list)
-
-    def __cinit__(self):
-        self.members = []
-        self.whole = []
 
 
 @cython.cclass
@@ -129,23 +91,25 @@ class Walk:
     @cython.cfunc
     def discover(self, roots: list) -> cython.void:
         """Find every gradient record below the roots and count its reached consumers; nothing has run yet."""
-        stack: list = []
         for edge, _cotangent in roots:
-            self.reach(edge, stack, False)
-        while stack:
-            current = stack.pop()
+            self.reach(edge, False)
+        index: cython.Py_ssize_t = 0
+        while index < len(self.reached):
+            current = self.reached[index]
+            index += 1
             if isinstance(current, Node):
                 node: Node = cython.cast(Node, current)
                 if node.released and node.saved != 0 and not self.captured:
                     raise freed(node)
-                edges: tuple = node.edges
-            else:
+                for edge in node.edges:
+                    if edge is not None:
+                        self.reach(edge, True)
+            elif not isinstance(current, AccumulateGrad):
                 if not self.captured and isinstance(current, GradientFunction):
                     current.check_usable()
-                edges = current.edges
-            for edge in edges:
-                if edge is not None:
-                    self.reach(edge, stack, True)
+                for edge in current.edges:
+                    if edge is not None:
+                        self.reach(edge, True)
 
     @cython.cfunc
     def check_usable(self) -> cython.void:
@@ -159,7 +123,7 @@ class Walk:
                 current.check_usable()
 
     @cython.cfunc
-    def reach(self, edge, stack: list, counted: cython.bint) -> cython.void:
+    def reach(self, edge, counted: cython.bint) -> cython.void:
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             if node.mark != self.stamp:
@@ -167,7 +131,6 @@ class Walk:
                 node.count = 0
                 node.scratch = None
                 self.reached.append(node)
-                stack.append(node)
                 if node.observers is not None:
                     self.observed += 1
             if counted:
@@ -182,7 +145,6 @@ class Walk:
                 function.count = 0
                 function.scratch = []
                 self.reached.append(function)
-                stack.append(function)
                 self.observed += 1
             if counted:
                 function.count += 1
@@ -251,22 +213,23 @@ class Walk:
         node: Node
         quotient: Node
         group: Group
+        groups: list = []
         for node in free:
             quotient = node.quotient
             if quotient is None:
                 continue
             if quotient.mark != self.stamp:
                 quotient.mark = self.stamp
-                group = Group()
+                group = Group(quotient.info[1])
                 quotient.scratch = group
+                groups.append(group)
                 self.groups.append(quotient)
             else:
                 group = quotient.scratch
-            group.members.append(node)
-            group.waiting += 1
-        for quotient in self.groups:
-            group = quotient.scratch
-            group.members.sort(key=row_number)
+            node.scratch = group
+            group.join(node)
+        for group in groups:
+            group.close()
 
     @cython.cfunc
     def give(self, edge, cotangent: Node, row: cython.longlong, tensor) -> cython.void:
@@ -278,6 +241,9 @@ class Walk:
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             if node.mark == self.stamp:
+                if isinstance(node.scratch, Group):
+                    cython.cast(Group, node.scratch).add(node, tensor, row)
+                    return
                 if node.scratch is None:
                     node.scratch = []
                 cython.cast(list, node.scratch).append((cotangent, row, tensor, number))
@@ -296,12 +262,8 @@ class Walk:
         first = cython.cast(Node, members[0]).edges[index]
         if isinstance(first, Node):
             target = cython.cast(Node, first)
-            if (
-                target.quotient is not None
-                and target.quotient.mark == self.stamp
-                and target.observers is None
-            ):
-                group = target.quotient.scratch
+            if target.mark == self.stamp and isinstance(target.scratch, Group):
+                group = target.scratch
                 if len(group.members) != count:
                     group = None
         if group is not None:
@@ -338,29 +300,19 @@ class Walk:
             return
         if isinstance(current, Node):
             node: Node = cython.cast(Node, current)
-            quotient: Node = node.quotient
-            if (
-                quotient is not None
-                and self.batched
-                and quotient.mark == self.stamp
-                and node.observers is None
-                and quotient.scratch is not None
-                and not (self.captured and node in self.captured)
-            ):
-                group: Group = quotient.scratch
+            if isinstance(node.scratch, Group):
+                group: Group = node.scratch
                 group.waiting -= 1
-                if group.waiting > 0:
-                    return
-                heapq.heappush(
-                    self.heap,
-                    (
-                        -cython.cast(Node, group.members[len(group.members) - 1]).seq,
-                        quotient.seq,
-                        group,
-                    ),
-                )
+                if group.waiting == 0:
+                    self.push(group)
                 return
         heapq.heappush(self.heap, (-current.seq, 0, current))
+
+    @cython.cfunc
+    def push(self, group: Group) -> cython.void:
+        """Put a group on the agenda, at the place of its latest member."""
+        last: Node = group.members[len(group.members) - 1]
+        heapq.heappush(self.heap, (-last.seq, last.quotient.seq, group))
 
     def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
         """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
@@ -382,7 +334,10 @@ class Walk:
             mode.grad = previous
             mode.walk, mode.chosen = outer
             for current in self.reached:
-                current.scratch = None
+                if isinstance(current, Node):
+                    cython.cast(Node, current).scratch = None
+                else:
+                    current.scratch = None
             for quotient in self.groups:
                 cython.cast(Node, quotient).scratch = None
         return self.results
@@ -418,17 +373,22 @@ class Walk:
         if latest is None:
             return False
         group = latest.quotient.scratch
-        part: Group = Group()
-        rest: Group = Group()
-        for row in range(len(group.members)):
-            node = group.members[row]
+        came: list = group.contributions()
+        part: Group = Group(latest.quotient.info[1])
+        rest: Group = Group(latest.quotient.info[1])
+        for node in group.members:
             chosen: Group = part if cython.cast(Node, node).count == 0 else rest
-            chosen.members.append(node)
-            for whole in group.whole:
-                self.give(node, value(whole), row, whole)
-        rest.waiting = len(rest.members)
+            cython.cast(Node, node).scratch = chosen
+            chosen.join(node)
+        part.close()
+        rest.close()
+        for row in range(len(group.members)):
+            if came[row] is not None:
+                for cotangent, number, tensor, _output in came[row]:
+                    self.give(group.members[row], cotangent, number, tensor)
         latest.quotient.scratch = rest
-        heapq.heappush(self.heap, (-latest.seq, latest.quotient.seq, part))
+        part.waiting = 0
+        self.push(part)
         return True
 
     # -- cotangents ------------------------------------------------------------------------------------------------
@@ -445,74 +405,6 @@ class Walk:
                 part = reshape(part, shape)
             result = part if result is None else result + part
         return result
-
-    @cython.cfunc
-    def assemble(self, group: Group, shape: tuple):
-        """The cotangents of a group's members, stacked; what came for all rows is added as it is."""
-        total = None
-        for whole in group.whole:
-            part = whole
-            if cython.cast(Tensor, part)._shape != shape:
-                part = reshape(part, shape)
-            total = part if total is None else total + part
-        rows = self.assemble_rows(group.members, shape)
-        if rows is None:
-            return total
-        return rows if total is None else total + rows
-
-    @cython.cfunc
-    def assemble_rows(self, members: list, shape: tuple):
-        """Contributions to single members, gathered and added; a batch that arrives in order is taken as it is."""
-        first: Node = members[0]
-        count: cython.Py_ssize_t = len(members)
-        straight: cython.bint = first.scratch is not None
-        whole: Node = cython.cast(list, first.scratch)[0][0] if straight else None
-        index: cython.Py_ssize_t
-        numbers: list = []
-        rows: list = []
-        offsets: list = [0]
-        sources: dict = {}
-        for index in range(count):
-            node: Node = members[index]
-            contributions: list = node.scratch
-            if contributions is None:
-                straight = False
-                offsets.append(len(numbers))
-                continue
-            if straight and (
-                len(contributions) != 1
-                or contributions[0][0] is not whole
-                or contributions[0][1] != index
-            ):
-                straight = False
-            for cotangent, row, _tensor, _number in contributions:
-                position = sources.get(cotangent)
-                if position is None:
-                    position = sources[cotangent] = len(sources)
-                numbers.append(position)
-                rows.append(row)
-            offsets.append(len(numbers))
-        if not numbers:
-            return None
-        if (
-            straight
-            and whole.shape
-            and whole.shape[0] == count
-            and whole.numel == count * first.numel
-        ):
-            return reshape(wrap(whole, None), shape)
-        stacked = wrap(
-            batch.gather_rows(
-                tuple(sources),
-                numbers,
-                rows,
-                None if len(numbers) == count and _single(offsets) else offsets,
-                (count, *first.shape),
-                first.dtype,
-            ),
-            None,
-        )
-        return reshape(stacked, shape)
 
     # -- units -----------------------------------------------------------------------------------------------------
 
@@ -583,12 +475,12 @@ class Walk:
         members: list = group.members
         first: Node = members[0]
         if len(members) == 1:
-            for whole in group.whole:
-                self.give(first, value(whole), 0, whole)
+            first.scratch = group.contributions()[0]
             self.pull_node(first)
             return
         form = batch.form_of(first.quotient, members)
-        g = self.assemble(group, form.shape)
+        g = group.assemble(form.shape)
+        group.whole, group.bundles = [], []
         index: cython.Py_ssize_t
         if g is not None:
             parts: list = pull_rules(
@@ -665,23 +557,9 @@ class Walk:
             accumulate_grad(leaf, g, self.create, sink)
 
 
-@cython.cfunc
-def _single(offsets: list) -> cython.bint:
-    index: cython.Py_ssize_t
-    for index in range(len(offsets)):
-        if offsets[index] != index:
-            return False
-    return True
-
-
 def sequence(current):
     """The creation number of a gradient record; leaves come before everything."""
     return current.seq if not isinstance(current, AccumulateGrad) else -1
-
-
-def row_number(node: Node):
-    """A member's row in its batch."""
-    return node.qrow
 
 
 @cython.cfunc
@@ -710,75 +588,6 @@ def accumulate_grad(leaf: Tensor, g, create: bool, sink):
             hook(leaf)
     if after is not None:
         after_node(after, [], (g,))
-
-
-# -- rules ---------------------------------------------------------------------------------------------------------
-
-
-@cython.cfunc
-def pull_single(node: Node, g, create: cython.bint) -> list:
-    """The cotangents of one node's inputs."""
-    shapes: tuple = input_shapes(node)
-    if len(shapes) < len(node.edges):
-        shapes = tuple([shapes[0]] * len(node.edges))
-    inputs: list = [None] * len(shapes)
-    mask: cython.longlong = node.saved
-    index: cython.Py_ssize_t
-    for index in range(len(shapes)):
-        if mask >> index & 1:
-            inputs[index] = saved_tensor(node, index, node.edges[index] if create else None)
-    result = None
-    if mask >> RESULT_SHIFT & 1:
-        result = saved_tensor(node, RESULT_SHIFT, node if create else None)
-    needs = [edge is not None for edge in node.edges]
-    return pull_rules(node.row, g, At(node.params, shapes, node.shape), inputs, result, needs, None)
-
-
-@cython.cfunc
-def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
-    """One saved value on an edge: the node's own, or what a user's hooks make of it."""
-    if node.observers is not None and node.observers.packed:
-        again = unpacked(node, index, edge)
-        if again is not None:
-            return again
-    if index == RESULT_SHIFT:
-        return wrap(batch.saved_result(node), edge)
-    return wrap(batch.saved_input(node, index), edge)
-
-
-@cython.cfunc
-def pull_rules(row: OpRow, g, at: At, inputs: list, result, needs: list, dtypes) -> list:
-    """Apply a row's derivative rules to an arriving cotangent; sums undo broadcasting."""
-    parts: list = []
-    count: cython.Py_ssize_t = len(needs)
-    if len(row.operands) == 1 and count != 1 or row.name == "cat":
-        return [
-            part if need else None for part, need in zip(row.pulls[0](g, at), needs, strict=True)
-        ]
-    index: cython.Py_ssize_t
-    for index in range(count):
-        rule = row.pulls[index]
-        if not needs[index] or rule is None:
-            parts.append(None)
-            continue
-        arguments: list = [g]
-        for number in row.pull_saves[index]:
-            arguments.append(at if number == -2 else result if number == -1 else inputs[number])
-        part = rule(*arguments)
-        if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
-            part = sum_to(part, at.shapes[index])
-        parts.append(part)
-    return parts
-
-
-def pull_for(row: OpRow, g, at, inputs: list, result, needs: list):
-    """`pull_rules` for tests over the op table."""
-    return pull_rules(row, g, at, inputs, result, needs, None)
-
-
-def make_at(params, shapes: tuple, shape: tuple):
-    """An `At` for tests over the op table."""
-    return At(params, shapes, shape)
 
 
 def target_for(edge):

@@ -1,0 +1,21 @@
+from weft.graph.node cimport Node
+from weft.graph.tensor cimport Tensor
+
+cdef class Bundle:
+    cdef Tensor cotangent
+    cdef list rows
+    cdef list places
+
+cdef class Group:
+    cdef list members
+    cdef list places
+    cdef list whole
+    cdef list bundles
+    cdef Py_ssize_t waiting
+    cdef void join(self, Node node)
+    cdef void close(self)
+    cdef void add(self, Node node, Tensor cotangent, long long row)
+    cdef list contributions(self)
+    cdef object assemble(self, tuple shape)
+    cdef object stack_rows(self)
+    cdef tuple in_order(self)

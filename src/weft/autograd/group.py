@@ -1,0 +1,178 @@
+# cython: language_level=3
+"""The reached members of one batch in a reverse walk, and the cotangents that have come for them.
+
+In come cotangents: whole ones, with a row for each member, and rows of other batches for single members. Out goes
+their sum, stacked (`assemble`), or what came for each member (`contributions`) where members go by themselves.
+Rows are kept as lists of numbers, not as an object each: a walk over trees hands over tens of thousands.
+"""
+
+import cython
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.tensor import Tensor, value, wrap
+
+from weft._compiled import require
+from weft.ops.primitives import reshape
+from weft.schedule.batch import gather_rows
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class Bundle:
+    """Rows of one cotangent, and to which member each was given; row -1 is the cotangent itself."""
+
+    def __cinit__(self, cotangent: Tensor):
+        self.cotangent = cotangent
+        self.rows = []
+        self.places = []
+
+
+@cython.final
+@cython.cclass
+class Group:
+    """Members of one quotient that a walk has reached, in the order of their rows; how many still wait."""
+
+    def __cinit__(self, rows: cython.Py_ssize_t):
+        self.members = [None] * rows
+        self.places = None
+        self.whole = []
+        self.bundles = []
+
+    @cython.cfunc
+    def join(self, node: Node) -> cython.void:
+        """Reach one more member; `close` follows the last one."""
+        self.members[node.qrow] = node
+        self.waiting += 1
+
+    @cython.cfunc
+    def close(self) -> cython.void:
+        """Where not all members were reached, number those that were."""
+        if self.waiting == len(self.members):
+            return
+        members: list = []
+        places: list = [None] * len(self.members)
+        for node in self.members:
+            if node is not None:
+                places[cython.cast(Node, node).qrow] = len(members)
+                members.append(node)
+        self.members = members
+        self.places = places
+
+    @cython.cfunc
+    def add(self, node: Node, cotangent: Tensor, row: cython.longlong) -> cython.void:
+        """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
+        bundle: Bundle = None
+        if self.bundles:
+            bundle = self.bundles[len(self.bundles) - 1]
+        if bundle is None or bundle.cotangent is not cotangent:
+            bundle = Bundle(cotangent)
+            self.bundles.append(bundle)
+        bundle.rows.append(row)
+        bundle.places.append(node.qrow if self.places is None else self.places[node.qrow])
+
+    @cython.cfunc
+    def contributions(self) -> list:
+        """What came for each member: None, or a list of (cotangent, row, handle, output number)."""
+        result: list = [None] * len(self.members)
+        bundle: Bundle
+        index: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        for bundle in self.bundles:
+            for index in range(len(bundle.rows)):
+                place = bundle.places[index]
+                if result[place] is None:
+                    result[place] = []
+                cython.cast(list, result[place]).append(
+                    (value(bundle.cotangent), bundle.rows[index], bundle.cotangent, 0)
+                )
+        for whole in self.whole:
+            for place in range(len(self.members)):
+                if result[place] is None:
+                    result[place] = []
+                cython.cast(list, result[place]).append((value(whole), place, whole, 0))
+        return result
+
+    @cython.cfunc
+    def assemble(self, shape: tuple):
+        """The sum of the members' cotangents, stacked; None where none came."""
+        total = None
+        for whole in self.whole:
+            part = in_shape(whole, shape)
+            total = part if total is None else total + part
+        rows = self.stack_rows()
+        if rows is None:
+            return total
+        rows = in_shape(rows, shape)
+        return rows if total is None else total + rows
+
+    @cython.cfunc
+    def stack_rows(self):
+        """Contributions to single members, gathered and added; a batch that came in order is taken as it is."""
+        count: cython.Py_ssize_t = len(self.members)
+        first: Node = self.members[0]
+        bundle: Bundle
+        if not self.bundles:
+            return None
+        shape: tuple = (count, *first.shape)
+        if len(self.bundles) == 1:
+            bundle = self.bundles[0]
+            if len(bundle.places) == count and ascending(bundle.places):
+                source: Node = value(bundle.cotangent)
+                if (
+                    source.shape
+                    and source.shape[0] == count
+                    and source.numel == count * first.numel
+                    and ascending(bundle.rows)
+                ):
+                    return bundle.cotangent
+                zeros: list = [0] * count
+                return wrap(
+                    gather_rows((source,), zeros, bundle.rows, None, shape, first.dtype), None
+                )
+        sources, numbers, rows, offsets = self.in_order()
+        return wrap(gather_rows(sources, numbers, rows, offsets, shape, first.dtype), None)
+
+    @cython.cfunc
+    def in_order(self) -> tuple:
+        """All rows by member: (values, number of a value, row, where each member begins or None for one row each)."""
+        count: cython.Py_ssize_t = len(self.members)
+        offsets: list = [0] * (count + 1)
+        sources: dict = {}
+        bundle: Bundle
+        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
+        position: cython.Py_ssize_t
+        for bundle in self.bundles:
+            for place in bundle.places:
+                offsets[place + 1] += 1
+        for place in range(count):
+            offsets[place + 1] += offsets[place]
+        cursor: list = offsets[:count]
+        numbers: list = [0] * offsets[count]
+        rows: list = [0] * offsets[count]
+        for bundle in self.bundles:
+            number = sources.setdefault(value(bundle.cotangent), len(sources))
+            for index in range(len(bundle.rows)):
+                place = bundle.places[index]
+                position = cursor[place]
+                cursor[place] = position + 1
+                numbers[position] = number
+                rows[position] = bundle.rows[index]
+        return tuple(sources), numbers, rows, None if ascending(offsets) else offsets
+
+
+@cython.cfunc
+def in_shape(tensor: Tensor, shape: tuple):
+    """A tensor, reshaped where it has to be."""
+    return tensor if tensor._shape == shape else reshape(tensor, shape)
+
+
+@cython.cfunc
+def ascending(numbers: list) -> cython.bint:
+    """Whether numbers count up from 0."""
+    index: cython.Py_ssize_t
+    for index in range(len(numbers)):
+        if cython.cast(cython.longlong, numbers[index]) != index:
+            return False
+    return True

@@ -1,0 +1,93 @@
+# cython: language_level=3
+"""Applying a row's derivative rules: what a rule is given, and the cotangents of a node's inputs.
+
+In come a row, an arriving cotangent and the saved values; out comes a cotangent for each input that needs one,
+recorded as ordinary nodes. A rule may ask for the cotangent, saved inputs, the result, and for what costs nothing to
+keep (`At`).
+"""
+
+import cython
+from cython.cimports.weft.graph.node import RESULT_SHIFT, Node, OpRow
+from cython.cimports.weft.graph.tensor import Tensor, wrap
+
+from weft._compiled import require
+from weft.autograd.saving import unpacked
+from weft.ops.primitives import sum_to
+from weft.schedule import batch
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class At:
+    """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""
+
+    def __cinit__(self, params, shapes: tuple, shape: tuple):
+        self.params = params
+        self.shapes = shapes
+        self.shape = shape
+
+
+@cython.cfunc
+def input_shapes(node: Node) -> tuple:
+    """The shapes of a node's value inputs; where the record has none, all are the node's own."""
+    if node.payload is not None:
+        return node.payload
+    return (node.shape,) * max(len(node.edges), 1)
+
+
+@cython.cfunc
+def pull_single(node: Node, g, create: cython.bint) -> list:
+    """The cotangents of one node's inputs."""
+    shapes: tuple = input_shapes(node)
+    if len(shapes) < len(node.edges):
+        shapes = tuple([shapes[0]] * len(node.edges))
+    inputs: list = [None] * len(shapes)
+    mask: cython.longlong = node.saved
+    index: cython.Py_ssize_t
+    for index in range(len(shapes)):
+        if mask >> index & 1:
+            inputs[index] = saved_tensor(node, index, node.edges[index] if create else None)
+    result = None
+    if mask >> RESULT_SHIFT & 1:
+        result = saved_tensor(node, RESULT_SHIFT, node if create else None)
+    needs = [edge is not None for edge in node.edges]
+    return pull_rules(node.row, g, At(node.params, shapes, node.shape), inputs, result, needs, None)
+
+
+@cython.cfunc
+def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
+    """One saved value on an edge: the node's own, or what a user's hooks make of it."""
+    if node.observers is not None and node.observers.packed:
+        again = unpacked(node, index, edge)
+        if again is not None:
+            return again
+    if index == RESULT_SHIFT:
+        return wrap(batch.saved_result(node), edge)
+    return wrap(batch.saved_input(node, index), edge)
+
+
+@cython.cfunc
+def pull_rules(row: OpRow, g, at: At, inputs: list, result, needs: list, dtypes) -> list:
+    """Apply a row's derivative rules to an arriving cotangent; sums undo broadcasting."""
+    parts: list = []
+    count: cython.Py_ssize_t = len(needs)
+    if len(row.operands) == 1 and count != 1 or row.name == "cat":
+        return [
+            part if need else None for part, need in zip(row.pulls[0](g, at), needs, strict=True)
+        ]
+    index: cython.Py_ssize_t
+    for index in range(count):
+        rule = row.pulls[index]
+        if not needs[index] or rule is None:
+            parts.append(None)
+            continue
+        arguments: list = [g]
+        for number in row.pull_saves[index]:
+            arguments.append(at if number == -2 else result if number == -1 else inputs[number])
+        part = rule(*arguments)
+        if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
+            part = sum_to(part, at.shapes[index])
+        parts.append(part)
+    return parts
