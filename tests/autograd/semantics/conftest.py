@@ -21,6 +21,7 @@ def lib(request):
         return weft
     if torch is None:
         pytest.skip("PyTorch is not installed")
+    torch.set_warn_always(True)  # some of its warnings come once in a process
     return torch
 
 
