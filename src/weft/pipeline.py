@@ -16,7 +16,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
-from cython.cimports.weft.graph.node import Node, Tape
+from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
+from cython.cimports.weft.graph.node import Node, Tape, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, value
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
@@ -33,14 +34,40 @@ from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.node import drop_inputs, finish
 from weft.graph.tensor import value_of
-from weft.runtime.programs import store, worth_storing
+from weft.runtime.programs import storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
 
 require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
 _acquire, _release, _get_ident = _lock.acquire, _lock.release, threading.get_ident
-counters = {"flushes": 0, "kernels": 0, "launches": 0, "nodes": 0, "failures": 0}
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened in this process, read as a mapping."""
+
+    flushes: cython.longlong
+    kernels: cython.longlong
+    launches: cython.longlong
+    nodes: cython.longlong
+    failures: cython.longlong
+
+    def keys(self) -> tuple[str, ...]:
+        return ("flushes", "kernels", "launches", "nodes", "failures")
+
+    def __getitem__(self, name: str) -> int:
+        return {
+            "flushes": self.flushes,
+            "kernels": self.kernels,
+            "launches": self.launches,
+            "nodes": self.nodes,
+            "failures": self.failures,
+        }[name]
+
+
+counters = cython.declare(Counters, Counters())
 
 
 def flush() -> None:
@@ -58,7 +85,7 @@ def run_tape(tape: Tape) -> cython.void:
         tape.running = _get_ident()
         collector = pause_collector()
         try:
-            if counters["failures"]:
+            if counters.failures > 0:
                 fail_descendants(tape.pending())
             execute(tape)
         finally:
@@ -86,12 +113,13 @@ def execute(tape: Tape) -> cython.void:
     if not form.live or run_known(form):
         return
     batch.group(pending)
-    if tape.count != len(pending):
-        pending = tape.pending()
-        form = signature(pending, config.batch)
-        if run_known(form):
-            return
-    schedule(pending, form)
+    if tape.count == len(pending):
+        schedule(pending, form, None)
+        return
+    pending = tape.pending()
+    batched: Signature = signature(pending, config.batch)
+    if not run_known(batched):
+        schedule(pending, batched, None if form.tracked else form)
 
 
 @cython.cfunc
@@ -112,8 +140,9 @@ def run_known(form: Signature) -> cython.bint:
 
 
 @cython.cfunc
-def schedule(pending: list[Any], form: Signature) -> cython.void:
-    """The stages that a new program goes through."""
+def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cython.void:
+    """The stages that a new program goes through. It is stored under `bare`, its signature before batches were
+    formed, where it can: where no derivative will ask for the batches."""
     program = collect.collect(pending)
     fuse.fuse(program)
     select.select(program)
@@ -126,7 +155,7 @@ def schedule(pending: list[Any], form: Signature) -> cython.void:
         verify(pending, program, memory, lowering)
     if config.explain:
         explain(pending, program, memory, lowering, chosen)
-    launch(form, program, memory, lowering)
+    launch(form, bare, program, memory, lowering)
 
 
 def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
@@ -138,15 +167,16 @@ def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None
     lower.verify(lowering)
 
 
-def count(kernels: int, launches: int, nodes: int) -> None:
+@cython.cfunc
+def count(kernels: int, launches: int, nodes: int) -> cython.void:
     """Count events of one flush."""
-    counters["flushes"] += 1
-    counters["kernels"] += kernels
-    counters["launches"] += launches
-    counters["nodes"] += nodes
+    counters.flushes += 1
+    counters.kernels += kernels
+    counters.launches += launches
+    counters.nodes += nodes
 
 
-def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
+def launch(form: Any, bare: Any, program: Any, memory: Any, lowering: Any) -> None:
     """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact."""
     from weft.runtime.compile import compile_specs
     from weft.runtime.launch import Run
@@ -156,6 +186,8 @@ def launch(form: Any, program: Any, memory: Any, lowering: Any) -> None:
     run.fill_tables()
     executable = run.executable()
     count(len(program.kernels), len(lowering.launches), len(program.order))
+    if bare is not None and storable_as(bare, memory):
+        form = bare
     storable = config.cache and not program.provisional and worth_storing(form)
     done = executable.run(run.addresses)
     launches = lowering.launches
@@ -195,7 +227,7 @@ def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list
         root = place.root
         if root in failed:
             node.state, node.error = FAILED, failed[root]
-            counters["failures"] += 1
+            counters.failures += 1
             finish(node)
         elif not _ran(program, root, finished):
             continue
@@ -250,14 +282,17 @@ def _poison(program: Any, kernels: list[int]) -> dict[Any, WeftError]:
     return failed
 
 
-def require(node: Any) -> None:
+@cython.ccall
+def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
-    if node.state == PENDING:
+    if node.state == PENDING_STATE:
         node.live += 1
         try:
-            tape = graph.tape_of(node) or graph.tape()
+            tape: Tape = (
+                current_tape() if node.tape == cython.NULL else cython.cast(Tape, node.tape)
+            )
             run_tape(tape)
-            if node.state == PENDING and tape.running is not None:
+            if node.state == PENDING_STATE and tape.running is not None:
                 raise ExecutionError(
                     "read inside a running program",
                     where=node.where,

@@ -234,3 +234,38 @@ def test_numbers_are_read_as_numpy_reads_them(dtype: Any) -> None:
         assert type(number) is type(x.tolist()[index])
         assert bool(x[index]) == (index == 0)
     assert (x[0] + 0).item() == 1
+
+
+def test_gradients_of_steps_that_were_put_together() -> None:
+    """The derivatives of a chain form batches at the flush; the program is known by its form without them."""
+    w = weft.arange(1.0, 5.0) / 8
+    x = weft.tensor([0.1, 0.2, 0.3, 0.4], requires_grad=True)
+
+    def run() -> Any:
+        x.grad = None
+        y = x
+        for _ in range(12):
+            y = (y * w).tanh() + x
+        y.sum().backward()
+        assert x.grad is not None
+        return x.grad.tolist()
+
+    results = [run() for _ in range(6)]
+    assert hits(run) == 1
+    assert results == [results[0]] * 6
+
+
+def test_a_read_before_backward_keeps_its_batches() -> None:
+    w = weft.tensor([[0.5, 1.0], [1.5, -1.0]], requires_grad=True)
+    rows = [weft.tensor([float(i), 1.0]) for i in range(4)]
+
+    def run() -> Any:
+        w.grad = None
+        losses = [(w @ row).tanh().sum() for row in rows]
+        value = losses[0].item()
+        sum(losses[1:], losses[0]).backward()
+        assert w.grad is not None
+        return value, w.grad.tolist()
+
+    results = [run() for _ in range(6)]
+    assert results == [results[0]] * 6

@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.tensor import Tensor, record_elementwise
+
 from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -30,12 +33,15 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 
-_SUM, _NORM = TABLE["sum"], TABLE["norm"]
+_SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
 
 
-def _root_of_squares(x: Any, axes: Shape, keepdim: bool) -> Any:
-    square = call("square", call("abs", x) if x._dtype.is_complex else x)
-    return call("sqrt", reduce_over(_SUM, square, axes, keepdim, square._dtype))
+@cython.cfunc
+def _root_of_squares(x: Tensor, axes: Shape, keepdim: bool) -> object:
+    if x._dtype.is_complex:
+        x = call("abs", x)
+    total = reduce_over(_SUM, record_elementwise(_SQUARE, (x,), None), axes, keepdim, x._dtype)
+    return record_elementwise(_SQRT, (total,), None)
 
 
 def _two_norm(x: Any, axes: Shape) -> Any:

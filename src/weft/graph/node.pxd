@@ -93,7 +93,6 @@ cdef class Node:
     cdef public long long offset
     cdef public long long mark
     cdef public long long count
-    cdef public long long depth
     cdef public long long index
     cdef void* previous
     cdef void* next

@@ -71,6 +71,7 @@ cdef void watch(Tensor tensor) noexcept
 
 cdef dict _rows
 cdef dict _late
+cdef DType _bool
 cdef long long _budget_nodes
 cdef long long _budget_bytes
 cdef bint _inference_used

@@ -74,6 +74,7 @@ _rows = {}
 _late = {}
 _budget_nodes = 100_000
 _budget_bytes = 1 << 30
+_bool = dtypes.bool_
 _idle = 0
 _inference_used = False
 
@@ -652,7 +653,11 @@ def binary(row: OpRow, a, b):
             and x.strides is None
             and y.strides is None
             and 0 < x._dtype.category < 3
-            and (row.rule == RULE_PROMOTE or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2))
+            and (
+                row.rule == RULE_PROMOTE
+                or row.rule == RULE_COMPARE
+                or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
+            )
             and (_same_shape(x._shape, y._shape) or x._shape == y._shape)
         ):
             return _record_same(row, x, y)
@@ -674,7 +679,7 @@ def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
     return (
         x._dtype.category >= 2
         and x.strides is None
-        and (row.rule == RULE_PROMOTE or row.rule == RULE_TO_FLOAT)
+        and (row.rule == RULE_PROMOTE or row.rule == RULE_TO_FLOAT or row.rule == RULE_COMPARE)
     )
 
 
@@ -684,10 +689,11 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
     b: Node = new_scalar(number, x._dtype)
     edges: tuple = None
     tape: Tape = current_tape()
-    if tape.mode.grad and needs_grad(x) and row.differentiable:
+    if tape.mode.grad and row.differentiable and row.rule != RULE_COMPARE and needs_grad(x):
         edges = (None, edge_of(x)) if swapped else (edge_of(x), None)
+    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
     node: Node = append(
-        tape, row, (b, a) if swapped else (a, b), None, a.shape, a.numel, a.dtype, edges
+        tape, row, (b, a) if swapped else (a, b), None, a.shape, a.numel, dtype, edges
     )
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
@@ -702,14 +708,16 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
     tape: Tape = current_tape()
     if (
         tape.mode.grad
-        and (needs_grad(x) or needs_grad(y))
         and row.differentiable
+        and row.rule != RULE_COMPARE
         and x._dtype.category >= 2
+        and (needs_grad(x) or needs_grad(y))
     ):
         edges = (edge_of(x), edge_of(y))
         if _inference_used:
             _late["check_saved"](row, (x, y), edges)
-    node: Node = append(tape, row, (a, b), None, a.shape, a.numel, a.dtype, edges)
+    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
+    node: Node = append(tape, row, (a, b), None, a.shape, a.numel, dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result

@@ -25,6 +25,7 @@ _rows: Any
 _late: Any
 _budget_nodes: Any
 _budget_bytes: Any
+_bool: Any
 _idle: Any
 _inference_used: Any
 

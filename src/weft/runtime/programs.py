@@ -103,6 +103,12 @@ def worth_storing(signature: Signature):
     return False
 
 
+def storable_as(signature: Signature, memory):
+    """Whether every value that a program reads is one that the signature names."""
+    names: set = {_name(node) for node in signature.external}
+    return all([_name(root) in names for root in memory.external])
+
+
 def store(signature: Signature, program, memory, lowering, run, executable, commits: list):
     """Keep a program that has just run."""
     global _stored_nodes, _uses

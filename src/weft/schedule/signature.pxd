@@ -15,6 +15,7 @@ cdef class Signature:
     cdef readonly list external
     cdef readonly bint live
     cdef readonly bint complete
+    cdef readonly bint tracked
     cdef long long* words
     cdef Py_ssize_t count
     cdef Py_ssize_t room

@@ -4,8 +4,8 @@
 In come the pending nodes; out goes a Signature: their structure, sizes, liveness and wiring as one array of words, its
 hash, and the values from outside in order of first use. Equal hashes are confirmed by full comparison (`matches`), so
 a collision costs time and never a wrong program. Numbers in the program are run-time arguments and no part of it, but
-which of them are equal is. Nodes that have not been considered for a batch get their depth here and are told from
-those that have, so that a program without batches is recognised before anybody looks for them.
+which of them are equal is. Nodes that have not been considered for a batch are told from those that have, so that a
+program without batches is recognised before anybody looks for them.
 """
 
 import cython
@@ -35,7 +35,8 @@ _WORD = cython.declare(cython.Py_ssize_t, 8)
 @cython.cclass
 class Signature:
     """The structure of a list of pending nodes. `external` are the values read, `nodes` the nodes in order; `live` is
-    whether any of them is. It is `complete` unless a value read is pending on another thread's tape."""
+    whether any of them is. It is `complete` unless a value read is pending on another thread's tape, and `tracked` if a
+    node that batches may still be formed of has gradient edges."""
 
     def __cinit__(self, nodes: list):
         self.nodes = nodes
@@ -109,10 +110,11 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
     source: Node
     arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
     result.reserve(arity + 8)
+    tracked: cython.bint = node.edges is not None and not node.considered
     if node.live > 0:
         result.live = True
-    if node.depth == 0:
-        _set_depth(node)
+    if tracked:
+        result.tracked = True
     _put(
         result,
         cython.cast(cython.longlong, node.row.code)
@@ -121,9 +123,9 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
         | cython.cast(cython.longlong, node.considered) << 29
         | cython.cast(cython.longlong, node.quotient is not None) << 30
         | cython.cast(cython.longlong, node.params is not None) << 31
-        | cython.cast(cython.longlong, arity + 1) << 32,
+        | cython.cast(cython.longlong, tracked) << 32
+        | cython.cast(cython.longlong, arity + 1) << 33,
     )
-    _put(result, 0 if node.considered else node.depth)
     if node.quotient is not None:
         _put(result, _link(result, node.quotient))
         _put(result, node.qrow)
@@ -136,19 +138,6 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
     if node.row.kind == _ROWS:
         _put(result, len(node.payload[0]))
     return h
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _set_depth(node: Node) -> cython.void:
-    """As `batch` counts depths."""
-    depth: cython.longlong = 0
-    source: Node
-    if node.inputs is not None:
-        for source in node.inputs:
-            if source.state == PENDING and source.depth > depth:
-                depth = source.depth
-    node.depth = depth + 1
 
 
 @cython.cfunc
