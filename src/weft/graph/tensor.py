@@ -679,7 +679,11 @@ def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
     return (
         x._dtype.category >= 2
         and x.strides is None
-        and (row.rule == RULE_PROMOTE or row.rule == RULE_TO_FLOAT or row.rule == RULE_COMPARE)
+        and (
+            row.rule == RULE_PROMOTE
+            or row.rule == RULE_TO_FLOAT
+            or (row.rule == RULE_COMPARE and x._dtype.category == 2)
+        )
     )
 
 
