@@ -4,8 +4,8 @@ Over (outer, positions, inner): out[outer, index[...], inner] (+)= source[outer,
 Pointers: the index (int64), the source, the output, the status cell.  Arguments: outer, positions,
 inner, the extent of the indexed axis, then (outer, position, inner) strides of index, source and
 output.  Positions run in order, so that the last write wins and sums have one order; a unit is a
-block of inner columns of one outer row, which nobody else touches.  A negative index counts from
-the end; one out of range sets the status cell to 1 and writes nothing.
+block of inner columns of one outer row, which nobody else touches.  An index out of range, as every
+negative one is, sets the status cell to 1 and writes nothing.
 """
 
 from __future__ import annotations
@@ -128,8 +128,6 @@ class _Scatter:
         """`write` at the index read there, or the status cell set."""
         b = self.builder
         place = b.load(index, typ=I64)
-        negative = b.icmp_signed("<", place, integer(0))
-        place = b.select(negative, b.add(place, self.extent), place)
 
         def inside() -> list[Value]:
             write(place)

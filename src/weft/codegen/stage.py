@@ -132,19 +132,16 @@ class Stage:
             vector = self.e.cast(values[arg], "int64").value
             index = b.extract_element(vector, Value(I32, "0"))
             stride, extent = self.frame.indexes[instr.operand, position]
-            safe, bad = self._wrapped(index, extent)
+            safe, bad = self._inside(index, extent)
             self._flag(bad)
             pointer = b.gep(pointer, [b.mul(safe, b.mul(stride, size))])
             pointer = self._existing(pointer, extent)
         return pointer
 
-    def _wrapped(self, index: Value, extent: Value) -> tuple[Value, Value]:
-        """An index counted from the end if negative, 0 if out of range; and whether it was."""
-        b, zero = self.builder, Value(index.type, "zeroinitializer")
-        if index.type == I64:
-            zero = integer(0)
-        negative = b.icmp_signed("<", index, zero)
-        index = b.select(negative, b.add(index, extent), index)
+    def _inside(self, index: Value, extent: Value) -> tuple[Value, Value]:
+        """An index, 0 if out of range (as negative ones are); and whether it was."""
+        b = self.builder
+        zero = integer(0) if index.type == I64 else Value(index.type, "zeroinitializer")
         bad = b.icmp_unsigned(">=", index, extent)
         return b.select(bad, zero, index), bad
 
@@ -186,7 +183,7 @@ class Stage:
         for position, arg in enumerate(instr.args):
             step, extent = self.frame.indexes[instr.operand, position]
             index = e.cast(values[arg], "int64").value
-            safe, bad = self._wrapped(index, b.broadcast(extent, e.lanes))
+            safe, bad = self._inside(index, b.broadcast(extent, e.lanes))
             name = f"llvm.vector.reduce.or.v{e.lanes}i1"
             self._flag(b.intrinsic(name, I1, [b.and_(bad, valid)]))
             step = b.broadcast(b.mul(step, size), e.lanes)

@@ -248,7 +248,7 @@ def angle(input: Any, *, out: Any = None) -> Any:
         result = call("atan2", call("imag", input), call("real", input))
     else:
         x = input if input._dtype.category > 1 else cast(input, dtypes.get_default())
-        result = where(x < 0, math.pi, where(call("isnan", x), x, x * 0))
+        result = where(x < 0, math.pi, where(call("isnan", x), math.nan, call("sign", x) * 0))
     return result if out is None else write_out(out, result)
 
 
@@ -258,8 +258,10 @@ def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     dtype = input._dtype if input._dtype.category > 1 else dtypes.get_default()
     x = widen(cast(input, dtype))
     if eps is not None:
-        x = call("clamp_max", call("clamp_min", x, eps), 1 - eps)
-    result = cast(call("log", x / (1 - x)), dtype)
+        x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
+    else:
+        x = x * where((x < 0) | (x > 1), math.nan, 1)  # the slope is nan there too
+    result = cast(call("log", x) - call("log1p", -x), dtype)
     return result if out is None else write_out(out, result)
 
 

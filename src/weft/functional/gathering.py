@@ -63,6 +63,11 @@ def _check_host(index: Any, size: int, axis: int) -> Any:
     return np.where(index < 0, index + size, index)
 
 
+def wrapped(index: Any, size: int) -> Any:
+    """An index tensor with negative positions counted from the end; what is out of range stays out of range."""
+    return where(index < 0, index + size, index)
+
+
 def _broadcast_error(indices: list[Any]) -> TensorIndexError:
     shapes = [list(i.shape if isinstance(i, np.ndarray) else i._shape) for i in indices]
     return TensorIndexError(
@@ -95,7 +100,7 @@ def _linear(indices: list[Any], sizes: Shape, axes: list[int]) -> tuple[Any, Sha
         for index in checked
     ]
     if len(tensors) == 1:
-        return tensors[0], shape
+        return wrapped(tensors[0], sizes[0]), shape
     linear = _join(tensors, sizes)
     return (expand(linear, shape) if linear._shape != shape else linear), shape
 
@@ -108,8 +113,8 @@ def _join(tensors: list[Any], sizes: Shape) -> Any:
     for index, size in zip(tensors, sizes, strict=True):
         everything *= size
         inside = (index >= -size) & (index < size)
-        wrapped = where(index < 0, index + size, index)
-        total = wrapped if total is None else total * size + wrapped
+        place = wrapped(index, size)
+        total = place if total is None else total * size + place
         valid = inside if valid is None else valid & inside
     return where(valid, total, everything)
 

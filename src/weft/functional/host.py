@@ -14,7 +14,7 @@ from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import make_value
-from weft.graph.tensor import value_of, wrap_node
+from weft.graph.tensor import cast, value_of, wrap_node
 
 
 def to_numpy(tensor: Any) -> Any:
@@ -31,6 +31,8 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
     """A tensor with a copy of an array in the pool. Errors: DTypeError for element types that Weft lacks."""
     from weft.runtime import pool
 
+    if dtype is dtypes.bfloat16:  # NumPy lacks it
+        return cast(from_numpy(np.asarray(array, np.float32)), dtype)
     array = np.asarray(array, order="C")
     found = dtypes.from_numpy(array.dtype)
     if dtype is not None and found is not dtype:

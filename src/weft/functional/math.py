@@ -14,13 +14,20 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError, DTypeError
-from weft.functional.arguments import describe, is_number, need_tensor
+from weft.functional.arguments import (
+    describe,
+    is_number,
+    need_floating,
+    need_tensor,
+    untracked,
+    widen,
+)
 from weft.functional.making import by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast, record_elementwise
+from weft.graph.tensor import Tensor, cast, record_elementwise, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full, where
+from weft.ops.primitives import expand, full, where
 
 _POW, _SQUARE = TABLE["pow"], TABLE["square"]
 
@@ -231,21 +238,13 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of two elements, the other one where one is nan."""
-    result = where(
-        call("isnan", input),
-        other,
-        where(call("isnan", other), input, call("maximum", input, other)),
-    )
+    result = where((input >= other) | call("isnan", other), input, other)
     return result if out is None else write_out(out, result)
 
 
 def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller of two elements, the other one where one is nan."""
-    result = where(
-        call("isnan", input),
-        other,
-        where(call("isnan", other), input, call("minimum", input, other)),
-    )
+    result = where((input <= other) | call("isnan", other), input, other)
     return result if out is None else write_out(out, result)
 
 
@@ -318,9 +317,17 @@ def _floats(name: str, *operands: Any) -> list[Any]:
 
 
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
-    """sqrt(input ** 2 + other ** 2)."""
+    """sqrt(input ** 2 + other ** 2), without overflow on the way."""
+    if not any(isinstance(v, Tensor) and v._dtype.category > 1 for v in (input, other)):
+        need_floating("hypot_cpu", input if isinstance(input, Tensor) else other)
     input, other = _floats("hypot", input, other)
-    result = call("sqrt", input * input + other * other)
+    dtype = input._dtype if isinstance(input, Tensor) else other._dtype
+    x, y = [widen(v) if isinstance(v, Tensor) else full((), v, dtype) for v in (input, other)]
+    with untracked():
+        size = call("abs", call("complex", x, y))
+    shape = size._shape
+    result = record_gradient(TABLE["hypot"], (expand(x, shape), expand(y, shape)), None, size)
+    result = cast(result, dtype)
     return result if out is None else write_out(out, result)
 
 

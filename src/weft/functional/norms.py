@@ -27,7 +27,7 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.making import write_out
-from weft.functional.reductions import reduce_over
+from weft.functional.reductions import extreme_of_all, reduce_over
 from weft.graph.tensor import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -69,7 +69,7 @@ def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
         return reduce_over(_SUM, size, axes, True, size._dtype)
     if p in (math.inf, -math.inf):
         size = call("abs", x)
-        return reduce_over(TABLE["amax" if p > 0 else "amin"], size, axes, True, size._dtype)
+        return extreme_of_all("max" if p > 0 else "min", size, axes, True)
     if p == 0:
         count = cast(x != 0, x._dtype.to_real())
         return reduce_over(_SUM, count, axes, True, count._dtype)

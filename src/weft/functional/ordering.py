@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import DimensionError, ShapeError
+from weft.errors import DimensionError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import ValuesIndices, describe, need_tensor, wrap_dim
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    ValuesIndices,
+    describe,
+    need_tensor,
+    wrap_dim,
+)
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel
-from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast
+from weft.graph.tensor import Tensor, record_gradient
+from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import gather, reduce, reshape, take, where
+from weft.ops.primitives import gather, reshape, take
 
 
 def _order(array: Any, axis: int, descending: bool) -> Any:
@@ -90,8 +96,12 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         )
     if not input._shape:
         return sort(input)
-    order = _order(host.to_numpy(input), axis, False)
-    return picked(input, axis, host.from_numpy(np.take(order, [k - 1], axis)), keepdim)
+    array = host.to_numpy(input)
+    place = np.take(_order(array, axis, False), [k - 1], axis)
+    same = array == np.take_along_axis(array, place, axis)
+    first = np.expand_dims(np.argmax(same, axis), axis)
+    place = np.where(same.any(axis, keepdims=True), first, place)  # a nan equals nothing
+    return picked(input, axis, host.from_numpy(place), keepdim)
 
 
 def _median_places(array: Any, axis: int) -> Any:
@@ -108,6 +118,13 @@ def _median_places(array: Any, axis: int) -> Any:
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements (ties share the gradient), or (values, indices) along a dimension."""
     need_tensor("median", input)
+    if input._dtype.category in (0, 3):
+        raise DTypeError(
+            f"\"median_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="numbers that have an order",
+            got=describe("input", input),
+            fix="convert with .int(), or take .abs() or .real of complex numbers",
+        )
     if dim is not None:
         axis = wrap_dim(dim, len(input._shape))
         if not input._shape:
@@ -131,12 +148,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def _shared(x: Any, middle: Any) -> Any:
     """The value `middle`, with its gradient shared by the elements equal to it."""
-    mask = x == middle
-    axes = tuple(range(len(x._shape)))
-    if not axes:
-        return call("clone", x)
-    gap = reduce("sum", where(mask, x - middle, 0), axes)  # 0, and a path for the gradient
-    return middle + gap / cast(reduce("sum", cast(mask, dtypes.int64), axes), x._dtype)
+    return record_gradient(TABLE["median"], (x,), (tuple(range(len(x._shape))), False), middle)
 
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:

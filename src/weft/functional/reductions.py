@@ -202,15 +202,20 @@ def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, ot
         return call(other_name, input, other)
     if dim is None:
         _need_any(name, input)
-        return reduce_over(
-            TABLE[f"a{name}"], input, tuple(range(len(input._shape))), False, input._dtype
-        )
+        return extreme_of_all(name, input, tuple(range(len(input._shape))), False)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
         return ValuesIndices(call("clone", input), call("clone", cast(input * 0, dtypes.int64)))
     _need_elements(name, input, (axis,))
     values, places = first_extreme(name, input, (axis,), bool(keepdim))
     return ValuesIndices(values, places if keepdim else reshape(places, values._shape))
+
+
+def extreme_of_all(name: str, x: Any, axes: Shape, keepdim: bool) -> Any:
+    """The max or min over axes; equal elements share the gradient evenly, and so do nans."""
+    with untracked():
+        values = reduce_over(TABLE[f"a{name}"], x, axes, keepdim, x._dtype)
+    return record_gradient(TABLE[f"{name}_all"], (x,), (axes, keepdim), values)
 
 
 def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, Any]:
@@ -300,6 +305,13 @@ def _single_axis(dim: int | None, rank: int) -> Shape:
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
     need_tensor(name, input)
     _need_real(name, input)
+    if input._dtype.category == 0:
+        raise DTypeError(
+            f"{name}(): does not support bool input",
+            expected="a numeric tensor",
+            got=describe("input", input),
+            fix="convert with .int() first",
+        )
     if dim is None:
         _need_any(name, input)
     axes = _single_axis(dim, len(input._shape))

@@ -1,8 +1,9 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """Gather, scatter and their kin: whole dimensions addressed by index tensors.
 
-Indices are int64 tensors; that they are in range is checked when the kernel runs. Repeated indices of a store keep
-the last value, of an addition sum in stable order.
+Indices are int64 tensors; that they are in range is checked when the kernel runs. Negative ones are out of range, as
+in PyTorch, but for `take`, `take_along_dim` and `index_fill`, which count them from the end. Repeated indices of a
+store keep the last value, of an addition sum in stable order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from weft.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
 from weft.functional.comparing import fill_value
+from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes
@@ -241,6 +243,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy with one number in slices of a dimension."""
     axis = wrap_dim(dim, len(input._shape))
     index = _vector(_need_index("index_fill", index))
+    index = wrapped(index, input._shape[axis] if input._shape else 1)
     shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if isinstance(value, Tensor):
         source = expand(cast(value, input._dtype), shape or (1,))
@@ -267,7 +270,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     )
     wide = (*shape[:axis], input._shape[axis], *shape[axis + 1 :])
     index = (*shape[:axis], indices._shape[axis], *shape[axis + 1 :])
-    return gather_value(expand(input, wide), axis, expand(cast(indices, dtypes.int64), index))
+    places = wrapped(cast(indices, dtypes.int64), input._shape[axis])
+    return gather_value(expand(input, wide), axis, expand(places, index))
 
 
 def _count(shape: Any) -> int:
@@ -279,7 +283,8 @@ def _count(shape: Any) -> int:
 
 def take_flat(input: Any, index: Any) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
-    return take(reshape(input, (_count(input._shape),)), 0, _need_index("take", index))
+    count = _count(input._shape)
+    return take(reshape(input, (count,)), 0, wrapped(_need_index("take", index), count))
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:

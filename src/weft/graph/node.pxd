@@ -31,6 +31,7 @@ cdef class OpRow:
     cdef readonly tuple pull_masks
     cdef readonly bint differentiable
     cdef readonly tuple takes
+    cdef readonly unsigned long long types
     cdef readonly bint batchable
     cdef readonly object push
     cdef readonly object batch

@@ -71,6 +71,7 @@ class OpRow:
         self.pull_masks = fields["pull_masks"]
         self.differentiable = fields["differentiable"]
         self.takes = fields["takes"]
+        self.types = fields["types"]
         self.batchable = fields["batchable"]
         self.push = fields["push"]
         self.batch = fields["batch"]
@@ -106,6 +107,7 @@ def _bare_row(name):
         pull_masks=(),
         differentiable=False,
         takes=(),
+        types=0,
         batchable=False,
         push=None,
         batch=None,

@@ -674,6 +674,23 @@ def binary(row: OpRow, a, b):
 
 @cython.cfunc
 @cython.inline
+def need_type(row: OpRow, dtype: DType) -> cython.bint:
+    """Errors: DTypeError where a row has no kernel for an operand type."""
+    return True if row.types >> dtype.code & 1 else _refuse_type(row, dtype)
+
+
+@cython.cfunc
+def _refuse_type(row: OpRow, dtype: DType) -> cython.bint:
+    raise DTypeError(
+        f'"{row.name}" not implemented for {dtype.name}',
+        expected=f"one of {', '.join(row.takes)}",
+        got=dtype.name,
+        fix="convert the operand first, or take .abs() or .real of complex numbers",
+    )
+
+
+@cython.cfunc
+@cython.inline
 def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
     """Whether a real Python number leaves the operand's type as it is."""
     return (
@@ -689,6 +706,7 @@ def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
 
 @cython.cfunc
 def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tensor:
+    need_type(row, x._dtype)
     a: Node = value(x)
     b: Node = new_scalar(number, x._dtype)
     edges: tuple = None
@@ -706,6 +724,7 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
 
 @cython.cfunc
 def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
+    need_type(row, x._dtype)
     a: Node = value(x)
     b: Node = value(y)
     edges: tuple = None
@@ -749,6 +768,7 @@ def record_elementwise(row: OpRow, operands: tuple, params):
 
 @cython.cfunc
 def _record_unary(row: OpRow, x: Tensor, params) -> Tensor:
+    need_type(row, x._dtype)
     a: Node = value(x)
     edges: tuple = None
     tape: Tape = current_tape()
@@ -863,6 +883,7 @@ def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
     )
     if row.dtype is not None:
         result_dtype = row.dtype(params, dtype)
+    need_type(row, dtype)
     edges: tuple = None
     if grad and result_dtype.category >= 2:
         edges = _edges(tensors)
@@ -907,6 +928,8 @@ def cast(tensor: Tensor, dtype: DType):
 @cython.ccall
 def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
     """Record one node of any row on tensors, with shape and dtype already decided."""
+    if tensors:
+        need_type(row, cython.cast(Tensor, tensors[0])._dtype)
     tape: Tape = current_tape()
     nodes: list = []
     grad: cython.bint = False

@@ -91,7 +91,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
     x = _prepared("softplus", input)
     scaled = x if beta == 1 else x * beta
-    curve = call("log1p", call("exp", call("clamp_max", scaled, threshold)))
+    curve = call("log1p", call("exp", where(scaled > threshold, threshold, scaled)))
     curve = curve if beta == 1 else curve / beta
     return cast(where(scaled > threshold, x, curve), input._dtype)
 
@@ -109,19 +109,19 @@ def _exponential_part(x: Any, alpha: float) -> Any:
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x above 0, alpha (exp(x) - 1) below."""
     x = _prepared("elu", input)
-    return _done(input, where(x > 0, x, _exponential_part(x, alpha)), inplace)
+    return _done(input, where(x <= 0, _exponential_part(x, alpha), x), inplace)
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x above 0, alpha (exp(x / alpha) - 1) below."""
     x = _prepared("celu", input)
-    return _done(input, where(x > 0, x, _exponential_part(x / alpha, alpha)), inplace)
+    return _done(input, where(x <= 0, _exponential_part(x / alpha, alpha), x), inplace)
 
 
 def selu(input: Any, inplace: bool = False) -> Any:
     """The scaled elu that keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
     x = _prepared("selu", input)
-    return _done(input, where(x > 0, x, _exponential_part(x, _SELU_ALPHA)) * _SELU_SCALE, inplace)
+    return _done(input, where(x <= 0, _exponential_part(x, _SELU_ALPHA), x) * _SELU_SCALE, inplace)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
@@ -191,7 +191,8 @@ def tanhshrink(input: Any) -> Any:
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd, 0 within."""
     _prepared("softshrink", input)
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    outside = where(input > 0, input - lambd, input + lambd)
+    return where((input >= -lambd) & (input <= lambd), 0, outside)
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:

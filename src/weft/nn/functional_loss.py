@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional import math as elementwise
-from weft.functional.arguments import describe, need_tensor, untracked, widen
+from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.making import write_out
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import mean, sum
@@ -215,6 +215,7 @@ def binary_cross_entropy(
             got=describe("target", target),
             fix="reshape the target",
         )
+    need_floating("binary_cross_entropy", input)
     x, y = widen(input), cast(target, widen(input)._dtype)
     with untracked():
         first = call("clamp_min", call("log", x), -100)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.graph.tensor import cast
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, iota, reduce, reshape, where
+from weft.ops.primitives import expand, iota, reduce, reshape, unreduce, where
 from weft.ops.row import define
 
 
@@ -128,6 +129,7 @@ def _pull_first(g: Any, index: Any, at: Any) -> Any:
     return where(here, reshape(g, tuple(index._shape)), 0)
 
 
+_function: Any
 for _name, _function in (("max", np.max), ("min", np.min)):
     _composite(
         _name,
@@ -138,6 +140,41 @@ for _name, _function in (("max", np.max), ("min", np.min)):
         [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True))],
     )
 
+
+def _pull_even(g: Any, self: Any, result: Any, at: Any) -> Any:
+    """Every element that is the extremum has an equal share; if it is nan, every nan has."""
+    top = unreduce(result, at)
+    mask = (self == top) | (call("isnan", self) & call("isnan", top))
+    share = cast(mask, g.dtype)
+    count = reduce("sum", share, at.params[0], keepdim=True)
+    return share * (reshape(g, tuple(count.shape)) / count)
+
+
+def _median_numpy(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The lower one of two in the middle."""
+    return np.quantile(x, 0.5, axis, keepdims=keepdims, method="lower")
+
+
+for _name, _function in (("max_all", np.max), ("min_all", np.min), ("median", _median_numpy)):
+    _composite(
+        _name,
+        "self",
+        lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
+        {"self": _pull_even},
+        lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+        [((3, 4), ((0, 1), False)), ((3, 4), ((1,), True))],
+    )
+_composite(
+    "hypot",
+    "self other",
+    lambda x, y, params: np.hypot(x, y),
+    {
+        "self": lambda g, self, result: g * (self / result),
+        "other": lambda g, other, result: g * (other / result),
+    },
+    lambda p, shapes, flags, n: p,
+    [((3, 4), (3, 4), None)],
+)
 
 # -- activations -----------------------------------------------------------------------------------------------------
 

@@ -293,8 +293,8 @@ _row(
     _larger,
     "real real",
     {
-        "self": lambda g, self, other: _pull_extremum(g, self, other, "gt"),
-        "other": lambda g, self, other: _pull_extremum(g, other, self, "gt"),
+        "self": lambda g, self, other: _pull_extremum(g, self, other, "lt"),
+        "other": lambda g, self, other: _pull_extremum(g, other, self, "lt"),
     },
     dtype=_ordered("maximum"),
     takes=REAL_TYPES,
@@ -305,8 +305,8 @@ _row(
     _smaller,
     "real real",
     {
-        "self": lambda g, self, other: _pull_extremum(g, self, other, "lt"),
-        "other": lambda g, self, other: _pull_extremum(g, other, self, "lt"),
+        "self": lambda g, self, other: _pull_extremum(g, self, other, "gt"),
+        "other": lambda g, self, other: _pull_extremum(g, other, self, "gt"),
     },
     dtype=_ordered("minimum"),
     takes=REAL_TYPES,
@@ -367,8 +367,9 @@ def _pull_sgn(g: Any, self: Any, result: Any) -> Any:
     return where(size == 0, 0, (g - result * cast(real, g.dtype)) / cast(size, g.dtype))
 
 
-def _pull_extremum(g: Any, mine: Any, other: Any, wins: str) -> Any:
-    return where(mine == other, g * 0.5, where(call(wins, mine, other), g, 0))
+def _pull_extremum(g: Any, mine: Any, other: Any, loses: str) -> Any:
+    """Ties share; where one is nan nobody loses, and both get the cotangent."""
+    return where(mine == other, g * 0.5, where(call(loses, mine, other), 0, g))
 
 
 def _pull_power_base(g: Any, self: Any, exponent: Any) -> Any:

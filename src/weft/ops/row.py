@@ -28,7 +28,7 @@ Rule = Callable[..., Any]
 FIELDS = (
     *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "pulls"),
     *("pull_saves", "batch_operands", "pull_masks", "differentiable", "takes", "batchable"),
-    *("push", "batch", "lower", "strides", "samples", "why"),
+    *("push", "batch", "lower", "strides", "samples", "why", "types"),
 )
 
 
@@ -48,14 +48,13 @@ def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _types(takes: str) -> tuple[str, ...]:
-    """The names of the dtypes that words stand for: categories and names of dtypes."""
+def _types(takes: str) -> list[Any]:
+    """The dtypes that words stand for: categories and names of dtypes."""
     words = takes.split()
     known = {*CATEGORIES, *(dtype.name for dtype in dtypes.ALL)}
     if not words or set(words) - known:
         raise TypeError(f"expected categories or names of dtypes, got {takes!r}")
-    chosen = [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
-    return tuple(dtype.name for dtype in chosen)
+    return [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
 
 
 def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
@@ -118,6 +117,7 @@ def define(
         raise TypeError(f"op {name!r}: push is one of {PUSHES}, got {push!r}")
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
+    types = _types(takes)
     row = OpRow(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
@@ -135,7 +135,8 @@ def define(
             sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves
         ),
         differentiable=not isinstance(pull, NotDifferentiable),
-        takes=_types(takes),
+        takes=tuple(d.name for d in types),
+        types=sum(1 << d.code for d in types),
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,

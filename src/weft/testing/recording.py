@@ -13,7 +13,7 @@ import numpy as np
 
 import weft
 from weft.functional.norms import vector_norm
-from weft.functional.reductions import first_extreme
+from weft.functional.reductions import extreme_of_all, first_extreme
 from weft.graph import dtype as dtypes
 from weft.graph.node import KIND_NAMES
 from weft.graph.tensor import cast, record, record_elementwise, value_of, wrap_node
@@ -29,6 +29,10 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "standardize": lambda x, params: standardize(x, *params),
     "max": lambda x, params: first_extreme("max", x, *params)[0],
     "min": lambda x, params: first_extreme("min", x, *params)[0],
+    "max_all": lambda x, params: extreme_of_all("max", x, *params),
+    "min_all": lambda x, params: extreme_of_all("min", x, *params),
+    "median": lambda x, params: _median(x, *params),
+    "hypot": lambda x, y, params: weft.hypot(x, y),
     "gelu": lambda x, params: weft.nn.functional.gelu(x, approximate=params),
     "binary_cross_entropy": lambda x, y, params: weft.nn.functional.binary_cross_entropy(
         x, y, reduction="none"
@@ -42,6 +46,10 @@ _RESULTS = {
     "argmax": dtypes.int64,
     "argmin": dtypes.int64,
 }
+
+
+def _median(x: Any, axes: Any, keepdim: bool) -> Any:
+    return weft.median(x) if len(axes) == x.ndim else weft.median(x, axes[0], keepdim).values
 
 
 def apply(row: Any, tensors: list[Any], params: Any = None, shape: Any = None) -> Any:

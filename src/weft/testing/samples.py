@@ -209,7 +209,7 @@ def _reals(domain: str, shape: Shape, source: Any, number: int, short: bool) -> 
     count = int(np.prod(shape, dtype=np.int64))
     if short:
         return source.permutation(np.arange(count) % 16 - 7).reshape(shape) / 4
-    low, high = {"share": (0.1, 0.9)}.get(domain) or _FLOATS[domain]
+    low, high = {"share": (0.1, 0.9)}.get(domain) or _FLOATS.get(domain, (-2.4, 2.4))
     steps = (source.permutation(count) + 0.25 + 0.17 * number + 0.1 * source.random(count)) / max(
         count, 1
     )
@@ -279,6 +279,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "convolution_bias": ((3, 4, 20, 22), (6, 4, 3, 3), (6,), ((1, 1), ((1, 1), (0, 0)), (2, 1), 1)),
     "gelu": (_GRID, "none"),
     "binary_cross_entropy": (_GRID, _GRID, None),
+    "hypot": (_GRID, _GRID, None),
     "norm": (_GRID, ((1,),)),
     "standardize": (_GRID, ((1,), 1e-5)),
     "gather_rows": (_GRID, (70,), ([0, 0, 1] * 150, [3, 299, -1] * 150, None), (450, 70)),
@@ -290,7 +291,7 @@ def large(row: Any) -> list[Sample]:
     kind = KIND_NAMES[row.kind]
     if kind == "elementwise":
         return [Sample((_GRID,) * len(row.operands), tuple(row.samples))]
-    if kind == "reduce" or row.name in ("max", "min"):
+    if kind == "reduce" or row.name in ("max", "min", "max_all", "min_all", "median"):
         choices = [((1,), False), ((0,), False), ((0, 1), True)]
         return [_declared(row, (_GRID, params)) for params in choices]
     if kind == "scan" or row.name in ("softmax", "log_softmax"):

@@ -1,0 +1,109 @@
+"""How a row of the op table is spelled as a public function, the same in PyTorch: (library, operands, params)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Spelling = Callable[..., Any]
+
+# Rows that no public function records alone: how the library makes random numbers, region writes and batches.
+PRIVATE = ("random_bits", "put", "gather_rows", "iota", "standardize")
+_NAMED = (
+    "add sub mul div floor_divide remainder fmod neg abs sign sgn reciprocal square pow maximum minimum atan2 exp exp2 "
+    "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
+    "erfc relu floor ceil trunc round eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_xor "
+    "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift where conj real "
+    "imag complex matmul"
+)
+
+
+def _named(name: str) -> Spelling:
+    def spelled(lib: Any, *operands: Any, params: Any = None) -> Any:
+        return getattr(lib, name)(*operands)
+
+    return spelled
+
+
+def _reduction(name: str) -> Spelling:
+    return lambda lib, x, params: getattr(lib, name)(x, params[0], params[1])
+
+
+def _slice(lib: Any, x: Any, params: Any) -> Any:
+    axis, start, length, step = params
+    return x[(slice(None),) * axis + (slice(start, start + length * step, step),)]
+
+
+def _convolution(lib: Any, x: Any, weight: Any, *bias: Any, params: Any) -> Any:
+    stride, padding, dilation, groups = params
+    F = lib.nn.functional
+    convolve = F.conv1d if len(stride) == 1 else F.conv2d
+    flat = [side for pair in reversed(padding) for side in pair]
+    return convolve(F.pad(x, flat), weight, *bias, stride=stride, dilation=dilation, groups=groups)
+
+
+SPELLINGS: dict[str, Spelling] = {name: _named(name) for name in _NAMED.split()}
+SPELLINGS.update(
+    {
+        "trunc_divide": lambda lib, a, b, params: lib.div(a, b, rounding_mode="trunc"),
+        "clamp_min": lambda lib, a, b, params: lib.clamp(a, min=b),
+        "clamp_max": lambda lib, a, b, params: lib.clamp(a, max=b),
+        "cast": lambda lib, x, params: x.to(getattr(lib, params.name)),
+        "clone": lambda lib, x, params: x.clone(),
+        "view": lambda lib, x, params: x.reshape(params),
+        "permute": lambda lib, x, params: x.permute(params),
+        "expand": lambda lib, x, params: x.expand(params),
+        "slice": _slice,
+        "select": lambda lib, x, params: x.select(*params),
+        "unfold": lambda lib, x, params: x.unfold(*params),
+        "diagonal": lambda lib, x, params: x.diagonal(*params),
+        "flip": lambda lib, x, params: x.flip(params),
+        "strided": lambda lib, x, params: x.as_strided((2,), params[1], params[0]),
+        "cat": lambda lib, *xs, params: lib.cat(xs, params[0]),
+        "sum": _reduction("sum"),
+        "amax": _reduction("amax"),
+        "amin": _reduction("amin"),
+        "any": _reduction("any"),
+        "all": _reduction("all"),
+        "prod": lambda lib, x, params: lib.prod(x, params[0][0], params[1]),
+        "argmax": lambda lib, x, params: lib.argmax(x, params[0][0], params[1]),
+        "argmin": lambda lib, x, params: lib.argmin(x, params[0][0], params[1]),
+        "max": lambda lib, x, params: lib.max(x, params[0][0], params[1]).values,
+        "min": lambda lib, x, params: lib.min(x, params[0][0], params[1]).values,
+        "max_all": lambda lib, x, params: lib.max(x),
+        "min_all": lambda lib, x, params: lib.min(x),
+        "median": lambda lib, x, params: lib.median(x),
+        "hypot": lambda lib, x, y, params: lib.hypot(x, y),
+        "cumsum": lambda lib, x, params: lib.cumsum(x, params[0]),
+        "cumprod": lambda lib, x, params: lib.cumprod(x, params[0]),
+        "gather": lambda lib, x, index, params: lib.gather(x, params[0], index),
+        "take": lambda lib, x, index, params: lib.index_select(x, params[0], index.reshape(-1)),
+        "scatter": lambda lib, x, i, source, params: lib.scatter(x, params[0], i, source),
+        "scatter_add": lambda lib, x, i, source, params: lib.scatter_add(x, params[0], i, source),
+        "linear": lambda lib, x, weight, params: lib.nn.functional.linear(x, weight),
+        "softmax": lambda lib, x, params: lib.softmax(x, params[0]),
+        "log_softmax": lambda lib, x, params: lib.log_softmax(x, params[0]),
+        "norm": lambda lib, x, params: lib.linalg.vector_norm(x, 2, params[0], True),
+        "gelu": lambda lib, x, params: lib.nn.functional.gelu(x, approximate=params),
+        "binary_cross_entropy": lambda lib, x, y, params: lib.nn.functional.binary_cross_entropy(
+            x, y, reduction="none"
+        ),
+        "convolution": _convolution,
+        "convolution_bias": _convolution,
+    }
+)
+
+
+def _flat_slices(name: str) -> Spelling:
+    """index_add and index_copy take a vector of indices: an index of more dimensions is flattened with its source."""
+
+    def spelled(lib: Any, x: Any, index: Any, source: Any, params: Any) -> Any:
+        axis = params[0]
+        shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+        return getattr(lib, name)(x, axis, index.reshape(-1), source.reshape(shape))
+
+    return spelled
+
+
+SPELLINGS["take_add"] = _flat_slices("index_add")
+SPELLINGS["take_put"] = _flat_slices("index_copy")
