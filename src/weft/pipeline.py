@@ -15,6 +15,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node, Tape, current_tape
@@ -28,7 +29,6 @@ from weft._compiled import require as require_compiled
 from weft.config import config
 from weft.errors import ExecutionError, TensorIndexError, WeftError
 from weft.graph import node as graph
-from weft.graph.frames import pause_collector, resume_collector
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
@@ -40,7 +40,7 @@ from weft.schedule import batch, collect, fuse, lower, plan, select
 require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
-_acquire, _release, _get_ident = _lock.acquire, _lock.release, threading.get_ident
+_acquire, _release = _lock.acquire, _lock.release
 
 
 @cython.final
@@ -67,7 +67,8 @@ class Counters:
         }[name]
 
 
-counters = cython.declare(Counters, Counters())
+_counters = cython.declare(Counters, Counters())
+counters = _counters
 
 
 def flush() -> None:
@@ -82,14 +83,15 @@ def run_tape(tape: Tape) -> cython.void:
         return
     _acquire()
     try:
-        tape.running = _get_ident()
-        collector = pause_collector()
+        tape.running = True
+        collector: cython.bint = PyGC_Disable() != 0
         try:
-            if counters.failures > 0:
+            if _counters.failures > 0:
                 fail_descendants(tape.pending())
             execute(tape)
         finally:
-            resume_collector(collector)
+            if collector:
+                PyGC_Enable()
             tape.running = None
     finally:
         _release()
@@ -168,12 +170,14 @@ def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None
 
 
 @cython.cfunc
-def count(kernels: int, launches: int, nodes: int) -> cython.void:
+def count(
+    kernels: cython.Py_ssize_t, launches: cython.Py_ssize_t, nodes: cython.Py_ssize_t
+) -> cython.void:
     """Count events of one flush."""
-    counters.flushes += 1
-    counters.kernels += kernels
-    counters.launches += launches
-    counters.nodes += nodes
+    _counters.flushes += 1
+    _counters.kernels += kernels
+    _counters.launches += launches
+    _counters.nodes += nodes
 
 
 def launch(form: Any, bare: Any, program: Any, memory: Any, lowering: Any) -> None:
@@ -227,7 +231,7 @@ def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list
         root = place.root
         if root in failed:
             node.state, node.error = FAILED, failed[root]
-            counters.failures += 1
+            _counters.failures += 1
             finish(node)
         elif not _ran(program, root, finished):
             continue

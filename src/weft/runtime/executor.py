@@ -156,9 +156,11 @@ class Program(Instructions):
         index: cython.Py_ssize_t
         launch: cython.pointer(Instruction)
         since_clock: int64_t = 0
-        poll_at: int64_t = now() + POLL_EVERY
+        poll_at: int64_t = 0
         began: int64_t = 0
         timed: cython.bint
+        if self.work + self.count * CLOCK_LAUNCHES >= CLOCK_EVERY:  # else it is over before
+            poll_at = now() + POLL_EVERY
         for index in range(start, self.count):
             launch = cython.address(self.code[index])
             timed = index < self.timed

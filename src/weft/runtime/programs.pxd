@@ -14,6 +14,7 @@ cdef class Template:
     cdef readonly int launches
     cdef readonly int kernels
     cdef readonly int size
+    cdef long long hash
     cdef long long used
     cdef Py_ssize_t source_count, size_count, commit_count, checked
     cdef Py_ssize_t* sources

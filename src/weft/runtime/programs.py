@@ -36,7 +36,25 @@ _templates: dict = {}
 _seen: OrderedDict = OrderedDict()
 _stored_nodes = 0
 _uses = cython.declare(cython.longlong, 0)
-counters = {"hits": 0, "stored": 0, "seen": 0}
+_RECENT = cython.declare(cython.Py_ssize_t, 64)
+_recent = cython.declare(list, [None] * 64)  # the last template met for each remainder of the hash
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened in this process, read as a mapping."""
+
+    hits: cython.longlong
+    stored: cython.longlong
+    seen: cython.longlong
+
+    def __getitem__(self, name: str) -> int:
+        return {"hits": self.hits, "stored": self.stored, "seen": self.seen}[name]
+
+
+_counters = cython.declare(Counters, Counters())
+counters = _counters
 
 
 @cython.final
@@ -81,11 +99,16 @@ class Template:
 def lookup(signature: Signature) -> Template:
     """The stored program of a signature, or None."""
     global _uses
-    template: Template = _templates.get(signature.hash)
-    if template is None or not template.record.matches(signature):
+    template: Template = _recent[signature.hash % _RECENT]
+    if template is None or template.hash != signature.hash:
+        template = _templates.get(signature.hash)
+        if template is None:
+            return None
+        _recent[signature.hash % _RECENT] = template
+    if not template.record.matches(signature):
         return None
     _uses += 1
-    counters["hits"] += 1
+    _counters.hits += 1
     template.used = _uses
     return template
 
@@ -97,7 +120,7 @@ def worth_storing(signature: Signature):
     if signature.hash in _seen:
         return True
     _seen[signature.hash] = True
-    counters["seen"] += 1
+    _counters.seen += 1
     if len(_seen) > MAX_SEEN:
         _seen.popitem(last=False)
     return False
@@ -138,8 +161,10 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     former: Template = _templates.get(signature.hash)
     if former is not None:
         _stored_nodes -= former.size
+    template.hash = signature.hash
     _templates[signature.hash] = template
-    counters["stored"] += 1
+    _forget_recent()
+    _counters.stored += 1
     _stored_nodes += template.size
     while _stored_nodes > MAX_NODES and len(_templates) > 1:
         _forget_oldest()
@@ -177,6 +202,14 @@ def _forget_oldest():
     for key in oldest[: len(oldest) // 8 + 1]:
         template: Template = _templates.pop(key)
         _stored_nodes -= template.size
+    _forget_recent()
+
+
+@cython.cfunc
+def _forget_recent():
+    index: cython.Py_ssize_t
+    for index in range(_RECENT):
+        _recent[index] = None
 
 
 def _last_use(key):
@@ -241,9 +274,12 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
         buffers.append(buffer)
         addresses[slot] = buffer.address
         slot += 1
-    status: Buffer = allocate(8 * template.checked + 8)
-    memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
-    addresses[slot] = status.address
+    status: Buffer = None
+    addresses[slot] = 0
+    if template.checked > 0:
+        status = allocate(8 * template.checked)
+        addresses[slot] = status.address
+        memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
     for table in template.tables:
         cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
     executable: Program = template.executable
@@ -320,5 +356,6 @@ def clear():
     """Forget every stored program."""
     global _stored_nodes
     _templates.clear()
+    _forget_recent()
     _seen.clear()
     _stored_nodes = 0
