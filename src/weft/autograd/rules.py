@@ -12,10 +12,13 @@ from cython.cimports.weft.graph.tensor import Tensor, wrap
 
 from weft._compiled import require
 from weft.autograd.saving import unpacked
+from weft.graph.node import COMPOSITE
 from weft.ops.primitives import sum_to
 from weft.schedule import batch
 
 require(__name__, cython.compiled)
+
+_composite = cython.declare(cython.int, COMPOSITE)
 
 
 @cython.final
@@ -32,17 +35,17 @@ class At:
 @cython.cfunc
 def input_shapes(node: Node) -> tuple:
     """The shapes of a node's value inputs; where the record has none, all are the node's own."""
-    if node.payload is not None:
-        return node.payload
-    return (node.shape,) * max(len(node.edges), 1)
+    count: cython.Py_ssize_t = len(node.edges)
+    if node.payload is None:
+        return (node.shape,) if count < 2 else (node.shape,) * count
+    shapes: tuple = node.payload
+    return shapes if len(shapes) >= count else (shapes[0],) * count
 
 
 @cython.cfunc
 def pull_single(node: Node, g, create: cython.bint) -> list:
     """The cotangents of one node's inputs."""
     shapes: tuple = input_shapes(node)
-    if len(shapes) < len(node.edges):
-        shapes = tuple([shapes[0]] * len(node.edges))
     inputs: list = [None] * len(shapes)
     mask: cython.longlong = node.saved
     index: cython.Py_ssize_t
@@ -52,8 +55,9 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     result = None
     if mask >> RESULT_SHIFT & 1:
         result = saved_tensor(node, RESULT_SHIFT, node if create else None)
-    needs = [edge is not None for edge in node.edges]
-    return pull_rules(node.row, g, At(node.params, shapes, node.shape), inputs, result, needs, None)
+    return pull_rules(
+        node.row, g, At(node.params, shapes, node.shape), inputs, result, node.edges, None
+    )
 
 
 @cython.cfunc
@@ -64,30 +68,36 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
         if again is not None:
             return again
     if index == RESULT_SHIFT:
+        if node.quotient is None and node.row.kind != _composite:
+            return wrap(node, edge)
         return wrap(batch.saved_result(node), edge)
+    if node.quotient is None:
+        return wrap(node.inputs[index], edge)
     return wrap(batch.saved_input(node, index), edge)
 
 
 @cython.cfunc
-def pull_rules(row: OpRow, g, at: At, inputs: list, result, needs: list, dtypes) -> list:
-    """Apply a row's derivative rules to an arriving cotangent; sums undo broadcasting."""
-    parts: list = []
-    count: cython.Py_ssize_t = len(needs)
+def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple, dtypes) -> list:
+    """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
+    broadcasting."""
+    count: cython.Py_ssize_t = len(edges)
     if len(row.operands) == 1 and count != 1 or row.name == "cat":
         return [
-            part if need else None for part, need in zip(row.pulls[0](g, at), needs, strict=True)
+            None if edge is None else part
+            for part, edge in zip(row.pulls[0](g, at), edges, strict=True)
         ]
+    parts: list = [None] * count
     index: cython.Py_ssize_t
+    number: cython.Py_ssize_t
     for index in range(count):
         rule = row.pulls[index]
-        if not needs[index] or rule is None:
-            parts.append(None)
+        if edges[index] is None or rule is None:
             continue
         arguments: list = [g]
-        for number in row.pull_saves[index]:
+        for number in cython.cast(tuple, row.pull_saves[index]):
             arguments.append(at if number == -2 else result if number == -1 else inputs[number])
-        part = rule(*arguments)
+        part = rule(g) if len(arguments) == 1 else rule(*arguments)
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
-        parts.append(part)
+        parts[index] = part
     return parts

@@ -68,6 +68,9 @@ class Walk:
     batched = cython.declare(cython.bint)
     reached = cython.declare(list)
     heap = cython.declare(list)
+    latest = cython.declare(
+        Node
+    )  # the latest node that is ready waits here, the others on the heap
     groups = cython.declare(list)
     captured = cython.declare(dict)
     results = cython.declare(dict)
@@ -244,8 +247,13 @@ class Walk:
                 if isinstance(node.scratch, Group):
                     cython.cast(Group, node.scratch).add(node, tensor, row)
                     return
+                if node.scratch is None and row < 0:
+                    node.scratch = tensor  # the only one, as a rule
+                    return
                 if node.scratch is None:
                     node.scratch = []
+                elif isinstance(node.scratch, Tensor):
+                    node.scratch = [(None, -1, node.scratch, 0)]
                 cython.cast(list, node.scratch).append((cotangent, row, tensor, number))
         elif edge.mark == self.stamp:
             cython.cast(list, edge.scratch).append((cotangent, row, tensor, number))
@@ -306,6 +314,11 @@ class Walk:
                 if group.waiting == 0:
                     self.push(group)
                 return
+            if self.latest is None or node.seq > self.latest.seq:
+                node, self.latest = self.latest, node
+            if node is not None:
+                heapq.heappush(self.heap, (-node.seq, 0, node))
+            return
         heapq.heappush(self.heap, (-current.seq, 0, current))
 
     @cython.cfunc
@@ -344,8 +357,15 @@ class Walk:
 
     @cython.cfunc
     def drain(self) -> cython.void:
+        node: Node
         while True:
-            while self.heap:
+            while self.heap or self.latest is not None:
+                if self.latest is not None and (
+                    not self.heap or -self.latest.seq < cython.cast(tuple, self.heap[0])[0]
+                ):
+                    node, self.latest = self.latest, None
+                    self.pull_node(node)
+                    continue
                 _priority, _tie, unit = heapq.heappop(self.heap)
                 if isinstance(unit, Group):
                     self.pull_group(unit)
@@ -399,6 +419,9 @@ class Walk:
         result = None
         if contributions is None:
             return None
+        if isinstance(contributions, Tensor):
+            result = contributions
+            return result if cython.cast(Tensor, result)._shape == shape else reshape(result, shape)
         for cotangent, row, tensor, _number in contributions:
             part = tensor if row < 0 else wrap(batch.row_of(cotangent, row), None)
             if cython.cast(Tensor, part)._shape != shape:
@@ -418,7 +441,7 @@ class Walk:
         g = self.total(node.scratch, node.shape)
         if node.observers is not None and g is not None:
             g = before_node(node.observers, (g,), self.create)[0]
-        if node in self.captured:
+        if self.captured and node in self.captured:
             self.capture(node, 0, g)
         wanted: cython.bint = self.wanted(node)
         if g is not None and wanted:
@@ -443,7 +466,13 @@ class Walk:
     def wanted(self, node) -> cython.bint:
         """Whether anything below a record is part of this walk."""
         for edge in node.edges:
-            if edge is not None and target_of(edge).mark == self.stamp:
+            if isinstance(edge, Node):
+                if cython.cast(Node, edge).mark == self.stamp:
+                    return True
+            elif isinstance(edge, AccumulateGrad):
+                if cython.cast(AccumulateGrad, edge).mark == self.stamp:
+                    return True
+            elif edge is not None and target_of(edge).mark == self.stamp:
                 return True
         return False
 
@@ -489,7 +518,7 @@ class Walk:
                 At(form.params, form.shapes, form.shape),
                 form.inputs,
                 form.result,
-                [edge is not None for edge in first.edges],
+                first.edges,
                 form.dtypes,
             )
             for index in range(len(first.edges)):
