@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weft.errors import ArgumentTypeError, DimensionError, DTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
-from weft.graph.node import tape
+from weft.graph.node import MOST_ELEMENTS, tape
 from weft.graph.tensor import Tensor, cast
 
 Shape = tuple[int, ...]
@@ -119,7 +119,7 @@ def sizes(arguments: Any, name: str = "size") -> Shape:
     ):
         arguments = arguments[0]
     try:
-        return tuple([operator.index(size) for size in arguments])
+        found = tuple([operator.index(size) for size in arguments])
     except TypeError as error:
         raise ArgumentTypeError(
             f"{name}: sizes must be integers",
@@ -127,6 +127,14 @@ def sizes(arguments: Any, name: str = "size") -> Shape:
             got=repr(arguments),
             fix="convert sizes with int()",
         ) from error
+    if any([not -MOST_ELEMENTS <= size <= MOST_ELEMENTS for size in found]):
+        raise ShapeError(
+            f"{name}: a dimension is too large",
+            expected=f"sizes of at most {MOST_ELEMENTS}",
+            got=repr(arguments),
+            fix="check how the size was computed",
+        )
+    return found
 
 
 def is_number(value: Any) -> bool:

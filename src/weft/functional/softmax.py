@@ -36,12 +36,12 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
     axis = wrap_dim(dim, rank)
-    if input._dtype.category < 2:
+    if input._dtype.category != 2:
         raise DTypeError(
             f"\"{name}_lastdim_kernel_impl\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("input", input),
-            fix="pass dtype=weft.float32, or convert with .float()",
+            fix="pass dtype=weft.float32, convert with .float(), or take .abs() of complex numbers",
         )
     return widen(input), axis, input._dtype
 

@@ -29,6 +29,7 @@ from cython.cimports.weft.graph.node import (
 )
 
 from weft._compiled import require
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 require(__name__, cython.compiled)
 
@@ -188,6 +189,7 @@ _free_tapes: list = []
 _current = Tape()
 _current_id = 0
 _sequence = 0
+MOST_ELEMENTS = 1 << 58
 _view_kind = VIEW
 _draining = False
 _graveyard = cython.NULL
@@ -235,11 +237,20 @@ def tape():
 
 @cython.cfunc
 def count_elements(shape: tuple) -> cython.longlong:
-    """The number of elements of a shape."""
+    """The number of elements of a shape. Errors: ShapeError where no memory could ever hold so many."""
     total: cython.longlong = 1
+    exact: cython.double = 1
     size: cython.longlong
     for size in shape:
         total *= size
+        exact *= size
+    if exact > MOST_ELEMENTS:
+        raise ShapeError(
+            "a tensor of this shape has too many elements (integer multiplication overflow)",
+            expected=f"at most {MOST_ELEMENTS} elements",
+            got=f"shape {list(shape)}",
+            fix="check how the sizes were computed",
+        )
     return total
 
 
@@ -597,11 +608,48 @@ def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> No
 
 @cython.cfunc
 def new_scalar(value, dtype: DType) -> Node:
-    """A Python number as a run-time zero-dimensional argument; `params` is the number."""
+    """A Python number as a run-time zero-dimensional argument; `params` is the number. Errors: at the call for
+    what is no number, or none of this type."""
+    if type(value) is float:
+        if dtype.category < 2:
+            value = representable(value, dtype)
+    elif type(value) is int:
+        if not -(1 << 62) < value < 1 << 62:
+            value = representable(value, dtype)
+    elif type(value) is not bool:
+        value = representable(value, dtype)
     node: Node = _blank(_scalar_row, (), 1, dtype)
     node.state = DONE
     node.params = value
     return node
+
+
+def representable(value, dtype: DType):
+    """A number as a type can hold it: a Python number. Errors: RuntimeError and TypeError at the user's call."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    fits: bool = isinstance(value, (bool, int, float, complex))
+    if not fits or (isinstance(value, complex) and dtype.category < 3):
+        raise ArgumentTypeError(
+            f"not a number of type {dtype.name}",
+            expected=f"a number that {dtype.name} can hold",
+            got=f"{value!r} of type {type(value).__name__}",
+            fix="pass a Python number, or a tensor",
+        )
+    if isinstance(value, complex) or isinstance(value, bool):
+        return value
+    if dtype.category >= 2:
+        fits = isinstance(value, float) or abs(value) < 1 << 1023
+    else:
+        fits = value == value and -(1 << 63) <= value < (1 << 63)
+    if not fits:
+        raise ArgumentError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"a number that {dtype.name} can hold",
+            got=str(value)[:40],
+            fix="choose a wider dtype, or a smaller number",
+        )
+    return value
 
 
 def make_node(row: OpRow, inputs: tuple, params, shape: tuple, dtype: DType, edges=None):

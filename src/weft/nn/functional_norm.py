@@ -198,6 +198,13 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     _check_channels("instance_norm", input, weight, bias)
     axes = tuple(range(2, len(input._shape)))
+    if not axes:
+        raise ShapeError(
+            "instance_norm: expected an input with dimensions behind the channels",
+            expected="(N, C, L), (N, C, H, W) or (N, C, D, H, W)",
+            got=describe("input", input),
+            fix="unsqueeze(0) a single example, or use layer_norm",
+        )
     result = _affine(standardize(widen(input), axes, eps), weight, bias, _channel_shape(input))
     if running_mean is not None:
         with untracked():

@@ -63,6 +63,7 @@ LATE: dict[str, Any] = {
     "array": interop.as_array,
     "array_wrap": interop.wrap_array,
     "construct": legacy.construct,
+    "contains": reading.contains,
     "deepcopy": copying.deepcopy,
     "device": devices.CPU,
     "format": reading.format_tensor,

@@ -16,6 +16,7 @@ import numpy as np
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
+from weft.graph.node import MOST_ELEMENTS
 from weft.graph.strides import dense_order, elementwise_strides
 from weft.graph.tensor import Tensor, cast
 from weft.ops import primitives as ops
@@ -51,6 +52,13 @@ def read_size(name: str, size: Any) -> Shape:
             got=repr(size),
             fix="convert the sizes with int()",
         ) from None
+    if any(n > MOST_ELEMENTS for n in sizes):
+        raise ShapeError(
+            f"{name}: a dimension is too large",
+            expected=f"sizes of at most {MOST_ELEMENTS}",
+            got=str(list(sizes)),
+            fix="check how the size was computed",
+        )
     if any(n < 0 for n in sizes):
         raise ShapeError(
             f"{name}: Dimension size must be non-negative.",

@@ -22,6 +22,7 @@ from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
 SUPPORTED = (
     "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
 )
+MOST_DIMENSIONS = 64
 PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
 
 
@@ -81,9 +82,16 @@ def _truncate(array: Any, target: Any) -> Any:
 def _leaf_types(data: Any) -> set[Any]:
     """The types, NumPy dtypes and DTypes of the leaves of nested sequences."""
     found: set[Any] = set()
-    stack = [data]
+    stack = [(data, 1)]
     while stack:
-        part = stack.pop()
+        part, depth = stack.pop()
+        if depth > MOST_DIMENSIONS:
+            raise ArgumentError(
+                "too many dimensions",
+                expected=f"sequences nested at most {MOST_DIMENSIONS} deep",
+                got="a deeper one, perhaps one that contains itself",
+                fix="pass numbers, or sequences of numbers",
+            )
         kinds = set(map(type, part))
         nested = {
             kind for kind in kinds if issubclass(kind, (list, tuple, range, Tensor, np.ndarray))
@@ -96,7 +104,7 @@ def _leaf_types(data: Any) -> set[Any]:
                 elif isinstance(entry, np.ndarray):
                     found.add(dtype_of_array(entry))
                 elif type(entry) in nested:
-                    stack.append(entry)
+                    stack.append((entry, depth + 1))
     return found
 
 

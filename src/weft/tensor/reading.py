@@ -76,6 +76,18 @@ def truth(tensor: Tensor) -> bool:
     return bool(_number(tensor))
 
 
+def contains(tensor: Tensor, element: Any) -> bool:
+    """`element in tensor`: whether any of its elements is equal. Errors: RuntimeError on what is no number."""
+    if not isinstance(element, bool | int | float | complex | Tensor):
+        raise ArgumentError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.",
+            expected="a number or a tensor",
+            got=repr(element),
+            fix="search in tensor.tolist()",
+        )
+    return bool((tensor == element).any().item())
+
+
 def number(tensor: Tensor) -> Number:
     """What float(), int() and complex() convert. Errors: ValueError unless there is one element."""
     if _count(tensor) != 1:
