@@ -89,6 +89,7 @@ def run_tape(tape: Tape) -> cython.void:
             if _counters.failures > 0:
                 fail_descendants(tape.pending())
             execute(tape)
+            graph.free_idle()
         finally:
             if collector:
                 PyGC_Enable()

@@ -161,6 +161,40 @@ def test_intermediate_values_die_with_the_program_and_saves_with_the_walk() -> N
     assert held()[1] - start <= 4096
 
 
+def test_losses_that_are_read_before_backward_and_kept_hold_no_activations() -> None:
+    """Between forward and backward the activations are in memory; a loss that is kept does not keep them there."""
+    weight = weft.ones(64, 64, requires_grad=True)
+    losses, outputs = [], None
+
+    def step(_: int) -> None:
+        nonlocal outputs
+        outputs = ((weft.ones(64, 64) * 0.01) @ weight).tanh()  # 16 KB each
+        loss = (outputs @ weight).square().mean()
+        loss.item()
+        loss.backward()
+        with weft.no_grad():
+            weight.sub_(weight.grad * 1e-3)
+            weight.grad = None
+        losses.append(loss)
+
+    _, nbytes = grows(step, 20, 100)
+    assert nbytes < 100 * 256
+
+
+def test_a_pending_reader_keeps_a_value_that_a_walk_has_let_go() -> None:
+    x = weft.ones(3, requires_grad=True)
+    y = x * 2
+    loss = (y * y).sum()
+    loss.item()
+    later = y.detach() + 1
+    loss.backward()
+    del y
+    weft.realize(x)
+    assert later.tolist() == [3, 3, 3]
+    assert x.grad.tolist() == [8, 8, 8]
+    loss.item()
+
+
 def test_retain_graph_keeps_the_saves_and_the_next_walk_releases_them() -> None:
     x = weft.ones(1 << 18, requires_grad=True)
     loss = (x + 1).square().sum()

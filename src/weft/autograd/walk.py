@@ -21,6 +21,7 @@ from cython.cimports.weft.graph.node import (
     OutputEdge,
     current_tape,
     drop_inputs,
+    note_idle,
     release_saves,
 )
 from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value, wrap
@@ -493,6 +494,7 @@ class Walk:
         if node.state == DONE:
             drop_inputs(node)
             node.quotient = None
+            note_idle(node)
         if node.row.kind == COMPOSITE:
             node.inputs = None
             node.result = None

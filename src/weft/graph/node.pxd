@@ -130,6 +130,7 @@ cdef Node new_scalar(object value, DType dtype)
 cpdef void finish(Node node) noexcept
 cdef long long count_elements(tuple shape)
 cdef void drain() noexcept
+cdef void note_idle(Node node) noexcept
 cdef void bury(object child) noexcept
 cdef void end_burial() noexcept
 cpdef void acquire_saves(Node node, tuple edges) noexcept

@@ -186,6 +186,7 @@ class Tape:
 _local = threading.local()
 _tapes: list = []
 _free_tapes: list = []
+_idle: list = []
 _current = Tape()
 _current_id = 0
 _sequence = 0
@@ -361,6 +362,37 @@ def watch_records(packer, change: cython.int):
     global _ambient, _packer
     _packer = packer
     _ambient += change
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def note_idle(node: Node) -> cython.void:
+    """A walk or a handle has let go of a node that other records hold as a gradient edge: its value may go too, once
+    what is pending has read it."""
+    if node.buffer is not None and node.state == DONE:
+        _idle.append(node)
+
+
+def free_idle():
+    """Give up the values that nobody holds any more and nothing pending reads; called when a tape's work is done."""
+    global _idle
+    if not _idle:
+        return
+    read: set = set()
+    waiting: list = []
+    node: Node
+    source: Node
+    for tape in _tapes:
+        for node in cython.cast(Tape, tape).pending():
+            for source in node.inputs or ():
+                read.add(id(source))
+    for node in _idle:
+        if node.live == 0:
+            if id(node) in read:
+                waiting.append(node)
+            else:
+                node.buffer = None
+    _idle = waiting
 
 
 @cython.ccall
@@ -636,7 +668,7 @@ def representable(value, dtype: DType):
             got=f"{value!r} of type {type(value).__name__}",
             fix="pass a Python number, or a tensor",
         )
-    if isinstance(value, complex) or isinstance(value, bool):
+    if isinstance(value, (complex, bool)):
         return value
     if dtype.category >= 2:
         fits = isinstance(value, float) or abs(value) < 1 << 1023

@@ -3,6 +3,9 @@ from weft.graph.dtype cimport DType
 from weft.graph.node cimport Node, OpRow
 
 cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*)
+
+cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef int (*visitproc)(PyObject*, void*) noexcept
     ctypedef int (*traverseproc)(PyObject*, visitproc, void*) noexcept

@@ -27,6 +27,7 @@ from cython.cimports.weft.graph.node import (
     finish,
     new_node,
     new_scalar,
+    note_idle,
 )
 from cython.cimports.weft.graph.tensor import (
     HANDLES,
@@ -96,7 +97,21 @@ class Storage:
 
     def __dealloc__(self):
         if self.node is not None:
-            self.node.live -= 1
+            _let_go(self.node)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _let_go(node: Node) -> cython.void:
+    """A handle no longer shows a value. Where a walk has been and records still hold the node, its memory can go."""
+    node.live -= 1
+    if (
+        node.live == 0
+        and node.released
+        and Py_REFCNT(cython.cast(cython.pointer(PyObject), node)) > 1
+    ):
+        note_idle(node)
 
 
 @cython.ccall
@@ -104,7 +119,7 @@ def replace_node(storage: Storage, node: Node) -> cython.void:
     """Make `node` the current value of a storage; versions are the caller's business."""
     node.live += 1
     if storage.node is not None:
-        storage.node.live -= 1
+        _let_go(storage.node)
     storage.node = node
 
 
@@ -147,7 +162,7 @@ class Tensor:
 
     def __dealloc__(self):
         if self.node is not None:
-            self.node.live -= 1
+            _let_go(self.node)
         if self.attributes != cython.NULL:
             Py_DECREF(cython.cast(object, self.attributes))
 
