@@ -144,7 +144,7 @@ def test_training_steps_leave_nothing_behind() -> None:
 
 
 def test_intermediate_values_die_with_the_program_and_saves_with_the_walk() -> None:
-    megabyte, slack = 1 << 20, 4096
+    megabyte, slack = 1 << 20, (1 << 17) + 4096  # a block may be an eighth larger than asked for
     for first in (
         True,
         True,
@@ -168,7 +168,7 @@ def test_intermediate_values_die_with_the_program_and_saves_with_the_walk() -> N
         if not first:
             assert megabyte <= saved - start <= megabyte + slack  # y, that its square needs
             assert megabyte <= after - start <= megabyte + slack  # the gradient, no longer y
-            assert end - start <= slack
+            assert end - start <= 4096
 
 
 def test_losses_that_are_read_before_backward_and_kept_hold_no_activations() -> None:
