@@ -98,6 +98,11 @@ class TensorIndexError(WeftError, IndexError):
     """An index outside its dimension, or of a kind that cannot index."""
 
 
+class IndexRangeError(TensorIndexError, RuntimeError):
+    """An element of an index tensor outside its dimension, found when the kernel ran. PyTorch raises IndexError for
+    some functions, RuntimeError for others; this is both."""
+
+
 class GradientError(WeftError, RuntimeError):
     """A gradient that cannot be had: freed graph, no graph, wrong cotangent."""
 

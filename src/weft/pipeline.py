@@ -27,7 +27,7 @@ from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
 from weft.config import config
-from weft.errors import ExecutionError, TensorIndexError, WeftError
+from weft.errors import ExecutionError, IndexRangeError, WeftError
 from weft.graph import node as graph
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
@@ -158,7 +158,9 @@ def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cyt
         verify(pending, program, memory, lowering)
     if config.explain:
         explain(pending, program, memory, lowering, chosen)
-    launch(form, bare, program, memory, lowering)
+    if launch(form, bare, program, memory, lowering, pending):
+        alone: list[Any] = graph.tape_of(pending[0]).pending()
+        schedule(alone, signature(alone, False), None)
 
 
 def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
@@ -181,8 +183,11 @@ def count(
     _counters.nodes += nodes
 
 
-def launch(form: Any, bare: Any, program: Any, memory: Any, lowering: Any) -> None:
-    """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact."""
+def launch(
+    form: Any, bare: Any, program: Any, memory: Any, lowering: Any, pending: list[Any]
+) -> bool:
+    """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
+    index check failed and there are batches, nothing is handed over: says that their examples are to run alone."""
     from weft.runtime.compile import compile_specs
     from weft.runtime.launch import Run
 
@@ -198,6 +203,8 @@ def launch(form: Any, bare: Any, program: Any, memory: Any, lowering: Any) -> No
     launches = lowering.launches
     complete = done >= len(launches)
     failed = failed_kernels(run)
+    if failed and complete and batch.ungroup(pending):
+        return True
     commits = decide(
         program, memory, failed, len(program.kernels) if complete else launches[done].kernel
     )
@@ -206,6 +213,7 @@ def launch(form: Any, bare: Any, program: Any, memory: Any, lowering: Any) -> No
     commit(commits, run)
     if executable.interrupt is not None:
         raise executable.interrupt
+    return False
 
 
 Commit = tuple[Any, int, int, Any]
@@ -271,7 +279,7 @@ def _poison(program: Any, kernels: list[int]) -> dict[Any, WeftError]:
     for kernel in program.kernels:
         for node in kernel.nodes:
             if kernel.position in kernels:
-                failed[node] = TensorIndexError(
+                failed[node] = IndexRangeError(
                     f"{node.row.name}: index out of range",
                     where=node.where,
                     expected=f"indices within dimension {node.params[0]} of size "

@@ -144,6 +144,24 @@ def _adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
         release_saves(node)
 
 
+def ungroup(nodes: list):
+    """Take pending members out of their batches, to run alone: where a batch fails, each example is to answer for
+    itself. Returns whether there were any."""
+    found: cython.bint = False
+    node: Node
+    for node in nodes:
+        quotient: Node = node.quotient
+        if quotient is None or node.state != PENDING:
+            continue
+        found = True
+        node.quotient = None
+        node.qrow = -1
+        if node.edges is not None and not node.released:
+            acquire_saves(node, node.edges)
+        release_saves(quotient)
+    return found
+
+
 @cython.cfunc
 def _shared(members: list, index: cython.Py_ssize_t) -> cython.bint:
     """Whether an operand is one value with one gradient edge for all members."""

@@ -14,7 +14,7 @@ from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import REGION
+from weft.graph.node import INDEX, REGION, SCATTER
 
 require(__name__, cython.compiled)
 
@@ -62,9 +62,28 @@ def plan(program: Program) -> Plan:
             result.external.append(root)
         if node.live > 0:
             (result.kept if root.state == PENDING else result.viewed).add(root)
+    if _may_run_again(program):
+        result.viewed.update(result.external)
     _note_last_uses(program, result)
     _assign(program, result)
     return result
+
+
+@cython.cfunc
+def _may_run_again(program: Program) -> cython.bint:
+    """Whether there are index checks and batches: where a check fails, the examples run alone, from inputs that must
+    still be there."""
+    checked: cython.bint = False
+    batched: cython.bint = False
+    kernel: Kernel
+    node: Node
+    for kernel in program.kernels:
+        if kernel.kind == INDEX or kernel.kind == SCATTER:
+            checked = True
+        for node in kernel.nodes:
+            if node.members > 0:
+                batched = True
+    return checked and batched
 
 
 @cython.cfunc
