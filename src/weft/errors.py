@@ -68,6 +68,13 @@ class WeftError(Exception):
                 lines.append(f"  {label:<9} {text}")
         super().__init__("\n".join(lines))
 
+    def again(self) -> WeftError:
+        """The same error, to be raised: what a node remembers must not come to hold the frames that it went through,
+        and with them the node."""
+        made = type(self).__new__(type(self), *self.args)
+        made.__dict__.update(self.__dict__)
+        return made
+
 
 class ShapeError(WeftError, RuntimeError):
     """Sizes that do not fit together."""

@@ -105,6 +105,7 @@ def fail_descendants(pending: list[Any]) -> None:
             if source.state == FAILED:
                 node.state, node.error = FAILED, source.error
                 finish(node)
+                drop_inputs(node)
                 break
 
 
@@ -242,6 +243,7 @@ def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list
             node.state, node.error = FAILED, failed[root]
             _counters.failures += 1
             finish(node)
+            drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
         elif not _ran(program, root, finished):
             continue
         elif root in needed or (root.state == DONE and node.live > 0):
@@ -314,7 +316,7 @@ def require(node: Node) -> cython.void:
         finally:
             node.live -= 1
     if node.state == FAILED:
-        raise node.error
+        raise node.error.again()
     if node.buffer is None and node.row is not graph.SCALAR_ROW:
         raise ExecutionError(
             "the value has been released",

@@ -3,11 +3,13 @@ blamed, and that nobody else is."""
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 import weft
+from weft.graph.node import count_live_nodes, tape
 
 X = [1.0, 2.0, 3.0]
 WRAPS: dict[str, Any] = {
@@ -135,3 +137,19 @@ def test_a_known_program_blames_its_own_example() -> None:
                     loss.item()
             else:
                 assert loss.item() == sum(float(n) ** 2 for n in range(2 * i, 2 * i + 4))
+
+
+def test_an_error_that_was_caught_holds_nothing() -> None:
+    """Neither memory nor pending work: the failed node must not lead back to the frames that saw it fail."""
+
+    def fail() -> None:
+        losses = run("embedding", 2, True)[1]
+        with pytest.raises(IndexError):
+            losses[2].item()
+
+    fail()
+    gc.collect()
+    before = count_live_nodes()
+    fail()
+    gc.collect()
+    assert count_live_nodes() == before and not tape().pending()
