@@ -92,7 +92,9 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
 def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
     if value is None:
         return (None,) * (count or 0)
-    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
+    if isinstance(value, (Tensor, GradientEdge)) or not hasattr(value, "__iter__"):
+        return (value,)
+    return tuple(value)
 
 
 def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
