@@ -215,6 +215,31 @@ def test_bad_input_is_explained_at_the_call(name: str) -> None:
         assert f"\n  {label:<9} " in str(error)
 
 
+NEEDS_TENSORS = [
+    "dot",
+    "vdot",
+    "inner",
+    "outer",
+    "kron",
+    "cross",
+    "cdist",
+    "mv",
+    "tensordot",
+    "isclose",
+    "allclose",
+    "masked_select",
+    "complex",
+    "polar",
+]
+
+
+@pytest.mark.parametrize("name", NEEDS_TENSORS)
+@pytest.mark.parametrize("junk", [None, [1.0], "a", 2], ids=repr)
+def test_what_is_no_tensor_is_named(name: str, junk: Any) -> None:
+    with pytest.raises(TypeError, match=r"(?s)must be Tensor, not .*test_errors.py.*fix"):
+        getattr(weft, name)(weft.ones(3), junk)
+
+
 # -- nothing half changed --------------------------------------------------------------------------
 
 

@@ -62,6 +62,7 @@ def fill_value(dtype: Any, value: Any) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`value` where the mask holds, input elsewhere, in input's type. Errors: DTypeError on masks that are not bool."""
+    need_tensor("masked_fill", mask, "mask", 2)
     need_tensor("masked_fill", input)
     if mask._dtype is not dtypes.bool_:
         raise DTypeError(
@@ -92,6 +93,7 @@ def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
 
 def fill(input: Any, value: Any) -> Any:
     """A tensor like input with `value` in every place."""
+    need_tensor("fill", input, "input", 1)
     return _number_of(input._dtype, input._shape, value)
 
 
@@ -112,6 +114,7 @@ def isclose(
 
 
 def _same_type(name: str, input: Any, other: Any) -> None:
+    need_tensor(name, input, "input", 1)
     need_tensor(name, other, "other", 2)
     if input._dtype is not other._dtype:
         raise DTypeError(

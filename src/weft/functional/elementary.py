@@ -224,6 +224,8 @@ def imag(input: Any) -> Any:
 
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     """real + i imag. Errors: DTypeError where the two types differ."""
+    need_tensor("complex", real, "real", 1)
+    need_tensor("complex", imag, "imag", 2)
     if real._dtype is not imag._dtype:
         raise DTypeError(
             f"Expected object of scalar type {real._dtype.name} but got scalar type {imag._dtype.name} "
@@ -238,6 +240,8 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
 
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     """abs (cos angle + i sin angle)."""
+    need_tensor("polar", abs, "abs", 1)
+    need_tensor("polar", angle, "angle", 2)
     result = complex(abs * call("cos", angle), abs * call("sin", angle))
     return result if out is None else write_out(out, result)
 

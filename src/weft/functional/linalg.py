@@ -201,6 +201,8 @@ def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
 
 def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     """The product of a matrix and a vector."""
+    need_tensor("mv", input, "input", 1)
+    need_tensor("mv", vec, "vec", 2)
     _need_rank(
         "mv",
         input,
@@ -214,6 +216,8 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
 
 def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     """The inner product of two vectors."""
+    need_tensor("dot", input, "input", 1)
+    need_tensor("dot", tensor, "tensor", 2)
     if len(input._shape) != 1 or len(tensor._shape) != 1:
         raise ShapeError(
             f"1D tensors expected, but got {len(input._shape)}D and {len(tensor._shape)}D tensors",
@@ -244,11 +248,15 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
 
 def vdot(input: Any, other: Any) -> Any:
     """dot(conj(input), other)."""
+    need_tensor("vdot", input, "input", 1)
+    need_tensor("vdot", other, "other", 2)
     return dot(call("conj", input) if input._dtype.is_complex else input, other)
 
 
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     """Sums of products over the last dimension of both."""
+    need_tensor("inner", input, "input", 1)
+    need_tensor("inner", other, "other", 2)
     if not input._shape or not other._shape:
         return input * other
     if input._shape[-1] != other._shape[-1]:
@@ -264,6 +272,8 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
 
 def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     """All products of the elements of two vectors. Shapes: (n), (m) -> (n, m)."""
+    need_tensor("outer", input, "input", 1)
+    need_tensor("outer", vec2, "vec2", 2)
     _need_rank(
         "outer",
         input,
@@ -348,6 +358,8 @@ def baddbmm(
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
+    need_tensor("tensordot", a, "a", 1)
+    need_tensor("tensordot", b, "b", 2)
     rank_a, rank_b = len(a._shape), len(b._shape)
     if isinstance(dims, int):
         over_a, over_b = tuple(range(rank_a - dims, rank_a)), tuple(range(dims))
@@ -382,6 +394,8 @@ def chain_matmul(*matrices: Any) -> Any:
 
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product."""
+    need_tensor("kron", input, "input", 1)
+    need_tensor("kron", other, "other", 2)
     rank = max(len(input._shape), len(other._shape))
     a = (1,) * (rank - len(input._shape)) + input._shape
     b = (1,) * (rank - len(other._shape)) + other._shape
@@ -395,6 +409,8 @@ def kron(input: Any, other: Any) -> Any:
 
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """The cross product of vectors of three elements along a dimension."""
+    need_tensor("cross", input, "input", 1)
+    need_tensor("cross", other, "other", 2)
     from weft.functional.arguments import wrap_dim
     from weft.functional.shaping import roll
 
@@ -417,6 +433,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
+    need_tensor("cdist", x1, "x1", 1)
+    need_tensor("cdist", x2, "x2", 2)
     from weft.functional.norms import vector_norm
 
     gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(

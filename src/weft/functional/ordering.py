@@ -85,6 +85,7 @@ def topk(
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """(value, index) of the k-th smallest along a dimension, k from 1. Reads the values."""
+    need_tensor("kthvalue", input, "input", 1)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not 1 <= k <= size:
@@ -153,6 +154,7 @@ def _shared(x: Any, middle: Any) -> Any:
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """(values, indices) of the most frequent element along a dimension, the smallest of several. Reads the values."""
+    need_tensor("mode", input, "input", 1)
     axis = wrap_dim(dim, len(input._shape))
     array = host.to_numpy(input)
     if not array.ndim:
@@ -303,6 +305,7 @@ def isin(
 
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Linear interpolation between the two nearest of the sorted elements. Reads the values."""
+    need_tensor("quantile", input, "input", 1)
     shape = input._shape
     axis = 0 if dim is None else wrap_dim(dim, len(shape))
     x = ravel(input) if dim is None else input

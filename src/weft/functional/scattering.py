@@ -257,6 +257,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """`gather` with broadcasting; without dim, of the flattened tensor."""
+    need_tensor("take_along_dim", indices, "indices", 2)
     if dim is None:
         return gather_value(
             reshape(input, (-1 if 0 in input._shape else _count(input._shape),)),
@@ -289,6 +290,8 @@ def take_flat(input: Any, index: Any) -> Any:
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy with the elements of source, in order, where the mask holds."""
+    need_tensor("masked_scatter", input, "input", 1)
+    need_tensor("masked_scatter", mask, "mask", 2)
     from weft.ops.primitives import cumulate
 
     shape = broadcast_shapes([input._shape, mask._shape], "masked_scatter")

@@ -60,6 +60,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
 
 def tile(input: Any, *dims: Any) -> Any:
     """`repeat` with missing leading numbers taken as 1."""
+    need_tensor("tile", input, "input", 1)
     times = sizes(dims, "tile")
     return repeat(input, (1,) * (len(input._shape) - len(times)) + times)
 

@@ -135,11 +135,13 @@ def function_reshape(input: Any, shape: Any) -> Any:
 
 def view_as(input: Any, other: Any) -> Any:
     """A view of the shape of another tensor."""
+    need_tensor("view_as", other, "other", 2)
     return view(input, other._shape)
 
 
 def reshape_as(input: Any, other: Any) -> Any:
     """`reshape` to the shape of another tensor."""
+    need_tensor("reshape_as", other, "other", 2)
     return reshape(input, other._shape)
 
 
@@ -375,6 +377,7 @@ def _cannot_expand(input: Any, wanted: Shape, place: int, want: int, have: int) 
 
 def expand_as(input: Any, other: Any) -> Any:
     """`expand` to the shape of another tensor."""
+    need_tensor("expand_as", other, "other", 2)
     return expand(input, other._shape)
 
 
