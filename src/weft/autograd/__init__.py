@@ -1,6 +1,6 @@
 """Automatic differentiation: reverse walks, hooks, custom functions, gradient checks."""
 
-from weft.autograd import function, functional, graph
+from weft.autograd import forward_ad, function, functional, graph
 from weft.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -20,6 +20,7 @@ __all__ = [
     "GradcheckError",
     "backward",
     "detect_anomaly",
+    "forward_ad",
     "function",
     "functional",
     "grad",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -102,10 +104,30 @@ def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> A
     return without_collector(_walk, roots, captured, keep, create, leaves)
 
 
+# Walks keep their counts on the records, so that two threads may not walk over one graph at a time. A hook that waits
+# for a backward of another thread waits for ever.
+_turn = threading.RLock()
+
+
+def _new_turn() -> None:
+    """In a forked child no other thread walks."""
+    global _turn
+    _turn = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_turn)
+
+
 def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+    with _turn:
+        return _walk_alone(roots, captured, keep, create, leaves)
+
+
+def _walk_alone(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     tape = graph.tape()
     try:
-        batch.group(tape.since(tape.watermark))
+        if tape.mode.duals is None:  # a batch would have to carry tangents
+            batch.group(tape.since(tape.watermark))
         return Walk().run(roots, captured, keep, create, leaves)
     finally:
         tape.watermark = graph.last_sequence()

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from weft.autograd.forward_ad import push_function
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentTypeError, GradientError, MutationError, user_line
 from weft.graph import node as graph
@@ -288,9 +289,11 @@ class Function:
             outputs = cls._run(ctx, arguments, keywords)
         finally:
             mode.grad = tracked
-        if not any(ctx.needs_input_grad):
-            return outputs
-        return _attach(cls, ctx, arguments, edges, outputs)
+        if any(ctx.needs_input_grad):
+            outputs = _attach(cls, ctx, arguments, edges, outputs)
+        if mode.duals is not None:
+            push_function(cls, ctx, arguments, outputs)
+        return outputs
 
     @classmethod
     def _run(cls, ctx: FunctionCtx, arguments: Any, keywords: Any) -> Any:

@@ -1,18 +1,21 @@
 """Gradient checks: analytic derivatives against central differences.
 
 `gradcheck(function, inputs)` compares the whole Jacobian, column by column; `gradgradcheck` does the same for the
-gradient as a function of inputs and cotangents. Complex inputs are stepped in both components.
+gradient as a function of inputs and cotangents. Complex inputs are stepped in both components. The options check
+forward mode, batched gradients, dtypes, repeatability, and that zero cotangents give zero gradients.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.autograd.backward import grad
-from weft.errors import ArgumentError, WeftError
+from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from weft.errors import ArgumentError, ShapeError, WeftError
 from weft.graph.tensor import Tensor
 
 
@@ -92,6 +95,22 @@ def _compare(
     return float(worst)
 
 
+class _Options(NamedTuple):
+    """What `gradcheck` was asked to do."""
+
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    check_undefined_grad: bool
+    check_grad_dtypes: bool
+    check_batched_grad: bool
+    check_batched_forward_grad: bool
+    check_forward_ad: bool
+    check_backward_ad: bool
+    fast_mode: bool
+
+
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -100,44 +119,244 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Check the first derivative of `func` at `inputs` (float64 or complex128) against central differences.
 
-    Errors: GradcheckError naming output and input on a mismatch (False with raise_exception=False); ValueError
-    where no input requires grad.
+    `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. `masked` is
+    of sparse tensors, which there are not. Errors: GradcheckError naming output and input on a mismatch (False with
+    raise_exception=False); ValueError where no input requires grad; RuntimeError on inputs that overlap themselves.
     """
+    options = _Options(
+        eps,
+        atol,
+        rtol,
+        nondet_tol,
+        check_undefined_grad,
+        check_grad_dtypes,
+        check_batched_grad,
+        check_batched_forward_grad,
+        check_forward_ad,
+        check_backward_ad,
+        fast_mode,
+    )
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    checked = _checked_inputs(arguments)
+    try:
+        _run_checks(func, arguments, checked, options)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _checked_inputs(arguments: list[Any]) -> list[int]:
+    """The places of the inputs to check. Errors: as `gradcheck`."""
     checked = [i for i, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
     if not checked:
         raise ArgumentError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them "
-            "have requires_grad=True.",
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+            "requires_grad=True.",
             expected="an input with requires_grad=True",
             got="none",
             fix="call requires_grad_() on the inputs",
         )
+    for index in checked:
+        tensor = arguments[index]
+        if tensor.dtype.name not in ("float64", "complex128"):
+            warnings.warn(
+                f"Input #{index} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or complex.",
+                UserWarning,
+                stacklevel=3,
+            )
+        steps = tensor.strides or ()
+        if any(step == 0 and size > 1 for step, size in zip(steps, tensor.shape, strict=False)):
+            raise ShapeError(
+                f"The {index}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
+                "on the input before passing it to gradcheck.",
+                expected="elements with memory of their own",
+                got=f"strides {list(steps)}",
+                fix="call .contiguous() on it",
+            )
+    return checked
+
+
+def _run_checks(
+    func: Callable[..., Any], arguments: list[Any], checked: list[int], options: _Options
+) -> None:
     outputs = _outputs(func, arguments)
+    plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
     for output, target in enumerate(outputs):
         for index in checked:
-            if not target.requires_grad:
-                analytic = [
-                    [np.zeros(tuple(arguments[index].shape))] for _ in np.ndindex(*target.shape)
-                ]
-            else:
-                analytic = _analytic(outputs, arguments, index, output)
-            plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
-            numerical = _numerical(func, plain, index, output, eps)
-            worst = _compare(analytic, numerical, len(outputs), target, atol, rtol)
-            if worst > 0 or worst != worst:
-                if not raise_exception:
-                    return False
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {output} with respect to input {index}",
-                    expected=f"numerical {numerical}",
-                    got=f"analytical {analytic}",
-                    fix="check the backward formula; use float64 inputs away from kinks",
-                )
-    return True
+            numerical = _numerical(func, plain, index, output, options.eps)
+            if options.check_backward_ad:
+                _check_reverse(outputs, arguments, index, output, numerical, options)
+            if options.check_forward_ad:
+                _check_forward(func, plain, index, output, numerical, options)
+        if options.check_backward_ad and target.requires_grad:
+            _check_extras(target, [arguments[i] for i in checked], output, options)
+
+
+def _mismatch(output: int, index: int, numerical: Any, found: Any, how: str) -> GradcheckError:
+    return GradcheckError(
+        f"Jacobian{how} mismatch for output {output} with respect to input {index}",
+        expected=f"numerical {numerical}",
+        got=f"analytical {found}",
+        fix="check the derivative; use float64 inputs away from kinks",
+    )
+
+
+def _check_reverse(
+    outputs: Any, arguments: list[Any], index: int, output: int, numerical: Any, options: _Options
+) -> None:
+    target = outputs[output]
+    if options.fast_mode and target.requires_grad:
+        _check_direction(target, arguments[index], index, output, numerical, options)
+        return
+    if target.requires_grad:
+        analytic = _analytic(outputs, arguments, index, output)
+        again = _analytic(outputs, arguments, index, output)
+        if not np.allclose(_flat(analytic), _flat(again), 0, options.nondet_tol, equal_nan=True):
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                "gives different values, although analytical gradient matches numerical gradient.",
+                expected=f"differences up to {options.nondet_tol}",
+                got=f"{analytic} and {again}",
+                fix="remove the randomness, or pass nondet_tol",
+            )
+    else:
+        analytic = [[np.zeros(tuple(arguments[index].shape))] for _ in np.ndindex(*target.shape)]
+    worst = _compare(analytic, numerical, len(outputs), target, options.atol, options.rtol)
+    if worst > 0 or worst != worst:
+        raise _mismatch(output, index, numerical, analytic, "")
+
+
+def _flat(rows: Any) -> Any:
+    return np.concatenate([np.ravel(part) for row in rows for part in row] or [np.zeros(0)])
+
+
+def _check_direction(
+    target: Any, tensor: Any, index: int, output: int, numerical: Any, options: _Options
+) -> None:
+    """<u, J v> by reverse mode and by differences, for random u and v."""
+    from weft.tensor.creation import tensor as make_tensor
+
+    random = np.random.default_rng(0)
+    u = _draw(random, target)
+    (pulled,) = grad(
+        target,
+        (tensor,),
+        make_tensor(u),
+        retain_graph=True,
+        allow_unused=True,
+        materialize_grads=True,
+    )
+    v = _draw(random, tensor)
+    found = float(np.real(np.vdot(pulled.detach().numpy(), v)))
+    step = np.zeros(tuple(target.shape), u.dtype)
+    for direction, parts in zip(np.ravel(v), numerical, strict=True):
+        units = (np.real(direction), np.imag(direction))
+        for unit, part in zip(units, parts, strict=False):
+            step = step + unit * part
+    expected = float(np.real(np.vdot(u, step)))
+    if not abs(found - expected) <= options.atol + options.rtol * abs(expected):
+        raise _mismatch(output, index, expected, found, " direction")
+
+
+def _draw(random: Any, like: Any) -> Any:
+    values = random.standard_normal(tuple(like.shape))
+    if like.dtype.is_complex:
+        values = values + 1j * random.standard_normal(tuple(like.shape))
+    return np.asarray(values)
+
+
+def _check_forward(
+    func: Callable[..., Any],
+    plain: list[Any],
+    index: int,
+    output: int,
+    numerical: Any,
+    options: _Options,
+) -> None:
+    """Tangents of one input's elements against differences."""
+    columns = []
+    for place in np.ndindex(*plain[index].shape):
+        units = (1, 1j) if plain[index].dtype.is_complex else (1,)
+        columns.append([_tangent(func, plain, index, output, place, unit) for unit in units])
+    for column, parts in zip(columns, numerical, strict=True):
+        for found, expected in zip(column, parts, strict=True):
+            if not np.allclose(found, expected, options.rtol, options.atol):
+                raise _mismatch(output, index, numerical, columns, " of forward mode")
+
+
+def _tangent(
+    func: Callable[..., Any], plain: list[Any], index: int, output: int, place: Any, unit: Any
+) -> Any:
+    from weft.tensor.creation import tensor as make_tensor
+
+    primal = plain[index]
+    seed = np.zeros(tuple(primal.shape), primal.numpy().dtype)
+    seed[place] = unit
+    with dual_level():
+        arguments = list(plain)
+        arguments[index] = make_dual(primal, make_tensor(seed))
+        result = _outputs(func, arguments)[output]
+        tangent = unpack_dual(result).tangent
+        shape = tuple(result.shape)
+        return np.zeros(shape) if tangent is None else tangent.detach().numpy().copy()
+
+
+def _check_extras(target: Any, inputs: list[Any], output: int, options: _Options) -> None:
+    """The checks of the gradients themselves, beyond their values."""
+    from weft.functional.joining import stack
+
+    zero = target.detach() * 0
+    found = grad(target, inputs, zero, retain_graph=True, allow_unused=True)
+    for index, gradient in enumerate(found):
+        if gradient is None:
+            continue
+        if options.check_undefined_grad and np.any(gradient.detach().numpy() != 0):
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. Please "
+                "check your backward formula.",
+                expected="zeros",
+                got=str(gradient.tolist()),
+                fix="make backward linear in its cotangents",
+            )
+        if options.check_grad_dtypes and gradient.dtype is not inputs[index].dtype:
+            raise GradcheckError(
+                f"Backward gives a gradient of dtype {gradient.dtype.name} for input {index}",
+                expected=inputs[index].dtype.name,
+                got=gradient.dtype.name,
+                fix="convert the gradient",
+            )
+    if options.check_batched_grad:
+        seeds = [target.detach() * 0 + 1, target.detach() * 0 + 2]
+        batched = grad(target, inputs, stack(seeds), True, False, True, is_grads_batched=True)
+        _check_batch(target, inputs, seeds, batched, output)
+
+
+def _check_batch(
+    target: Any, inputs: list[Any], seeds: list[Any], batched: Any, output: int
+) -> None:
+    for row, seed in enumerate(seeds):
+        single = grad(target, inputs, seed, retain_graph=True, allow_unused=True)
+        for index, (one, many) in enumerate(zip(single, batched, strict=True)):
+            if one is not None and not np.allclose(
+                one.detach().numpy(), many.detach().numpy()[row]
+            ):
+                raise _mismatch(output, index, one.tolist(), many.tolist(), " of batched gradients")
 
 
 def gradgradcheck(
@@ -148,32 +367,68 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Check the second derivative of `func`: gradcheck of its gradient in inputs and cotangents."""
-    from weft.tensor.creation import tensor as make_tensor
-
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    checked = [i for i, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
+    checked = _checked_inputs(arguments)
     outputs = _outputs(func, arguments)
     if grad_outputs is None:
-        random = np.random.default_rng(0)
-        grad_outputs = []
-        for target in outputs:
-            seed = random.standard_normal(tuple(target.shape))
-            if target.dtype.is_complex:
-                seed = seed + 1j * random.standard_normal(tuple(target.shape))
-            grad_outputs.append(make_tensor(np.asarray(seed)).requires_grad_())
-    count = len(arguments)
+        grad_outputs = _cotangents(outputs, gen_non_contig_grad_outputs)
+    elif isinstance(grad_outputs, Tensor):
+        grad_outputs = [grad_outputs]
+    return gradcheck(
+        _gradient_of(func, len(arguments), checked),
+        (*arguments, *grad_outputs),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+    )
+
+
+def _cotangents(outputs: Sequence[Any], spaced: bool) -> list[Any]:
+    """Random cotangents, every other element of larger memory where strides are wanted."""
+    from weft.tensor.creation import tensor as make_tensor
+
+    random = np.random.default_rng(0)
+    made = []
+    for target in outputs:
+        values = _draw(random, target)
+        if spaced and values.ndim:
+            wide = make_tensor(np.repeat(values, 2, axis=-1))
+            cotangent = wide[..., ::2]
+        else:
+            cotangent = make_tensor(values)
+        made.append(cotangent.detach().requires_grad_())
+    return made
+
+
+def _gradient_of(func: Callable[..., Any], count: int, checked: list[int]) -> Callable[..., Any]:
+    """The gradient of a function as a function of its inputs and cotangents."""
 
     def gradient(*values: Any) -> Any:
-        ins, cotangents = values[:count], values[count:]
-        ins = tuple(
-            v
-            if not isinstance(v, Tensor) or i not in checked or v.requires_grad
-            else v.detach().requires_grad_()
-            for i, v in enumerate(ins)
-        )
+        ins, cotangents = list(values[:count]), values[count:]
+        for index in checked:
+            if not ins[index].requires_grad:
+                ins[index] = ins[index].view_as(ins[index])
+                ins[index].requires_grad = True
         results = _outputs(func, ins)
         live = [(r, g) for r, g in zip(results, cotangents, strict=True) if r.requires_grad]
         return grad(
@@ -185,11 +440,4 @@ def gradgradcheck(
             materialize_grads=True,
         )
 
-    return gradcheck(
-        gradient,
-        (*arguments, *grad_outputs),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-    )
+    return gradient

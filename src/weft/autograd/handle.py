@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.backward import backward
+from weft.autograd.forward_ad import has_tangent, plain
 from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.autograd.walk import target_for
@@ -133,7 +134,12 @@ def set_grad_dtype(self: Tensor, dtype: Any) -> None:
     _leaf_observers(self).grad_dtype = dtype
 
 
-LATE: dict[str, Any] = {"retain_again": retain_again}
+def without_tangents(self: Tensor) -> Tensor:
+    """The tensor, or a copy without tangents where it is dual."""
+    return plain(self) if has_tangent(self) else self
+
+
+LATE: dict[str, Any] = {"retain_again": retain_again, "without_tangents": without_tangents}
 METHODS: dict[str, Any] = {
     "grad_dtype": property(grad_dtype, set_grad_dtype),
     "backward": tensor_backward,

@@ -113,11 +113,15 @@ def pack_value(tensor: Any) -> Packed | None:
 
 
 def pack_node(node: Any) -> None:
-    """Pass everything that a new node saves through the hooks in force on this thread."""
-    pairs = graph.tape().mode.saved_hooks
-    if not pairs:
-        return
-    order = list(reversed(pairs))
+    """Pass everything that a new node saves through the hooks in force on this thread; duals get their tangent."""
+    mode = graph.tape().mode
+    if mode.duals is not None:
+        mode.duals[-1].follow_all(node)
+    if mode.saved_hooks and node.saved:
+        _pack_saves(node, list(reversed(mode.saved_hooks)))
+
+
+def _pack_saves(node: Any, order: list[Pair]) -> None:
     for index in range(len(node.inputs)):
         if node.saved >> index & 1:
             pack_one(node, index, order)

@@ -78,6 +78,7 @@ class Walk:
     leaves = cython.declare(cython.bint)
     observed = cython.declare(cython.int)
     deferred = cython.declare(list)
+    displaced = cython.declare(list)
 
     def __cinit__(self):
         global _stamp
@@ -89,6 +90,21 @@ class Walk:
         self.captured = {}
         self.results = {}
         self.deferred = []
+        self.displaced = None
+
+    # -- inside another walk ---------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def displace(self, record) -> cython.void:
+        """Remember what the walk around this one keeps on a record: a hook may walk over the same graph."""
+        if self.displaced is not None:
+            self.displaced.append((record, record.mark, record.count, record.scratch))
+
+    @cython.cfunc
+    def put_back(self) -> cython.void:
+        """Give the records back to the walk around this one."""
+        for record, mark, count, scratch in self.displaced:
+            record.mark, record.count, record.scratch = mark, count, scratch
 
     # -- discovery -------------------------------------------------------------------------------------------------
 
@@ -131,6 +147,7 @@ class Walk:
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             if node.mark != self.stamp:
+                self.displace(node)
                 node.mark = self.stamp
                 node.count = 0
                 node.scratch = None
@@ -145,6 +162,7 @@ class Walk:
         if isinstance(edge, GradientFunction):
             function: GradientFunction = cython.cast(GradientFunction, edge)
             if function.mark != self.stamp:
+                self.displace(function)
                 function.mark = self.stamp
                 function.count = 0
                 function.scratch = []
@@ -155,6 +173,7 @@ class Walk:
             return
         sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
         if sink.mark != self.stamp:
+            self.displace(sink)
             sink.mark = self.stamp
             sink.count = 0
             sink.scratch = []
@@ -223,6 +242,7 @@ class Walk:
             if quotient is None:
                 continue
             if quotient.mark != self.stamp:
+                self.displace(quotient)
                 quotient.mark = self.stamp
                 group = Group(quotient.info[1])
                 quotient.scratch = group
@@ -331,16 +351,34 @@ class Walk:
     def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
         """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
         self.captured, self.keep, self.create, self.leaves = captured, keep, create, leaves
+        mode: Mode = current_tape().mode
+        if mode.walk == 0:
+            return self.go(mode, roots)
+        self.displaced = []
+        try:
+            return self.go(mode, roots)
+        finally:
+            self.put_back()
+
+    @cython.cfunc
+    def go(self, mode: Mode, roots: list):
+        """Discover, walk, clean up."""
         self.discover(roots)
-        if captured:
+        if self.captured:
             self.prune()
             self.check_usable()
-        mode: Mode = current_tape().mode
-        self.batched = batch.enabled() and not create and self.observed <= 1 and not mode.anomaly
+        create: cython.bint = self.create
+        self.batched = (
+            batch.enabled()
+            and not create
+            and self.observed <= 1
+            and not mode.anomaly
+            and mode.duals is None
+        )
         previous: cython.bint = mode.grad
         outer: tuple = (mode.walk, mode.chosen)
         mode.grad = create
-        mode.walk, mode.chosen = self.stamp, bool(captured)
+        mode.walk, mode.chosen = self.stamp, bool(self.captured)
         try:
             self.start(roots)
             self.drain()

@@ -133,8 +133,8 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 @cython.cclass
 class Mode:
     """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
-    walk and whether its targets were chosen, hooks on saved values (outermost pair first), what else contexts remember
-    by name."""
+    walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
+    forward mode, what else contexts remember by name."""
 
     def __cinit__(self):
         self.grad = True
@@ -143,6 +143,7 @@ class Mode:
         self.anomaly = False
         self.walk = 0
         self.chosen = False
+        self.duals = None
         self.saved_hooks = None
         self.extra = None
 
@@ -358,7 +359,7 @@ def give_up_save(node: Node, index: cython.Py_ssize_t):
 
 
 def watch_records(packer, change: cython.int):
-    """Open (+1) or close (-1) a context in which the recorder asks about hooks on saves or inference mode."""
+    """Open (+1) or close (-1) a context in which the recorder asks about hooks on saves, forward or inference mode."""
     global _ambient, _packer
     _packer = packer
     _ambient += change
@@ -623,7 +624,7 @@ def append(
     tape.count += 1
     if row.kind != _view_kind:
         tape.pending_bytes += numel * dtype.itemsize
-    if _ambient > 0 and node.saved != 0 and row.kind != COMPOSITE:
+    if _ambient > 0 and row.kind != COMPOSITE and tape.running is None:
         _packer(node)
     return node
 

@@ -237,8 +237,8 @@ class Tensor:
         _late["set_data"](self, other)
 
     def detach(self):
-        """The same value without its history; shares storage and version."""
-        alias: Tensor = alias_of(self)
+        """The same value without its history; shares storage and version. A dual loses its tangent, by a copy."""
+        alias: Tensor = alias_of(self if _ambient == 0 else _late["without_tangents"](self))
         alias.counter = self.counter
         return alias
 
@@ -993,7 +993,7 @@ def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
     node.payload = tuple([n.shape for n in nodes])
     node.result = value(result)
     node.result.live += 1
-    if _ambient > 0 and node.saved != 0:
+    if _ambient > 0:
         _packer(node)
     finish(node)
     result.edge = node

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autograd.forward_ad import innermost_tangent
 from weft.errors import ArgumentError
 from weft.graph import dtype as dtypes
 from weft.graph.tensor import Tensor
@@ -203,6 +204,9 @@ def _suffixes(tensor: Tensor) -> list[str]:
         words.append(f"grad_fn=<{function.name().rsplit('::', 1)[-1]}>")
     elif tensor.requires_grad:
         words.append("requires_grad=True")
+    tangent = innermost_tangent(tensor)
+    if tangent is not None:
+        words.append(f"tangent={tensor_text(tangent)}")
     return words
 
 

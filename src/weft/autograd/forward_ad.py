@@ -1,0 +1,274 @@
+"""Forward mode: dual tensors, whose tangents go along with every operation.
+
+In come primals and tangents (`make_dual`); out go tangents (`unpack_dual`). A tangent belongs to a value, that is to
+a node: so it passes through views, in-place operations and no_grad without any rule for them. The rule of a node is
+the transpose of its derivative rule, which is linear in the cotangent: the derivative of the pulled-back cotangents by
+the cotangent. So every differentiable operation has one, and levels nest: while a level computes its tangents only the
+levels around it are open. Cost: recording an operation on duals costs a small reverse walk; what it records for that
+and is not needed never runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft.autograd.backward import grad
+from weft.autograd.walk import make_at, pull_for
+from weft.errors import ArgumentError, GradientError, ShapeError
+from weft.graph import node as graph
+from weft.graph.node import watch_records
+from weft.graph.tensor import Tensor, cast, value_of, wrap_node
+from weft.autograd.saving import pack_node
+from weft.ops.primitives import elementwise, full
+
+
+class UnpackedDualTensor(NamedTuple):
+    """The primal and the tangent of a dual tensor; the tangent is None where there is none."""
+
+    primal: Any
+    tangent: Any
+
+
+class Level:
+    """One level of forward mode: the tangents of the values that depend on its duals."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.tangents: dict[Any, Any] = {}
+
+    @staticmethod
+    def follow_all(node: Any) -> None:
+        """Give a new node its tangents at all open levels, the innermost first."""
+        levels = _levels()
+        for index in range(len(levels) - 1, -1, -1):
+            if any(source in levels[index].tangents for source in node.inputs or ()):
+                with _Inside(levels[:index]):
+                    levels[index].follow(node)
+
+    def follow(self, node: Any) -> None:
+        """Give a new node its tangent."""
+        inputs = node.inputs or ()
+        tangents = [self.tangents.get(source) for source in inputs]
+        if any(tangent is not None for tangent in tangents) and node.row.differentiable:
+            target = node if node.result is None else node.result
+            if target.dtype.category >= 2:
+                self.tangents[target] = transposed(node, tangents)
+
+
+class _Inside:
+    """Only some levels open, no hooks on saves, gradients on: where a level computes its tangents."""
+
+    def __init__(self, levels: tuple[Level, ...]) -> None:
+        self.levels = levels or None
+
+    def __enter__(self) -> bool:
+        mode = graph.tape().mode
+        self.former = (mode.duals, mode.saved_hooks, mode.grad)
+        mode.duals, mode.saved_hooks, mode.grad = self.levels, None, True
+        return bool(self.former[2])
+
+    def __exit__(self, *exc: object) -> None:
+        mode = graph.tape().mode
+        mode.duals, mode.saved_hooks, mode.grad = self.former
+
+
+def transposed(node: Any, tangents: list[Any]) -> Any:
+    """The tangent of a node: its derivative rule, transposed."""
+    seed = full(tuple(node.shape), 0, node.dtype).detach()
+    seed.requires_grad = True
+    edges = node.edges or (None,) * len(node.inputs)
+    saved = [wrap_node(source, edge) for source, edge in zip(node.inputs, edges, strict=True)]
+    value = node if node.result is None else node.result
+    result = wrap_node(value, node if node.edges is not None else None)
+    needs = [tangent is not None for tangent in tangents]
+    shapes = tuple(tuple(source.shape) for source in node.inputs)
+    at = make_at(node.params, shapes, tuple(node.shape))
+    parts = [
+        None if part is None else cast(part, source.dtype)
+        for part, source in zip(
+            pull_for(node.row, seed, at, saved, result, needs), node.inputs, strict=True
+        )
+    ]
+    tracked = node.edges is not None or any(t is not None and t.requires_grad for t in tangents)
+    return along(parts, tangents, seed, tracked)
+
+
+def along(parts: list[Any], tangents: list[Any], seed: Any, create: bool) -> Any:
+    """The derivative of pulled-back cotangents by the cotangent, in the direction of tangents."""
+    pairs = [
+        (part, tangent)
+        for part, tangent in zip(parts, tangents, strict=True)
+        if part is not None and tangent is not None and part.requires_grad
+    ]
+    if not pairs:
+        return full(seed._shape, 0, seed.dtype)
+    (found,) = grad(
+        [pair[0] for pair in pairs],
+        (seed,),
+        [pair[1] for pair in pairs],
+        retain_graph=True,
+        create_graph=create,
+        allow_unused=True,
+    )
+    return full(seed._shape, 0, seed.dtype) if found is None else found
+
+
+def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
+    """Give the results of a custom Function the tangents that its `jvp` says, at each level.
+
+    Errors: NotImplementedError where an argument is dual and there is no `jvp`.
+    """
+    levels = _levels()
+    results = outputs if isinstance(outputs, tuple) else (outputs,)
+    for index in range(len(levels) - 1, -1, -1):
+        level = levels[index]
+        tangents = [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
+        if all(tangent is None for tangent in tangents):
+            continue
+        with _Inside(levels[:index]):
+            found = cls.jvp(ctx, *tangents)
+        for result, tangent in zip(
+            results, found if isinstance(found, tuple) else (found,), strict=False
+        ):
+            if isinstance(result, Tensor):
+                level.tangents.pop(value_of(result), None)
+                if tangent is not None:
+                    level.tangents[value_of(result)] = tangent
+
+
+# -- levels ------------------------------------------------------------------------------------------------------------
+
+
+def _levels() -> tuple[Level, ...]:
+    return graph.tape().mode.duals or ()
+
+
+def enter_dual_level() -> int:
+    """Open a level; its number. Levels nest."""
+    levels = _levels()
+    graph.tape().mode.duals = (*levels, Level(len(levels)))
+    watch_records(pack_node, 1)
+    return len(levels)
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the innermost level; its tangents are gone. Errors: RuntimeError where another is named, or none is open."""
+    levels = _levels()
+    if not levels or (level is not None and level != levels[-1].number):
+        raise GradientError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported.",
+            expected="no level" if not levels else f"level={levels[-1].number}",
+            got=f"level={level}",
+            fix="close the innermost level first",
+        )
+    levels[-1].tangents.clear()
+    graph.tape().mode.duals = levels[:-1] or None
+    watch_records(pack_node, -1)
+
+
+class dual_level:  # noqa: N801 - PyTorch's name
+    """A level of forward mode, as a context."""
+
+    def __enter__(self) -> int:
+        self.level = enter_dual_level()
+        return self.level
+
+    def __exit__(self, *exc: object) -> None:
+        exit_dual_level(level=self.level)
+
+
+def _level_of(level: int | None, what: str) -> Level | None:
+    levels = _levels()
+    if not levels:
+        return None
+    number = levels[-1].number if level is None else level
+    if not 0 <= number < len(levels):
+        raise GradientError(
+            f"{what}: there is no forward AD level {number}",
+            expected=f"0 to {len(levels) - 1}",
+            got=str(level),
+            fix="enter dual_level() first",
+        )
+    return levels[number]
+
+
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
+    """A dual tensor with the value of `tensor`, and a tangent of the same shape and dtype.
+
+    Errors: RuntimeError outside a level and on another shape, ValueError on integers.
+    """
+    found = _level_of(level, "make_dual")
+    if found is None:
+        raise GradientError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
+            expected="an open level",
+            got="none",
+            fix="use `with forward_ad.dual_level():`",
+        )
+    for what, given in (("primal", tensor), ("tangent", tangent)):
+        if not isinstance(given, Tensor) or given.dtype.category < 2:
+            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+            raise ArgumentError(
+                f"Expected {what} to be floating point or complex, but got: {kind!r}",
+                expected="a floating point or complex tensor",
+                got=repr(kind),
+                fix="convert it first",
+            )
+    if tangent._shape != tensor._shape:
+        raise ShapeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}.",
+            expected=str(list(tensor.shape)),
+            got=str(list(tangent.shape)),
+            fix="pass a tangent of the tensor's shape",
+        )
+    dual = elementwise("clone", tensor)
+    found.tangents[value_of(dual)] = tangent
+    return dual
+
+
+def tangent_of(tensor: Any, level: Level) -> Any:
+    """The tangent of a tensor at a level, or None."""
+    return level.tangents.get(value_of(tensor))
+
+
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal and the tangent at a level (the innermost unless given)."""
+    found = _level_of(level, "unpack_dual")
+    if found is None:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor, found)
+    return UnpackedDualTensor(tensor if tangent is None else plain(tensor, found), tangent)
+
+
+def plain(tensor: Any, level: Level | None = None) -> Any:
+    """A copy of a dual's value that keeps its graph and has no tangent (at this level and those inside)."""
+    levels = _levels() if level is None else _levels()[: level.number]
+    mode = graph.tape().mode
+    former, mode.duals = mode.duals, None if level is None else levels or None
+    try:
+        return elementwise("clone", tensor)
+    finally:
+        mode.duals = former
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Whether a tensor is dual at any open level."""
+    return any(tangent_of(tensor, level) is not None for level in _levels())
+
+
+def innermost_tangent(tensor: Any) -> Any:
+    """The tangent at the innermost level, or None: what `repr` shows."""
+    levels = _levels()
+    return tangent_of(tensor, levels[-1]) if levels else None
+
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
