@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from weft.autograd.backward import grad
-from weft.autograd.walk import make_at, pull_for
+from weft.autograd.rules import pull_for
+from weft.autograd.saving import pack_node
 from weft.errors import ArgumentError, GradientError, ShapeError
 from weft.graph import node as graph
 from weft.graph.node import watch_records
 from weft.graph.tensor import Tensor, cast, value_of, wrap_node
-from weft.autograd.saving import pack_node
 from weft.ops.primitives import elementwise, full
 
 
@@ -82,12 +82,11 @@ def transposed(node: Any, tangents: list[Any]) -> Any:
     result = wrap_node(value, node if node.edges is not None else None)
     needs = [tangent is not None for tangent in tangents]
     shapes = tuple(tuple(source.shape) for source in node.inputs)
-    at = make_at(node.params, shapes, tuple(node.shape))
+    shape = tuple(node.shape)
+    pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, needs)
     parts = [
         None if part is None else cast(part, source.dtype)
-        for part, source in zip(
-            pull_for(node.row, seed, at, saved, result, needs), node.inputs, strict=True
-        )
+        for part, source in zip(pulled, node.inputs, strict=True)
     ]
     tracked = node.edges is not None or any(t is not None and t.requires_grad for t in tangents)
     return along(parts, tangents, seed, tracked)
@@ -152,7 +151,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the innermost level; its tangents are gone. Errors: RuntimeError where another is named, or none is open."""
+    """Close the innermost level: its tangents go. Errors: RuntimeError where another is named, or none is open."""
     levels = _levels()
     if not levels or (level is not None and level != levels[-1].number):
         raise GradientError(
