@@ -55,6 +55,25 @@ class Level:
                 self.tangents[target] = transposed(node, tangents)
 
 
+class _Composite(NamedTuple):
+    """A composite whose gradient nobody records, as far as its tangent needs it."""
+
+    row: Any
+    inputs: tuple[Any, ...]
+    params: Any
+    result: Any
+    shape: tuple[int, ...]
+    dtype: Any
+    edges: Any = None
+
+
+def follow_composite(row: Any, tensors: Any, params: Any, result: Any) -> None:
+    """Give the result of a composite the tangent of its own rule, in place of that of its parts."""
+    inputs = tuple(value_of(tensor) for tensor in tensors)
+    node = _Composite(row, inputs, params, value_of(result), result._shape, result.dtype)
+    Level.follow_all(node)
+
+
 class _Inside:
     """Only some levels open, no hooks on saves, gradients on: where a level computes its tangents."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.backward import backward
-from weft.autograd.forward_ad import has_tangent, plain
+from weft.autograd.forward_ad import follow_composite, has_tangent, plain
 from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.autograd.walk import target_for
@@ -139,7 +139,11 @@ def without_tangents(self: Tensor) -> Tensor:
     return plain(self) if has_tangent(self) else self
 
 
-LATE: dict[str, Any] = {"retain_again": retain_again, "without_tangents": without_tangents}
+LATE: dict[str, Any] = {
+    "follow_composite": follow_composite,
+    "retain_again": retain_again,
+    "without_tangents": without_tangents,
+}
 METHODS: dict[str, Any] = {
     "grad_dtype": property(grad_dtype, set_grad_dtype),
     "backward": tensor_backward,

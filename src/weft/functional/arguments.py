@@ -13,6 +13,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from weft.errors import ArgumentTypeError, DimensionError, DTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
@@ -54,6 +56,14 @@ def need_tensor(function: str, value: Any, argument: str = "input", position: in
         got=type(value).__name__,
         fix="convert it with weft.tensor(...)",
     )
+
+
+def need_operands(function: str, input: Any, other: Any) -> None:
+    """Errors: ArgumentTypeError where neither is a tensor, or one is an array: operators take these, functions do not."""
+    if isinstance(input, np.ndarray) or not isinstance(other, Tensor):
+        need_tensor(function, input)
+    if isinstance(other, np.ndarray):
+        need_tensor(function, other, "other", 2)
 
 
 def _as_integer(dim: Any) -> int:

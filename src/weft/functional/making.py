@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
-from weft.graph.tensor import in_place
+from weft.errors import MutationError
+from weft.graph.tensor import Tensor, in_place
 from weft.tensor.leaves import give_out
 
 Function = Callable[..., Any]
@@ -28,11 +30,33 @@ def write_out(out: Any, result: Any) -> Any:
     return give_out(out, result)
 
 
+def check_overlap(written: Any, read: Any) -> None:
+    """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
+    if (
+        written.storage is not read.storage
+        or written.strides is not None
+        or read.strides is not None
+    ):
+        return
+    first, second = sorted(((t.offset, prod(t._shape)) for t in (written, read)))
+    if first != second and first[0] + first[1] > second[0] and first[1] and second[1]:
+        raise MutationError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation.",
+            expected="an operand that is the written tensor itself, or has no memory in common with it",
+            got="regions of one storage that overlap in part",
+            fix="pass operand.clone()",
+        )
+
+
 def make_in_place(function: Function, name: str = "") -> Function:
     """The in-place variant of a function: its result becomes the tensor's value."""
     name = name or function.__name__
 
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        for argument in arguments:
+            if isinstance(argument, Tensor) and argument.storage is not None:
+                check_overlap(self, argument)
         return in_place(self, function(self, *arguments, **keywords))
 
     return named(

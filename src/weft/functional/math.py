@@ -18,6 +18,7 @@ from weft.functional.arguments import (
     describe,
     is_number,
     need_floating,
+    need_operands,
     need_tensor,
     untracked,
     widen,
@@ -53,16 +54,16 @@ def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other, broadcast."""
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-        need_tensor("add", input)
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        need_operands("add", input, other)
     result = input + (other if alpha == 1 else _scaled("add", input, other, alpha))
     return result if out is None else write_out(out, result)
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other, broadcast. Errors: DTypeError on bool."""
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-        need_tensor("sub", input)
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        need_operands("sub", input, other)
     check_subtraction(input, other)
     result = input - (other if alpha == 1 else _scaled("sub", input, other, alpha))
     return result if out is None else write_out(out, result)
@@ -98,16 +99,16 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * other, broadcast."""
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-        need_tensor("mul", input)
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        need_operands("mul", input, other)
     result = input * other
     return result if out is None else write_out(out, result)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     """input / other, broadcast; `rounding_mode` "trunc" or "floor" rounds the quotient."""
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-        need_tensor("div", input)
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        need_operands("div", input, other)
     if rounding_mode is None:
         result = input / other
     elif rounding_mode == "trunc":

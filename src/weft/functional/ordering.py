@@ -144,7 +144,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if not array.size:
         return host.from_numpy(np.array(np.nan), input._dtype)
     middle = host.from_numpy(array[_median_places(array, 0)[0]], input._dtype)
-    return _shared(input, middle) if input.requires_grad else middle
+    return _shared(input, middle)
 
 
 def _shared(x: Any, middle: Any) -> Any:

@@ -272,6 +272,8 @@ class Tensor:
         return binary(_div, other, self)
 
     def __floordiv__(self, other):
+        if type(other) is int and other == 0 and self._dtype.category < 2:
+            raise _late["zero_division"](self)
         return binary(_rows["floor_divide"], self, other)
 
     def __rfloordiv__(self, other):
@@ -969,6 +971,8 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
 def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
     """Put one gradient record of a composite row behind an already computed, untracked result."""
     tape: Tape = current_tape()
+    if _ambient > 0 and tape.mode.duals is not None:
+        _late["follow_composite"](row, tensors, params, result)
     if not tape.mode.grad or result._dtype.category < 2:
         return result
     grad: cython.bint = False

@@ -7,11 +7,13 @@ left to autograd.
 from __future__ import annotations
 
 import warnings
+from math import prod
 from typing import Any
 
 from weft.autograd.handle import refuse_in_transform
 from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
 from weft.graph.dtype import DType
+from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import (
     KIND_OF_VIEW,
     MULTIPLE_OUTPUTS,
@@ -24,7 +26,11 @@ from weft.graph.tensor import (
     mutate,
     replace_value,
     set_edge,
+    storage_of,
+    view,
 )
+from weft.ops import TABLE
+from weft.ops.primitives import concat, full, reshape
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
@@ -293,6 +299,32 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
     return out
 
 
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor another shape: its elements in row-major order, with zeros behind where there are too few. It
+    stays in its memory where that suffices.
+
+    Errors: RuntimeError where it requires grad.
+    """
+    if self.requires_grad:
+        raise GradientError(
+            "cannot resize variables that require grad",
+            expected="a tensor without gradient",
+            got=describe(self),
+            fix="use .detach().resize_(...), or .reshape(...) for the same number of elements",
+        )
+    shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else tuple(sizes)
+    need, have = prod(shape), prod(self._shape)
+    storage = storage_of(self)
+    if self.offset + need <= storage.node.numel:
+        steps = contiguous_strides(shape)
+        made = view(TABLE["strided"], self, (self.offset, steps), shape, steps, self.offset)
+    else:
+        more = full((need - have,), 0, self._dtype)
+        made = reshape(concat((reshape(self.detach(), (have,)), more), 0), shape)
+    replace_value(self, made)
+    return self
+
+
 def detach_(self: Tensor) -> Tensor:
     """Forget the history: the tensor becomes a leaf without gradient. Errors: RuntimeError on a view."""
     if self.base is not None:
@@ -333,6 +365,7 @@ def output_nr(self: Tensor) -> int:
 
 
 METHODS: dict[str, Any] = {
+    "resize_": resize_,
     "requires_grad_": requires_grad_,
     "detach_": detach_,
     "_is_view": is_view,
