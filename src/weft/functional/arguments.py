@@ -59,7 +59,7 @@ def need_tensor(function: str, value: Any, argument: str = "input", position: in
 
 
 def need_operands(function: str, input: Any, other: Any) -> None:
-    """Errors: ArgumentTypeError where neither is a tensor, or one is an array: operators take these, functions do not."""
+    """Errors: ArgumentTypeError where neither is a tensor, or one is an array, which only operators take."""
     if isinstance(input, np.ndarray) or not isinstance(other, Tensor):
         need_tensor(function, input)
     if isinstance(other, np.ndarray):

@@ -38,7 +38,7 @@ def check_overlap(written: Any, read: Any) -> None:
         or read.strides is not None
     ):
         return
-    first, second = sorted(((t.offset, prod(t._shape)) for t in (written, read)))
+    first, second = sorted((t.offset, prod(t._shape)) for t in (written, read))
     if first != second and first[0] + first[1] > second[0] and first[1] and second[1]:
         raise MutationError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
