@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo test lint types doctests clean
+.PHONY: demo test lint types doctests semantics clean
 
 demo: $(VENV)/.demo
 	$(BIN)/weft demo $(ARGS)
@@ -25,6 +25,9 @@ types: $(VENV)/.dev
 doctests: $(VENV)/.dev
 	$(BIN)/python -m pytest -q --doctest-glob='*.md' $(wildcard *.md docs)
 	$(if $(DOCTESTED),$(BIN)/python -m pytest -q --doctest-modules $(DOCTESTED))
+
+semantics: $(VENV)/.dev
+	$(BIN)/python tools/semantics.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info demo-out

@@ -126,7 +126,8 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> 
 def _walk_alone(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     tape = graph.tape()
     try:
-        if tape.mode.duals is None:  # a batch would have to carry tangents
+        # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
+        if tape.mode.duals is None and tape.mode.walk == 0:
             batch.group(tape.since(tape.watermark))
         return Walk().run(roots, captured, keep, create, leaves)
     finally:

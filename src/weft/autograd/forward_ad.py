@@ -40,19 +40,19 @@ class Level:
     def follow_all(node: Any) -> None:
         """Give a new node its tangents at all open levels, the innermost first."""
         levels = _levels()
-        for index in range(len(levels) - 1, -1, -1):
-            if any(source in levels[index].tangents for source in node.inputs or ()):
-                with _Inside(levels[:index]):
-                    levels[index].follow(node)
-
-    def follow(self, node: Any) -> None:
-        """Give a new node its tangent."""
         inputs = node.inputs or ()
+        for index in range(len(levels) - 1, -1, -1):
+            if any(source in levels[index].tangents for source in inputs):
+                with _Inside(levels[:index]):
+                    levels[index].follow(node, inputs)
+
+    def follow(self, node: Any, inputs: tuple[Any, ...]) -> None:
+        """Give a new node its tangent."""
         tangents = [self.tangents.get(source) for source in inputs]
         if any(tangent is not None for tangent in tangents) and node.row.differentiable:
             target = node if node.result is None else node.result
             if target.dtype.category >= 2:
-                self.tangents[target] = transposed(node, tangents)
+                self.tangents[target] = transposed(node, inputs, tangents)
 
 
 class _Composite(NamedTuple):
@@ -82,30 +82,31 @@ class _Inside:
 
     def __enter__(self) -> bool:
         mode = graph.tape().mode
-        self.former = (mode.duals, mode.saved_hooks, mode.grad)
+        self.former = (mode.duals, mode.saved_hooks, mode.grad, mode.walk)
         mode.duals, mode.saved_hooks, mode.grad = self.levels, None, True
+        mode.walk = mode.walk or -1  # walks in here are inside another, or as if
         return bool(self.former[2])
 
     def __exit__(self, *exc: object) -> None:
         mode = graph.tape().mode
-        mode.duals, mode.saved_hooks, mode.grad = self.former
+        mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.former
 
 
-def transposed(node: Any, tangents: list[Any]) -> Any:
-    """The tangent of a node: its derivative rule, transposed."""
+def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any]) -> Any:
+    """The tangent of a node: its derivative rule, transposed. What is recorded here may make the node run, which then
+    forgets its inputs."""
     seed = full(tuple(node.shape), 0, node.dtype).detach()
     seed.requires_grad = True
-    edges = node.edges or (None,) * len(node.inputs)
-    saved = [wrap_node(source, edge) for source, edge in zip(node.inputs, edges, strict=True)]
+    edges = node.edges or (None,) * len(inputs)
+    saved = [wrap_node(source, edge) for source, edge in zip(inputs, edges, strict=True)]
     value = node if node.result is None else node.result
     result = wrap_node(value, node if node.edges is not None else None)
-    needs = [tangent is not None for tangent in tangents]
-    shapes = tuple(tuple(source.shape) for source in node.inputs)
+    shapes = tuple(tuple(source.shape) for source in inputs)
     shape = tuple(node.shape)
-    pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, needs)
+    pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, tuple(tangents))
     parts = [
         None if part is None else cast(part, source.dtype)
-        for part, source in zip(pulled, node.inputs, strict=True)
+        for part, source in zip(pulled, inputs, strict=True)
     ]
     tracked = node.edges is not None or any(t is not None and t.requires_grad for t in tangents)
     return along(parts, tangents, seed, tracked)

@@ -103,6 +103,8 @@ def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple, dtypes
     return parts
 
 
-def pull_for(row: OpRow, g, params, shapes: tuple, shape: tuple, inputs: list, result, needs: list):
-    """`pull_rules` for interpreted callers, on operands and a result of given shapes."""
-    return pull_rules(row, g, At(params, shapes, shape), inputs, result, needs, None)
+def pull_for(
+    row: OpRow, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
+):
+    """`pull_rules` for interpreted callers, for the inputs that are wanted (not None)."""
+    return pull_rules(row, g, At(params, shapes, shape), inputs, result, wanted, None)

@@ -374,6 +374,7 @@ class Walk:
             and self.observed <= 1
             and not mode.anomaly
             and mode.duals is None
+            and self.displaced is None
         )
         previous: cython.bint = mode.grad
         outer: tuple = (mode.walk, mode.chosen)

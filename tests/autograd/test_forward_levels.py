@@ -1,0 +1,79 @@
+"""Forward mode: levels inside levels, over and under reverse mode, and with custom Functions."""
+
+import pytest
+
+import weft
+from weft.autograd import forward_ad as fwd
+
+
+def test_levels_nest():
+    one = weft.tensor(1.0, dtype=weft.float64)
+    with fwd.dual_level() as outer:
+        x = fwd.make_dual(weft.tensor(2.0, dtype=weft.float64), one)
+        with fwd.dual_level() as inner:
+            cube = fwd.make_dual(x, one) ** 3
+            slope = fwd.unpack_dual(cube, level=inner).tangent
+            assert slope.item() == 12
+            assert fwd.unpack_dual(slope, level=outer).tangent.item() == 12
+            assert fwd.unpack_dual(cube, level=outer).tangent.item() == 12
+        assert fwd.unpack_dual(slope).tangent.item() == 12
+
+
+def test_an_inner_level_does_not_see_the_outer_direction():
+    """d/dx (x * d/dy (x + y)) is 1: confusing the levels would make it 2."""
+    one = weft.tensor(1.0)
+    with fwd.dual_level():
+        x = fwd.make_dual(weft.tensor(3.0), one)
+        with fwd.dual_level():
+            total = x + fwd.make_dual(weft.tensor(5.0), one)
+            slope = fwd.unpack_dual(total).tangent
+        assert fwd.unpack_dual(x * slope).tangent.item() == 1
+
+
+def test_forward_over_reverse_is_reverse_over_forward():
+    x = weft.tensor([0.3, 0.7], dtype=weft.float64)
+    v = weft.tensor([1.0, -2.0], dtype=weft.float64)
+
+    def function(t):
+        return (t.sin() * t.exp()).sum() + t.prod()
+
+    with fwd.dual_level():
+        dual = fwd.make_dual(x, v)
+        point = dual.view_as(dual)
+        point.requires_grad = True
+        (slope,) = weft.autograd.grad(function(point), point, create_graph=True)
+        over = fwd.unpack_dual(slope).tangent
+    leaf = x.clone().requires_grad_()
+    with fwd.dual_level():
+        tangent = fwd.unpack_dual(function(fwd.make_dual(leaf, v))).tangent
+        (under,) = weft.autograd.grad(tangent, leaf)
+    _, product = weft.autograd.functional.hvp(function, x, v)
+    assert weft.allclose(over, product) and weft.allclose(under, product)
+
+
+def test_a_function_without_jvp_says_so():
+    class Twice(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with fwd.dual_level(), pytest.raises(NotImplementedError, match="jvp function"):
+        Twice.apply(fwd.make_dual(weft.ones(2), weft.ones(2)))
+
+
+def test_the_tangents_of_a_level_go_with_it():
+    from weft.graph.node import count_live_nodes
+
+    weft.flush()
+    before = count_live_nodes()
+    with fwd.dual_level():
+        y = fwd.make_dual(weft.ones(3), weft.ones(3))
+        for _ in range(50):
+            y = (y * 1.5).exp().tanh()
+        assert fwd.unpack_dual(y).tangent.shape == (3,)
+    del y
+    assert count_live_nodes() <= before + 2
