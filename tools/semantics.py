@@ -50,7 +50,8 @@ class Verdicts:
 
 def main() -> int:
     verdicts = Verdicts()
-    code = pytest.main([str(TESTS), "-q", "--no-header", "-p", "no:terminal"], plugins=[verdicts])
+    quiet = ["-p", "no:terminal", "-o", "addopts="]  # the table is the report
+    code = pytest.main([str(TESTS), *quiet], plugins=[verdicts])
     for number in range(1, LAST + 1):
         name = verdicts.names.get(number, "has no test").replace("_", " ")
         print(f"{number:4} {verdicts.of(number, 'weft'):8} {verdicts.of(number, 'torch'):8} {name}")
