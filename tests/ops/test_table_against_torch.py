@@ -3,6 +3,7 @@ kinks and ties, types, strides, promotion, and what is refused."""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -341,3 +342,54 @@ def test_gradients_of_reductions_at_ties(name: str) -> None:
 def test_gradients_of_pairs_at_kinks(name: str) -> None:
     edges = _EDGES[:10] if name in _FINITE else _EDGES
     assert_gradients_agree(PAIRS[name], [edges.reshape(-1, 1), edges])
+
+
+# -- promotion --------------------------------------------------------------------------------------------------------
+
+BINARY = [
+    r for r in PUBLIC if kind(r) == "elementwise" and len(r.operands) == 2 and r.name != "complex"
+]
+NUMBERS = (True, 3, 1.5, 2j)
+
+
+def operand_pairs() -> Iterator[tuple[str, Any]]:
+    """What to combine: a vector of each type with a vector, a 0-d tensor and a number of every type."""
+    for first, second in itertools.product(dtypes.ALL, dtypes.ALL):
+        for shape in ((2,), ()):
+            yield (
+                f"{first.name}[2], {second.name}{list(shape)}",
+                lambda lib, a=first.name, b=second.name, shape=shape: (
+                    lib.ones(2, dtype=getattr(lib, a)),
+                    lib.ones(shape, dtype=getattr(lib, b)),
+                ),
+            )
+    for first, number in itertools.product(dtypes.ALL, NUMBERS):
+        yield (
+            f"{first.name}[2], {number!r}",
+            lambda lib, a=first.name, n=number: (lib.ones(2, dtype=getattr(lib, a)), n),
+        )
+
+
+COMBINATIONS = list(operand_pairs())
+# There is no complex type of float16 parts; the default one takes its place.
+HALF_COMPLEX = ("float16[2], complex64[]", "float16[2], complex128[]", "float16[2], 2j")
+# Where PyTorch's variant for a number and that for a tensor do not agree on bool.
+LEFT_OUT = {name: ("bool[2], True",) for name in ("pow", "clamp_min", "clamp_max")}
+
+
+@pytest.mark.parametrize("row", BINARY, ids=lambda row: row.name)
+def test_the_type_of_a_result_is_that_of_pytorch(row: Any) -> None:
+    """Nothing runs here: types are known at the call, and so is what is refused."""
+    wrong = []
+    for name, make in COMBINATIONS:
+        if name in LEFT_OUT.get(row.name, ()) or name in HALF_COMPLEX:
+            continue
+        ours, problem = raised(lambda make=make: spell(weft, row, list(make(weft)), None))
+        wanted, refusal = raised(lambda make=make: spell(torch, row, list(make(torch)), None))
+        if "must be Tensor" in str(refusal):
+            continue  # a number is taken here where PyTorch wants a tensor
+        if (problem is None) != (refusal is None):
+            wrong.append(f"{name}: {problem!r:.90}, PyTorch {refusal!r:.90}")
+        elif problem is None and name_of(ours.dtype) != name_of(wanted.dtype):
+            wrong.append(f"{name}: {ours.dtype}, PyTorch {wanted.dtype}")
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:12])
