@@ -8,12 +8,15 @@ cdef enum:
     RESULT_SHIFT = 40
     MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
     POOL = 8192  # dead nodes that wait to be used again
+    SINKS = 256  # and dead sinks
 
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
         destructor tp_dealloc
     void Py_SET_REFCNT(PyObject*, Py_ssize_t)
+    void PyObject_GC_Track(void*)
+    void PyObject_GC_UnTrack(void*)
 
 cdef class OpRow:
     cdef readonly str name
@@ -129,6 +132,7 @@ cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape,
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)
 cpdef void finish(Node node) noexcept
+cdef AccumulateGrad new_sink(object variable, void** known_at)
 cdef long long count_elements(tuple shape)
 cdef void drain() noexcept
 cdef void note_idle(Node node) noexcept
@@ -151,6 +155,9 @@ cdef long long _live
 cdef PyObject* _pool[POOL]
 cdef Py_ssize_t _waiting
 cdef destructor _free_node
+cdef PyObject* _sinks[SINKS]
+cdef Py_ssize_t _sinks_waiting
+cdef destructor _free_sink
 cdef int _view_kind
 cdef int _ambient
 cdef object _packer

@@ -24,7 +24,10 @@ from cython.cimports.weft.graph.node import (
     PENDING,
     POOL,
     RESULT_SHIFT,
+    SINKS,
     Py_SET_REFCNT,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
     PyTypeObject,
 )
 
@@ -199,6 +202,7 @@ _buried = 0
 _room = 0
 _live = 0
 _waiting = 0
+_sinks_waiting = 0
 _ambient = 0
 _packer = None
 
@@ -759,16 +763,12 @@ class OutputEdge:
         self.number = number
 
 
+@cython.final
 @cython.no_gc_clear
-@cython.freelist(64)
 @cython.cclass
 class AccumulateGrad:
     """The sink of a leaf. The edge to it and its reference to the leaf are strong; the leaf knows it weakly: at
     `known_at`, which lies in the leaf."""
-
-    def __dealloc__(self):
-        if self.known_at != cython.NULL:
-            self.known_at[0] = cython.NULL
 
     @property
     def edges(self):
@@ -781,3 +781,63 @@ class AccumulateGrad:
     def name(self):
         """The name as PyTorch prints it."""
         return "torch::autograd::AccumulateGrad"
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _retire_sink(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a sink (tp_dealloc); it waits as nodes do."""
+    global _sinks_waiting
+    PyObject_GC_UnTrack(dying)
+    Py_SET_REFCNT(dying, 1)
+    _empty_sink(cython.cast(AccumulateGrad, dying))
+    if _sinks_waiting < SINKS:
+        _sinks[_sinks_waiting] = dying
+        _sinks_waiting += 1
+    else:
+        Py_SET_REFCNT(dying, 0)
+        _free_sink(dying)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _empty_sink(sink: AccumulateGrad) -> cython.void:
+    if sink.known_at != cython.NULL:
+        sink.known_at[0] = cython.NULL
+        sink.known_at = cython.NULL
+    if sink.scratch is not None:
+        sink.scratch = None
+    if sink.observers is not None:
+        sink.observers = None
+    sink.variable = None
+
+
+@cython.cfunc
+def new_sink(variable, known_at: cython.pp_void) -> AccumulateGrad:
+    """The sink of a leaf, which knows it at `known_at`."""
+    global _sinks_waiting
+    sink: AccumulateGrad
+    if _sinks_waiting > 0:
+        _sinks_waiting -= 1
+        sink = cython.cast(AccumulateGrad, _sinks[_sinks_waiting])
+        Py_DECREF(sink)
+        sink.mark = 0
+        sink.count = 0
+        PyObject_GC_Track(cython.cast(cython.p_void, sink))
+    else:
+        sink = AccumulateGrad.__new__(AccumulateGrad)
+    sink.variable = variable
+    sink.known_at = known_at
+    known_at[0] = cython.cast(cython.p_void, sink)
+    return sink
+
+
+@cython.cfunc
+def _take_over_sinks() -> cython.void:
+    global _free_sink
+    kind: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), AccumulateGrad)
+    _free_sink = kind.tp_dealloc
+    kind.tp_dealloc = _retire_sink
+
+
+_take_over_sinks()

@@ -13,7 +13,6 @@ from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.libc.string import memset
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import (
-    AccumulateGrad,
     Mode,
     Node,
     OpRow,
@@ -27,6 +26,7 @@ from cython.cimports.weft.graph.node import (
     finish,
     new_node,
     new_scalar,
+    new_sink,
     note_idle,
 )
 from cython.cimports.weft.graph.tensor import (
@@ -567,11 +567,7 @@ def edge_of(tensor: Tensor):
         return edge
     if tensor.accumulator != cython.NULL:
         return cython.cast(object, cython.cast(cython.pointer(PyObject), tensor.accumulator))
-    sink: AccumulateGrad = AccumulateGrad.__new__(AccumulateGrad)
-    sink.variable = tensor
-    sink.known_at = cython.address(tensor.accumulator)
-    tensor.accumulator = cython.cast(cython.p_void, sink)
-    return sink
+    return new_sink(tensor, cython.address(tensor.accumulator))
 
 
 @cython.cfunc

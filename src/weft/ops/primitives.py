@@ -30,9 +30,9 @@ def elementwise(name: str, *operands: Any):
     return record_elementwise(TABLE[name], operands, None)
 
 
-def conj(x: Any) -> Any:
+def conj(x: Tensor) -> Any:
     """The complex conjugate; the operand itself where it is real."""
-    return record_elementwise(TABLE["conj"], (x,), None) if x.dtype.is_complex else x
+    return record_elementwise(TABLE["conj"], (x,), None) if x._dtype.is_complex else x
 
 
 def scalar(value: Any, dtype: DType):
