@@ -42,9 +42,13 @@ def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _remember(place: cython.int, code: object) -> cython.void:
-    known = _known.get(code.co_filename)
+    name: str = code.co_filename
+    known = _known.get(name)
     if known is None:
-        known = _known[code.co_filename] = is_internal(code.co_filename)
+        # Most are decided without running Python, in which an exception of a signal handler would be lost.
+        surely: cython.bint = name.startswith("<") or (name[:1] == "/" and "/weft/" not in name)
+        known = False if surely else is_internal(name)
+        _known[name] = known
     former: cython.pointer(PyObject) = _codes[place]
     Py_INCREF(code)
     _codes[place] = cython.cast(cython.pointer(PyObject), code)

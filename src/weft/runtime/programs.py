@@ -21,6 +21,7 @@ from cython.cimports.weft.schedule.rows import Table
 from cython.cimports.weft.schedule.signature import Record, Signature
 
 from weft._compiled import require
+from weft.errors import ExecutionError
 from weft.graph.node import SCALAR_ROW
 from weft.runtime.launch import SCALAR_CELL
 from weft.schedule.plan import is_private
@@ -309,6 +310,13 @@ def _bind_sources(
     for index in range(template.source_count):
         node = external[template.sources[index]]
         if node.row is not _scalar_row:
+            if node.buffer is None:
+                raise ExecutionError(
+                    "the value has been released",
+                    where=node.where,
+                    expected="a value that a tensor or a declared save keeps",
+                    got=repr(node),
+                )
             addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
             continue
         if cells is None:
