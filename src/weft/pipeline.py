@@ -18,7 +18,7 @@ import numpy as np
 from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
-from cython.cimports.weft.graph.node import Node, Tape, current_tape
+from cython.cimports.weft.graph.node import Node, Tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, value
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
@@ -32,7 +32,7 @@ from weft.graph import node as graph
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
-from weft.graph.node import drop_inputs, finish
+from weft.graph.node import drop_inputs, finish, rejoin
 from weft.graph.tensor import value_of
 from weft.runtime.programs import storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
@@ -303,9 +303,9 @@ def require(node: Node) -> cython.void:
     if node.state == PENDING_STATE:
         node.live += 1
         try:
-            tape: Tape = (
-                current_tape() if node.tape == cython.NULL else cython.cast(Tape, node.tape)
-            )
+            if node.tape == cython.NULL:
+                rejoin(node)
+            tape: Tape = cython.cast(Tape, node.tape)
             run_tape(tape)
             if node.state == PENDING_STATE and tape.running is not None:
                 raise ExecutionError(

@@ -596,6 +596,23 @@ def new_node(
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _link(tape: Tape, node: Node) -> cython.void:
+    last: cython.p_void = tape.tail
+    node.tape = cython.cast(cython.p_void, tape)
+    node.previous = last
+    if last == cython.NULL:
+        tape.head = cython.cast(cython.p_void, node)
+    else:
+        cython.cast(Node, last).next = cython.cast(cython.p_void, node)
+    tape.tail = cython.cast(cython.p_void, node)
+    tape.count += 1
+    if node.row.kind != _view_kind:
+        tape.pending_bytes += node.numel * node.dtype.itemsize
+
+
+@cython.cfunc
 def append(
     tape: Tape,
     row: OpRow,
@@ -617,17 +634,7 @@ def append(
     code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
     if code != cython.cast(cython.pointer(PyObject), node.code):
         node.code = None if code == cython.NULL else cython.cast(object, code)
-    last: cython.p_void = tape.tail
-    node.tape = cython.cast(cython.p_void, tape)
-    node.previous = last
-    if last == cython.NULL:
-        tape.head = cython.cast(cython.p_void, node)
-    else:
-        cython.cast(Node, last).next = cython.cast(cython.p_void, node)
-    tape.tail = cython.cast(cython.p_void, node)
-    tape.count += 1
-    if row.kind != _view_kind:
-        tape.pending_bytes += numel * dtype.itemsize
+    _link(tape, node)
     if _ambient > 0 and row.kind != COMPOSITE and tape.running is None:
         _packer(node)
     return node
@@ -707,6 +714,13 @@ def make_scalar(value, dtype: DType):
 def tape_of(node: Node):
     """The tape that a pending node is on, or None."""
     return None if node.tape == cython.NULL else cython.cast(Tape, node.tape)
+
+
+def rejoin(node: Node):
+    """Put a pending node that left its tape with its batch on the calling thread's tape: somebody asks for it."""
+    if node.tape == cython.NULL:
+        _link(current_tape(), node)
+    return tape_of(node)
 
 
 def last_sequence():

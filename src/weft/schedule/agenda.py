@@ -90,10 +90,12 @@ class Agenda:
 
     @cython.cfunc
     def place_of(self, source: Node) -> cython.longlong:
-        """Where an operand stands among the nodes; -1 for one that is computed already or was considered before."""
+        """Where an operand, or the batch that it is a row of, stands among the nodes; -1 where it is computed."""
         place: cython.longlong = source.index
         if place < len(self.nodes) and self.nodes[place] is source:
             return place
+        if source.quotient is not None and source.state == PENDING:
+            return self.place_of(source.quotient)
         return -1
 
     @cython.cfunc

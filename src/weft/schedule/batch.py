@@ -76,8 +76,14 @@ def group(nodes: list):
     if not config.batch:
         return
     stacks: dict = {}
-    for members in form_groups(nodes):
+    groups: list = form_groups(nodes)
+    for members in groups:
         _build(members, stacks)
+    node: Node
+    for members in groups:
+        for node in members:
+            if node.live == 0 and node.quotient is not None:
+                finish(node)  # computed with its quotient; nothing can ask for it by itself
 
 
 # -- quotients -----------------------------------------------------------------------------------------------------
