@@ -268,7 +268,7 @@ def test_a_full_reduction_with_an_epilogue(target):
 def test_rows_read_through_an_index():
     """A sum of gathered rows: the prologue of a reduction may be indexed."""
     table = numbers((11, 50), "float32")
-    index = np.array([3, -1, 10, 0])
+    index = np.array([3, 1, 10, 0])
     spread = np.broadcast_to(index[:, None], (4, 50))
     kernel = LoopKernel(
         2, 1, (Operand("int64", ("1", "0")), Operand("float32", ("0", "1"), 1)),
