@@ -60,7 +60,9 @@ class Agenda:
     alone = cython.declare(list)  # ready nodes that run by themselves
     distinct = cython.declare(cython.Py_ssize_t)
     crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
-    height = cython.declare(cython.p_int)  # per node: the longest way to a value that nothing reads
+    height = cython.declare(
+        cython.p_int
+    )  # per node: the longest way to a live value; 0 for the dead
     waits = cython.declare(cython.p_int)  # per node: operands that have not run
     starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
     readers = cython.declare(cython.p_int)
@@ -169,7 +171,7 @@ class Agenda:
 
     @cython.cfunc
     def measure(self) -> cython.void:
-        """Give every node its height, in an order that follows the readers."""
+        """Give every node its height, readers first."""
         count: cython.size_t = len(self.nodes)
         order: cython.p_int = cython.cast(
             cython.p_int, calloc(count + 1, cython.sizeof(cython.int))
@@ -201,11 +203,28 @@ class Agenda:
                     filled += 1
         while filled > 0:
             filled -= 1
-            place = order[filled]
-            for index in range(self.starts[place], self.starts[place + 1]):
-                self.height[place] = max(self.height[place], self.height[self.readers[index]] + 1)
+            self.look_up(order[filled])
         free(order)
         free(waits)
+
+    @cython.cfunc
+    def look_up(self, place: cython.int) -> cython.void:
+        """A node's height from those of its readers; a dead one may have lost operands, and joins nobody."""
+        needed: cython.bint = cython.cast(Node, self.nodes[place]).live > 0
+        index: cython.int
+        reader: cython.int
+        for index in range(self.starts[place], self.starts[place + 1]):
+            reader = self.readers[index]
+            if self.height[reader] > 0:
+                needed = True
+                self.height[place] = max(self.height[place], self.height[reader])
+        if needed:
+            self.height[place] += 1
+            return
+        signature: Signature = self.signatures[place]
+        if signature is not None:
+            signature.remaining -= 1
+            self.signatures[place] = None
 
     @cython.cfunc
     def make_ready(self, position: cython.Py_ssize_t) -> cython.void:
