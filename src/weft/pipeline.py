@@ -116,8 +116,7 @@ def execute(tape: Tape) -> cython.void:
     form: Signature = signature(pending, config.batch)
     if not form.live or run_known(form):
         return
-    batch.group(pending)
-    if tape.count == len(pending):
+    if not batch.group(pending):
         schedule(pending, form, None)
         return
     pending = tape.pending()
@@ -163,8 +162,13 @@ def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cyt
     if config.explain:
         explain(pending, program, memory, lowering, chosen)
     if launch(form, bare, program, memory, lowering, pending):
-        alone: list[Any] = graph.tape_of(pending[0]).pending()
+        alone: list[Any] = sorted(graph.tape_of(pending[0]).pending(), key=sequence)
         schedule(alone, signature(alone, False), None)
+
+
+def sequence(node: Node) -> int:
+    """The number of a node in order of creation; members of batches come back to the end of the tape."""
+    return int(node.seq)
 
 
 def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:

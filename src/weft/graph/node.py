@@ -716,10 +716,12 @@ def tape_of(node: Node):
     return None if node.tape == cython.NULL else cython.cast(Tape, node.tape)
 
 
-def rejoin(node: Node):
-    """Put a pending node that left its tape with its batch on the calling thread's tape: somebody asks for it."""
+def rejoin(node: Node, beside: Node = None):
+    """Put a pending node that left its tape with its batch back on one, at its end: on that of a node beside it, or
+    else of the calling thread."""
     if node.tape == cython.NULL:
-        _link(current_tape(), node)
+        away: cython.bint = beside is None or beside.tape == cython.NULL
+        _link(current_tape() if away else cython.cast(Tape, beside.tape), node)
     return tape_of(node)
 
 

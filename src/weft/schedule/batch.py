@@ -33,6 +33,7 @@ from weft.graph.node import (
     CONTRACT,
     ELEMENTWISE,
     is_record_only,
+    rejoin,
 )
 from weft.ops.row import TABLE
 from weft.schedule.agenda import form_groups
@@ -72,9 +73,9 @@ class Form:
 
 
 def group(nodes: list):
-    """Put pending nodes (oldest first) that have not been considered into groups."""
+    """Put pending nodes (oldest first) that have not been considered into groups; whether any were formed."""
     if not config.batch:
-        return
+        return False
     stacks: dict = {}
     groups: list = form_groups(nodes)
     for members in groups:
@@ -84,6 +85,7 @@ def group(nodes: list):
         for node in members:
             if node.live == 0 and node.quotient is not None:
                 finish(node)  # computed with its quotient; nothing can ask for it by itself
+    return len(groups) > 0
 
 
 # -- quotients -----------------------------------------------------------------------------------------------------
@@ -151,21 +153,35 @@ def _adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
 
 
 def ungroup(nodes: list):
-    """Take pending members out of their batches, to run alone: where a batch fails, each example is to answer for
-    itself. Returns whether there were any."""
+    """Take pending members that live nodes need out of their batches, to run alone: where a batch fails, each example
+    is to answer for itself. Returns whether there were any."""
     found: cython.bint = False
+    stack: list = [node for node in nodes if cython.cast(Node, node).live > 0]
+    met: set = set()
     node: Node
-    for node in nodes:
-        quotient: Node = node.quotient
-        if quotient is None or node.state != PENDING:
+    while stack:
+        node = stack.pop()
+        if node.state != PENDING or node in met:
             continue
-        found = True
-        node.quotient = None
-        node.qrow = -1
-        if node.edges is not None and not node.released:
-            acquire_saves(node, node.edges)
-        release_saves(quotient)
+        met.add(node)
+        if node.inputs is not None:
+            stack.extend(node.inputs)
+        if node.quotient is not None:
+            found = True
+            _leave(node)
     return found
+
+
+@cython.cfunc
+def _leave(node: Node) -> cython.void:
+    """Make a member a node of its own again."""
+    quotient: Node = node.quotient
+    node.quotient = None
+    node.qrow = -1
+    if node.edges is not None and not node.released:
+        acquire_saves(node, node.edges)
+    release_saves(quotient)
+    rejoin(node, quotient)
 
 
 @cython.cfunc
