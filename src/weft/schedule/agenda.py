@@ -12,7 +12,7 @@ quotients are made in `batch`.
 import heapq
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.weft.graph.node import DONE, PENDING, Node, OpRow
 
 from weft._compiled import require
@@ -66,6 +66,8 @@ class Agenda:
     waits = cython.declare(cython.p_int)  # per node: operands that have not run
     starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
     readers = cython.declare(cython.p_int)
+    sources = cython.declare(cython.p_int)  # of all nodes in turn: where their operands stand
+    room = cython.declare(cython.Py_ssize_t)
 
     def __cinit__(self, nodes: list):
         count: cython.size_t = len(nodes)
@@ -89,6 +91,7 @@ class Agenda:
         free(self.waits)
         free(self.starts)
         free(self.readers)
+        free(self.sources)
 
     @cython.cfunc
     def place_of(self, source: Node) -> cython.longlong:
@@ -148,26 +151,42 @@ class Agenda:
         """List the readers of each node, oldest first, and count the operands that each waits for."""
         count: cython.Py_ssize_t = len(self.nodes)
         position: cython.Py_ssize_t
+        place: cython.longlong
+        total: cython.Py_ssize_t = 0
         source: Node
         for position in range(count):
             for source in operands_of(self.nodes[position]):
-                place: cython.longlong = self.place_of(source)
+                place = self.place_of(source)
                 if place >= 0:
+                    self.note_source(total, place)
+                    total += 1
                     self.waits[position] += 1
                     self.starts[place + 2] += 1
         for position in range(count):
             self.starts[position + 2] += self.starts[position + 1]
-        total: cython.size_t = self.starts[count + 1]
         self.readers = cython.cast(cython.p_int, calloc(total + 1, cython.sizeof(cython.int)))
         if self.readers == cython.NULL:
             raise MemoryError
+        total = 0
         for position in range(count):
-            if self.waits[position] > 0:
-                for source in operands_of(self.nodes[position]):
-                    place = self.place_of(source)
-                    if place >= 0:
-                        self.readers[self.starts[place + 1]] = position
-                        self.starts[place + 1] += 1
+            for _ in range(self.waits[position]):
+                place = self.sources[total]
+                total += 1
+                self.readers[self.starts[place + 1]] = position
+                self.starts[place + 1] += 1
+
+    @cython.cfunc
+    def note_source(self, number: cython.Py_ssize_t, place: cython.longlong) -> cython.void:
+        """Keep where an operand stands, in an array that grows."""
+        if number == self.room:
+            room: cython.size_t = 2 * self.room + 1024
+            grown: cython.p_int = cython.cast(
+                cython.p_int, realloc(self.sources, room * cython.sizeof(cython.int))
+            )
+            if grown == cython.NULL:
+                raise MemoryError
+            self.sources, self.room = grown, room
+        self.sources[number] = place
 
     @cython.cfunc
     def measure(self) -> cython.void:
