@@ -33,6 +33,7 @@ TIMED_IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf
 def python(*arguments: str, cache: str | None = None) -> str:
     """The output of a fresh interpreter."""
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its byte code
     if cache is not None:
         environment["WEFT_CACHE_DIR"] = cache
     done = subprocess.run(

@@ -16,13 +16,14 @@ from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.weft.graph.node import DONE, PENDING, Node, OpRow
 
 from weft._compiled import require
-from weft.graph.node import SCALAR_ROW, SOURCE, VIEW
+from weft.graph.node import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
 
 require(__name__, cython.compiled)
 
 _ROW_BYTES = cython.declare(cython.longlong, 32768)  # larger rows gain nothing from company
 _SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
+_ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 # Smaller groups cost more in gathering than they save.
 _LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
 
@@ -305,7 +306,7 @@ class Agenda:
             if not signature.ready:
                 continue  # taken already: an entry from before more of it was ready
             members: list = self.take(signature)
-            if len(members) >= _LEAST_ROWS:
+            if len(members) >= least_rows(signature.first):
                 groups.append([self.nodes[position] for position in members])
             for position in members:
                 self.ran(position)
@@ -351,6 +352,14 @@ def operands_of(node: Node) -> tuple:
     if node.quotient is not None:
         return (node.quotient,)
     return () if node.inputs is None else node.inputs
+
+
+@cython.cfunc
+def least_rows(node: Node) -> cython.longlong:
+    """How many such operations gain from running as one: elementwise ones fuse alone, and copying their rows costs."""
+    if node.row.kind == _ELEMENTWISE:
+        return max(_LEAST_ROWS, node.numel * node.dtype.itemsize >> 10)
+    return _LEAST_ROWS
 
 
 # -- signatures ----------------------------------------------------------------------------------------------------
