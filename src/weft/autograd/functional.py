@@ -7,7 +7,7 @@ right come from the derivative of the product from the left, which is linear in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.backward import grad
@@ -96,10 +96,22 @@ def _gradients(
     outputs: Tensors, inputs: Tensors, seeds: Tensors, create: bool, strict: bool
 ) -> list[Tensor]:
     """The gradients of outputs with cotangents, zeros where there are none."""
+    found = reached(outputs, inputs, seeds, create)
+    if strict and any(output.requires_grad for output in outputs):
+        for index, gradient in enumerate(found):
+            if gradient is None:
+                raise _independent(0, index)
+    return or_zeros(found, inputs)
+
+
+def reached(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor], create: bool
+) -> tuple[Any, ...]:
+    """The gradients of those outputs that have a graph, which is kept; None for an input that none of them reaches."""
     pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
     if not pairs:
-        return [zeros_like(tensor) for tensor in inputs]
-    found = grad(
+        return (None,) * len(inputs)
+    return grad(
         [pair[0] for pair in pairs],
         inputs,
         [pair[1] for pair in pairs],
@@ -107,10 +119,11 @@ def _gradients(
         create_graph=create,
         allow_unused=True,
     )
-    for index, gradient in enumerate(found):
-        if gradient is None and strict:
-            raise _independent(0, index)
-    return [zeros_like(t) if g is None else g for t, g in zip(inputs, found, strict=True)]
+
+
+def or_zeros(gradients: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients, with zeros for those that are None."""
+    return [zeros_like(t) if g is None else g for t, g in zip(like, gradients, strict=True)]
 
 
 def _unit(like: Tensor, place: int) -> Tensor:
@@ -293,18 +306,7 @@ def _pushed(
         seeds.append(zeros_like(output.detach()) + 0)
         seeds[-1].requires_grad = True
     pulled = _gradients(outputs, inputs, tuple(seeds), True, strict)
-    linear = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p.requires_grad]
-    if not linear:
-        return [zeros_like(output) for output in outputs]
-    found = grad(
-        [pair[0] for pair in linear],
-        seeds,
-        [pair[1] for pair in linear],
-        retain_graph=True,
-        create_graph=create,
-        allow_unused=True,
-    )
-    return [zeros_like(o) if g is None else g for o, g in zip(outputs, found, strict=True)]
+    return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 
 
 def jvp(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import weft
+from weft.autograd.functional import or_zeros, reached
 from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, rebuild
@@ -91,18 +92,7 @@ class Point:
             for seed in seeds:
                 seed.requires_grad = True
             pulled = self.pull(outputs, seeds, True, True)
-        pairs = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p.requires_grad]
-        found: Any = (None,) * len(outputs)
-        if pairs:
-            found = weft.autograd.grad(
-                [pair[0] for pair in pairs],
-                seeds,
-                [pair[1] for pair in pairs],
-                retain_graph=True,
-                create_graph=create,
-                allow_unused=True,
-            )
-        return [weft.zeros_like(o) if g is None else g for o, g in zip(outputs, found, strict=True)]
+        return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 
 
 def _alias(leaf: Any) -> Any:
