@@ -134,9 +134,6 @@ def run_known(form: Signature) -> cython.bint:
     if known is None or not programs.usable(known, form):
         return False
     count(known.kernels, known.launches, len(form.nodes))
-    node: Node
-    for node in form.nodes:
-        node.considered = True  # what stays pending is dead, and may have lost what it would read
     outcome = programs.run_template(known, form)
     if outcome is None:
         return True

@@ -6,4 +6,4 @@ cdef class At:
     cdef readonly tuple shape
 
 cdef list pull_single(Node node, object g, bint create)
-cdef list pull_rules(OpRow row, object g, At at, list inputs, object result, tuple edges, object dtypes)
+cdef list pull_rules(OpRow row, object g, At at, list inputs, object result, tuple edges)

@@ -55,9 +55,8 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     result = None
     if mask >> RESULT_SHIFT & 1:
         result = saved_tensor(node, RESULT_SHIFT, node if create else None)
-    return pull_rules(
-        node.row, g, At(node.params, shapes, node.shape), inputs, result, node.edges, None
-    )
+    at: At = At(node.params, shapes, node.shape)
+    return pull_rules(node.row, g, at, inputs, result, node.edges)
 
 
 @cython.cfunc
@@ -77,7 +76,7 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
 
 
 @cython.cfunc
-def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple, dtypes) -> list:
+def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
     """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
     broadcasting."""
     count: cython.Py_ssize_t = len(edges)
@@ -107,4 +106,4 @@ def pull_for(
     row: OpRow, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
 ):
     """`pull_rules` for interpreted callers, for the inputs that are wanted (not None)."""
-    return pull_rules(row, g, At(params, shapes, shape), inputs, result, wanted, None)
+    return pull_rules(row, g, At(params, shapes, shape), inputs, result, wanted)

@@ -560,7 +560,6 @@ class Walk:
                 form.inputs,
                 form.result,
                 first.edges,
-                form.dtypes,
             )
             for index in range(len(first.edges)):
                 part = parts[index]

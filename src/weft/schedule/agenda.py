@@ -14,6 +14,7 @@ import heapq
 import cython
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.weft.graph.node import DONE, PENDING, Node, OpRow
+from cython.cimports.weft.schedule.hashing import mix
 
 from weft._compiled import require
 from weft.graph.node import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
@@ -120,7 +121,7 @@ class Agenda:
     def signature_of(self, node: Node) -> Signature:
         """The signature of a node: found by hash, confirmed by comparison."""
         base: cython.ulonglong = hash_of(node)
-        key = cython.cast(cython.longlong, _mix(base, line_of(node)) >> 1)
+        key = cython.cast(cython.longlong, mix(base, line_of(node)) >> 1)
         candidates: list = self.table.get(key)
         signature: Signature
         if candidates is None:
@@ -409,13 +410,6 @@ def edge_identity(edge):
 
 
 @cython.cfunc
-@cython.inline
-def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
-    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 1099511628211)
-    return h ^ (h >> 29)
-
-
-@cython.cfunc
 def role_of(node: Node, index: cython.Py_ssize_t) -> str:
     """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch."""
     roles: tuple = node.row.batch_operands
@@ -432,17 +426,17 @@ def line_of(node: Node) -> cython.longlong:
 @cython.cfunc
 def hash_of(node: Node) -> cython.ulonglong:
     """A hash of what `alike` compares; of shapes only the sizes."""
-    h: cython.ulonglong = _mix(1469598103, node.row.code * 8 + len(node.shape))
-    h = _mix(h, node.numel)
+    h: cython.ulonglong = mix(1469598103, node.row.code * 8 + len(node.shape))
+    h = mix(h, node.numel)
     if node.params is not None:
-        h = _mix(h, hash(node.params))
+        h = mix(h, hash(node.params))
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
         source: Node = node.inputs[index]
         if source.numel != node.numel:
-            h = _mix(h, source.numel)
+            h = mix(h, source.numel)
         if source.state == DONE and source.row is not SCALAR_ROW and role_of(node, index) != "b":
-            h = _mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, source)))
+            h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, source)))
     return h
 
 

@@ -57,7 +57,6 @@ class Form:
     inputs = cython.declare(list, visibility="readonly")
     result = cython.declare(object, visibility="readonly")
     flags = cython.declare(tuple, visibility="readonly")
-    dtypes = cython.declare(object, visibility="readonly")
 
     def __cinit__(self, params, shapes: tuple, shape: tuple, inputs: list, result, flags: tuple):
         self.params = params
@@ -66,7 +65,6 @@ class Form:
         self.inputs = inputs
         self.result = result
         self.flags = flags
-        self.dtypes = None
 
 
 # -- grouping ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.graph.node import PENDING, Node, OpRow
+from cython.cimports.weft.schedule.hashing import mix
 from cython.cimports.weft.schedule.signature import NUMBERS, Number
 
 from weft._compiled import require
@@ -134,7 +135,7 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
             _put(result, _link(result, source))
     _put_numbers(result, node.shape)
     if node.params is not None:
-        h = _mix(h, hash(node.params))
+        h = mix(h, hash(node.params))
     if node.row.kind == _ROWS:
         _put(result, len(node.payload[0]))
     return h
@@ -157,14 +158,6 @@ def _describe_outside(result: Signature, node: Node) -> cython.int:
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _mix(h: cython.ulonglong, x: cython.longlong) -> cython.ulonglong:
-    h = (h ^ cython.cast(cython.ulonglong, x)) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
-    return h ^ (h >> 29)
-
-
-@cython.cfunc
 @cython.exceptval(check=False)
 def _digest(result: Signature, h: cython.ulonglong) -> cython.longlong:
     """The hash of all words, in two strands that a processor works on at once."""
@@ -172,12 +165,12 @@ def _digest(result: Signature, h: cython.ulonglong) -> cython.longlong:
     other: cython.ulonglong = 1469598103
     index: cython.Py_ssize_t = 0
     while index + 1 < result.count:
-        one = _mix(one, result.words[index])
-        other = _mix(other, result.words[index + 1])
+        one = mix(one, result.words[index])
+        other = mix(other, result.words[index + 1])
         index += 2
     if index < result.count:
-        one = _mix(one, result.words[index])
-    return cython.cast(cython.longlong, _mix(one, other) >> 1)
+        one = mix(one, result.words[index])
+    return cython.cast(cython.longlong, mix(one, other) >> 1)
 
 
 # -- wiring --------------------------------------------------------------------------------------------------------
@@ -234,7 +227,7 @@ def _place_number(
 ) -> cython.longlong:
     """The link of a number in the table, where there is room put there now; -1 where there is none."""
     global _numbered
-    place: cython.Py_ssize_t = (_mix(kind, bits) >> 7) % NUMBERS
+    place: cython.Py_ssize_t = (mix(kind, bits) >> 7) % NUMBERS
     entry: cython.pointer(Number) = cython.address(_numbers[place])
     while entry.stamp == _stamp:
         if entry.kind == kind and entry.bits == bits:
