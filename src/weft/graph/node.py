@@ -613,6 +613,16 @@ def _link(tape: Tape, node: Node) -> cython.void:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _hide(part: tuple) -> cython.void:
+    """Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going
+    through the parts of a large graph again and again costs more than recording it."""
+    if part is not None:
+        PyObject_GC_UnTrack(cython.cast(cython.p_void, part))
+
+
+@cython.cfunc
 def append(
     tape: Tape,
     row: OpRow,
@@ -626,10 +636,14 @@ def append(
     """`new_node` for callers that have the tape of the calling thread at hand."""
     node: Node = _blank(row, shape, numel, dtype)
     node.inputs = inputs
+    _hide(inputs)
     if params is not None:
         node.params = params
+        if isinstance(params, tuple):
+            _hide(params)
     if edges is not None:
         node.edges = edges
+        _hide(edges)
         acquire_saves(node, edges)
     code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
     if code != cython.cast(cython.pointer(PyObject), node.code):
