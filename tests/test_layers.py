@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "weft"
 LAYERS = [
-    {"_compiled", "_build_info", "errors", "config"},
+    {"_compiled", "_build_info", "_lazy", "errors", "config"},
     {"graph"},
     {"ops"},
     {"codegen"},
@@ -54,6 +54,8 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "later":
+            names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
@@ -91,7 +93,10 @@ def test_every_module_has_a_layer() -> None:
 
 
 def test_a_backward_import_is_found() -> None:
-    source = "def f():\n    from weft.nn import Linear\n    import weft.graph\n"
+    source = (
+        "def f():\n    from weft.nn import Linear\n    import weft.graph\nnn = later('weft.nn')\n"
+    )
     assert backward_imports(PACKAGE / "graph" / "node.py", source) == [
-        "graph/node.py:2 imports weft.nn.Linear"
+        "graph/node.py:2 imports weft.nn.Linear",
+        "graph/node.py:4 imports weft.nn",
     ]

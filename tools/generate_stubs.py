@@ -4,8 +4,9 @@
     python tools/generate_stubs.py --check   say which are out of date, exit 1 if any
 
 In come the sources of compiled modules (their Python and .pxd) and the installed package; out go `weft/__init__.pyi`
-with what is exported, `graph/tensor.pyi` with every method that is installed on Tensor, and the stubs of the compiled
-modules of `weft.tensor`. Stubs that are written by hand (`graph/node.pyi`, `runtime/`) are left alone.
+with what is exported, `autograd/__init__.pyi` likewise, `graph/tensor.pyi` with every method that is installed on
+Tensor, and the stubs of the compiled modules of `weft.tensor`. Stubs that are written by hand (`graph/node.pyi`,
+`runtime/`) are left alone.
 """
 
 from __future__ import annotations
@@ -409,6 +410,17 @@ def package_stub(weft: ModuleType) -> str:
     return writer.text("\n".join(["import builtins", *modules, *classes, ""]))
 
 
+def exports_stub(package: ModuleType) -> str:
+    """The stub of a package that imports what it exports when it is first asked for."""
+    exports, base = package._EXPORTS, package.__name__
+    places = {
+        name: f"{base}.{exports[name]}" if name in exports else base for name in package.__all__
+    }
+    return HEADER + "".join(
+        f"from {place} import {name} as {name}\n" for name, place in sorted(places.items())
+    )
+
+
 def export_class(name: str, cls: type) -> str:
     """A class under its public name; under another name it is not exported by the import alone."""
     if name == cls.__name__:
@@ -439,6 +451,7 @@ def stubs() -> dict[Path, str]:
     found = {sources[name].with_suffix(".pyi"): compiled_stub(sources[name]) for name in COMPILED}
     found[PACKAGE / "graph" / "tensor.pyi"] = tensor_stub(weft.Tensor)
     found[PACKAGE / "__init__.pyi"] = package_stub(weft)
+    found[PACKAGE / "autograd" / "__init__.pyi"] = exports_stub(weft.autograd)
     return found
 
 

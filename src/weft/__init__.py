@@ -7,13 +7,13 @@ first used.
 
 from __future__ import annotations
 
-import importlib
 import math as _math
 from typing import Any
 
-from weft import autograd, errors, random
+from weft import errors, random
 from weft import functional as _functional
 from weft import tensor as _handle
+from weft._lazy import export_later as _export_later
 from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
 from weft.autograd.records import install as _install_records
@@ -22,8 +22,8 @@ from weft.ops import TABLE as _TABLE
 
 __version__ = "0.1.0"
 
-# Names that are imported when they are first asked for, as every module is.
-_NAMES = {
+# Exported names that are imported when they are first asked for, as every module is.
+_EXPORTS = {
     "flush": "pipeline",
     "realize": "pipeline",
     "save": "serialize",
@@ -32,6 +32,7 @@ _NAMES = {
     "get_num_threads": "runtime.threads",
     "explaining": "config",
     "is_anomaly_enabled": "autograd.anomaly",
+    "set_printoptions": "tensor.printing",
     "is_anomaly_check_nan_enabled": "autograd.anomaly",
 }
 
@@ -51,8 +52,10 @@ def _join() -> None:
     install_methods(
         {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
     )
+    functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
+    plain = ("Tensor", "compile", "pi", "e", "inf", "nan")
     # Last: names such as float, bool and tensor hide builtins and modules from here on.
-    globals().update({**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS})
+    globals().update(functions, __all__=[*functions, *_EXPORTS, *plain])
 
 
 def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
@@ -63,25 +66,4 @@ def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 _join()
 del _join
-
-
-def _modules() -> set[str]:
-    """The modules of the package."""
-    from pkgutil import iter_modules
-
-    return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        value = getattr(importlib.import_module(f"weft.{_NAMES[name]}"), name)
-    elif not name.startswith("_") and name in _modules():
-        value = importlib.import_module(f"weft.{name}")
-    else:
-        raise AttributeError(f"module 'weft' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES, *_modules()})
+__getattr__, __dir__ = _export_later(__name__, _EXPORTS)

@@ -1,36 +1,25 @@
-"""Automatic differentiation: reverse walks, hooks, custom functions, gradient checks."""
+"""Automatic differentiation: reverse walks, hooks, custom functions, gradient checks.
 
-from weft.autograd import forward_ad, function, functional, graph
-from weft.autograd.anomaly import (
-    detect_anomaly,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    set_detect_anomaly,
-)
-from weft.autograd.backward import backward, grad
-from weft.autograd.function import Function, FunctionCtx, once_differentiable
-from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from weft.autograd.handle import METHODS
-from weft.autograd.multithreading import is_multithreading_enabled, set_multithreading_enabled
+Recording needs none of it: each name is imported when it is first asked for.
+"""
 
-__all__ = [
-    "METHODS",
-    "Function",
-    "FunctionCtx",
-    "GradcheckError",
-    "backward",
-    "detect_anomaly",
-    "forward_ad",
-    "function",
-    "functional",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "graph",
-    "is_anomaly_check_nan_enabled",
-    "is_anomaly_enabled",
-    "is_multithreading_enabled",
-    "once_differentiable",
-    "set_detect_anomaly",
-    "set_multithreading_enabled",
-]
+from weft._lazy import export_later
+
+_EXPORTS = {
+    "Function": "function",
+    "FunctionCtx": "function",
+    "GradcheckError": "gradcheck",
+    "backward": "backward",
+    "detect_anomaly": "anomaly",
+    "grad": "backward",
+    "gradcheck": "gradcheck",
+    "gradgradcheck": "gradcheck",
+    "is_anomaly_check_nan_enabled": "anomaly",
+    "is_anomaly_enabled": "anomaly",
+    "is_multithreading_enabled": "multithreading",
+    "once_differentiable": "function",
+    "set_detect_anomaly": "anomaly",
+    "set_multithreading_enabled": "multithreading",
+}
+__all__ = sorted({*_EXPORTS, "forward_ad", "function", "functional", "graph"})
+__getattr__, __dir__ = export_later(__name__, _EXPORTS)

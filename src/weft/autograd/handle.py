@@ -6,15 +6,17 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from weft.autograd.backward import backward
-from weft.autograd.forward_ad import follow_composite, has_tangent, plain
+from weft._lazy import later
 from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
-from weft.autograd.walk import target_for
 from weft.errors import GradientError
 from weft.graph import node as graph
 from weft.graph.node import AccumulateGrad
 from weft.graph.tensor import Tensor, edge_for
+
+reverse = later("weft.autograd.backward")
+walk = later("weft.autograd.walk")
+forward_ad = later("weft.autograd.forward_ad")
 
 
 def refuse_in_transform(what: str) -> None:
@@ -39,7 +41,7 @@ def tensor_backward(
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
     refuse_in_transform("backward()")
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    reverse.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _leaf_observers(tensor: Tensor) -> Observers:
@@ -62,7 +64,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
             got="a tensor without a graph",
             fix="call requires_grad_() first",
         )
-    record, number = target_for(edge)
+    record, number = walk.target_for(edge)
     observers = (
         _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)
     )
@@ -95,7 +97,7 @@ def retain_grad(self: Tensor) -> None:
         )
     if self.leaf_grad or self.retains:
         return
-    record, number = target_for(edge)
+    record, number = walk.target_for(edge)
     self.retains = True
     observers_of(record).retained.append((number, weakref.ref(self)))
 
@@ -105,7 +107,7 @@ def retain_again(self: Tensor) -> None:
     edge = edge_for(self)
     if edge is None:
         return
-    record, number = target_for(edge)
+    record, number = walk.target_for(edge)
     observers_of(record).retained.append((number, weakref.ref(self)))
 
 
@@ -136,11 +138,11 @@ def set_grad_dtype(self: Tensor, dtype: Any) -> None:
 
 def without_tangents(self: Tensor) -> Tensor:
     """The tensor, or a copy without tangents where it is dual."""
-    return plain(self) if has_tangent(self) else self
+    return forward_ad.plain(self) if forward_ad.has_tangent(self) else self
 
 
 LATE: dict[str, Any] = {
-    "follow_composite": follow_composite,
+    "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "retain_again": retain_again,
     "without_tangents": without_tangents,
 }

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft._lazy import later
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
-from weft.autograd.saving import pack_one, unpacked
-from weft.autograd.walk import freed, target_for
 from weft.graph.node import RESULT_BIT, SCALAR_ROW, AccumulateGrad, GradientFunction, Node
 from weft.graph.tensor import value_of, wrap_node
 from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
-from weft.schedule import batch
+
+saving = later("weft.autograd.saving")
+walk = later("weft.autograd.walk")
+batch = later("weft.schedule.batch")
 
 
 def observers_of(record: Any) -> Observers:
@@ -30,7 +32,7 @@ def observers_of(record: Any) -> Observers:
 
 def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
     """Where the cotangents of the inputs go: (record or None, number of its output), one per input."""
-    return tuple((None, 0) if edge is None else target_for(edge) for edge in self.edges or ())
+    return tuple((None, 0) if edge is None else walk.target_for(edge) for edge in self.edges or ())
 
 
 def metadata(self: Any) -> dict[str, Any]:
@@ -67,10 +69,10 @@ def saved_value(node: Any, index: int) -> Any:
     Errors: RuntimeError after it has been freed.
     """
     if node.released:
-        raise freed(node)
+        raise walk.freed(node)
     edge = node if index == RESULT_BIT else node.edges[index]
     if node.observers is not None:
-        again = unpacked(node, index, edge)
+        again = saving.unpacked(node, index, edge)
         if again is not None:
             return again
     if index == RESULT_BIT:
@@ -99,8 +101,8 @@ class SavedTensor:
     ) -> None:
         """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
         if self._node.released:
-            raise freed(self._node)
-        pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
+            raise walk.freed(self._node)
+        saving.pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
 
     def __repr__(self) -> str:
         return f"<SavedTensor of {self._node.name()}>"
@@ -113,7 +115,7 @@ def _saved(name: str) -> tuple[property, property]:
     def raw(self: Any) -> SavedTensor:
         index = _bit(self, name)
         if self.released:
-            raise freed(self)
+            raise walk.freed(self)
         return SavedTensor(self, index)
 
     return property(read), property(raw)

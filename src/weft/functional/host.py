@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from weft._lazy import later
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import make_value
 from weft.graph.tensor import cast, value_of, wrap_node
 
+pipeline = later("weft.pipeline")
+pool = later("weft.runtime.pool")
+
 
 def to_numpy(tensor: Any) -> Any:
     """The value of a tensor, run at the call. bfloat16 comes as float32. The array is not to be written to."""
-    from weft import pipeline
-
     array = pipeline.array_of(value_of(tensor))
     if tensor._dtype is dtypes.bfloat16:
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -29,8 +31,6 @@ def to_numpy(tensor: Any) -> Any:
 
 def from_numpy(array: Any, dtype: DType | None = None) -> Any:
     """A tensor with a copy of an array in the pool. Errors: DTypeError for element types that Weft lacks."""
-    from weft.runtime import pool
-
     if dtype is dtypes.bfloat16:  # NumPy lacks it
         return cast(from_numpy(np.asarray(array, np.float32)), dtype)
     array = np.asarray(array, order="C")

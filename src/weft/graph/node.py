@@ -8,7 +8,7 @@ schedule and the walks own. How nodes run is left to the pipeline, what they mea
 """
 
 import os
-import threading
+from _thread import _local as thread_local  # `threading.local` without the rest of threading
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -187,7 +187,7 @@ class Tape:
         return nodes
 
 
-_local = threading.local()
+_local = thread_local()
 _tapes: list = []
 _free_tapes: list = []
 _idle: list = []

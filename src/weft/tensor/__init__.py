@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._lazy import later
 from weft.errors import ArgumentError, ShapeError
 from weft.tensor import (
     conversion,
-    copying,
     creation,
     info,
     interop,
@@ -20,7 +20,6 @@ from weft.tensor import (
     legacy,
     memory,
     modes,
-    printing,
     reading,
     scalars,
     settings,
@@ -31,6 +30,9 @@ from weft.tensor import (
     device as devices,
 )
 
+copying = later("weft.tensor.copying")
+printing = later("weft.tensor.printing")
+
 _PARTS = (
     creation,
     conversion,
@@ -40,7 +42,6 @@ _PARTS = (
     leaves,
     legacy,
     modes,
-    printing,
     reading,
     scalars,
     settings,
@@ -74,7 +75,7 @@ LATE: dict[str, Any] = {
     "array_wrap": interop.wrap_array,
     "construct": legacy.construct,
     "contains": reading.contains,
-    "deepcopy": copying.deepcopy,
+    "deepcopy": lambda *given: copying.deepcopy(*given),
     "device": devices.CPU,
     "format": reading.format_tensor,
     "in_place_shape": in_place_shape,
@@ -85,8 +86,8 @@ LATE: dict[str, Any] = {
     "is_scalar": scalars.is_scalar,
     "number": reading.number,
     "one_of_several_views": leaves.one_of_several_views,
-    "reduce": copying.reduce,
-    "repr": printing.tensor_text,
+    "reduce": lambda *given: copying.reduce(*given),
+    "repr": lambda tensor: printing.tensor_text(tensor),
     "scalar_dtype": scalars.scalar_dtype,
     "set_data": leaves.set_data,
     "set_grad": leaves.set_grad,

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._lazy import later
 from weft.errors import DimensionError
 from weft.graph.strides import is_contiguous as strides_are_contiguous
 from weft.graph.tensor import Tensor, logical_strides, storage_of
 from weft.tensor.memory import DONE
+
+pipeline = later("weft.pipeline")
 
 
 class MemoryFormat:
@@ -126,9 +129,7 @@ def data_ptr(self: Tensor) -> int:
     if storage.foreign is not None:
         return int(storage.foreign.memory.ctypes.data) + start
     if storage.node.state != DONE or storage.node.buffer is None:
-        from weft.pipeline import array_of
-
-        array = array_of(storage.node)
+        array = pipeline.array_of(storage.node)
         return int(array.ctypes.data) + start
     return int(storage.node.buffer.address) + int(storage.node.offset) + start
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._lazy import later
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import make_value
@@ -30,8 +31,9 @@ from weft.graph.tensor import (
     wrap_node,
 )
 from weft.ops import TABLE, primitives
-from weft.runtime.pool import allocate
-from weft.runtime.pool import wrap as wrap_memory
+
+pipeline = later("weft.pipeline")
+pool = later("weft.runtime.pool")
 
 Shape = tuple[int, ...]
 DONE = 1
@@ -60,7 +62,7 @@ def raw_dtype(dtype: DType) -> Any:
 def node_of_array(array: Any, dtype: DType) -> Any:
     """A done node with a copy of an array of raw elements."""
     shape = array.shape
-    buffer: Any = allocate(array.nbytes)
+    buffer: Any = pool.allocate(array.nbytes)
     if array.size:
         np.ndarray(shape, raw_dtype(dtype), buffer)[...] = array
     return make_value(dtype, shape, buffer, 0)
@@ -97,19 +99,17 @@ def _window(memory: Any, tensor: Tensor) -> Any:
 
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
-    from weft.pipeline import array_of
-
     storage = tensor.storage
     if storage is not None:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
         if storage.node.state == DONE:
-            whole = array_of(storage.node)
+            whole = pipeline.array_of(storage.node)
             if tensor._shape == whole.shape and tensor.strides is None:
                 return whole
             if whole.flags.c_contiguous:
                 return _window(whole.reshape(-1), tensor)
-    return array_of(value_of(tensor))
+    return pipeline.array_of(value_of(tensor))
 
 
 def values_array(tensor: Tensor) -> Any:
@@ -135,7 +135,7 @@ def import_array(array: Any, dtype: DType) -> Tensor:
     strides = strides if array.size else contiguous_strides(shape)
     extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
     flat = np.lib.stride_tricks.as_strided(array, (extent,), (size,))
-    memory = wrap_memory(array.ctypes.data, extent * size, array, not array.flags.writeable)
+    memory = pool.wrap(array.ctypes.data, extent * size, array, not array.flags.writeable)
     whole = wrap_node(make_value(dtype, (extent,), memory, 0))
     storage_of(whole).foreign = Foreign(flat)
     return region(whole, shape, strides, 0)
@@ -163,13 +163,11 @@ def _fresh_root(node: Any) -> Any:
 
 def _expose(storage: Any) -> None:
     """Give a storage memory of its own: whoever still reads or has saved the present value keeps the old buffer."""
-    from weft.pipeline import array_of
-
-    array = array_of(storage.node)
+    array = pipeline.array_of(storage.node)
     contiguous = array.flags.c_contiguous
     del array
     if not contiguous or not _is_sole_owner(storage):
-        replace_node(storage, node_of_array(array_of(storage.node), storage.node.dtype))
+        replace_node(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
     storage.foreign = Foreign(_fresh_root(storage.node), _gone)
 
 
@@ -202,13 +200,11 @@ def snapshot(tensor: Tensor) -> Any:
 
 def write_through(tensor: Tensor, new: Tensor) -> None:
     """Write a value into foreign memory now. Read-only memory stays as it is: the storage parts from it."""
-    from weft.pipeline import array_of
-
     storage = tensor.storage
     if not _reclaim(storage):
         memory = storage.foreign.memory
         if memory.flags.writeable:
-            _window(memory, tensor)[...] = array_of(value_of(new))
+            _window(memory, tensor)[...] = pipeline.array_of(value_of(new))
             return
         replace_node(storage, node_of_array(memory.reshape(storage.node.shape), storage.node.dtype))
         storage.foreign = None

@@ -13,11 +13,13 @@ from cython.cimports.weft.graph.node import Mode, current_tape
 from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, vectorcallfunc
 
 from weft._compiled import require
-from weft.autograd.saving import pack_node
+from weft._lazy import later
 from weft.graph.node import watch_records
 from weft.graph.tensor import note_inference
 
 require(__name__, cython.compiled)
+
+saving = later("weft.autograd.saving")
 
 GENERATOR = 0x20  # the flag of a generator function's code
 
@@ -117,14 +119,14 @@ class inference_mode:
         mode: Mode = current_tape().mode
         self._former.append((mode.grad, mode.inference))
         note_inference()
-        watch_records(pack_node, 1)
+        watch_records(saving.pack_node, 1)
         mode.inference = self.mode
         mode.grad = not self.mode
 
     def __exit__(self, kind, error, traceback):
         mode: Mode = current_tape().mode
         mode.grad, mode.inference = self._former.pop()
-        watch_records(pack_node, -1)
+        watch_records(saving.pack_node, -1)
 
     def __call__(self, function):
         return _decorate(functools.partial(inference_mode, self.mode), function)

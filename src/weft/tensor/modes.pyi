@@ -1,6 +1,7 @@
 # Written by tools/generate_stubs.py: do not edit.
 from typing import Any
 
+saving: Any
 GENERATOR: Any
 
 class Switch:

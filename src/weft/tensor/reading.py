@@ -12,11 +12,13 @@ import cython
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
+from weft._lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.pipeline import number_of
 from weft.tensor.memory import values_array
 
 require(__name__, cython.compiled)
+
+pipeline = later("weft.pipeline")
 
 Number = bool | int | float | complex
 
@@ -33,7 +35,7 @@ def _count(tensor: Tensor) -> cython.longlong:
 @cython.cfunc
 def _number(tensor: Tensor) -> object:
     """The one element of a tensor as a Python number."""
-    found = number_of(tensor)
+    found = pipeline.number_of(tensor)
     return values_array(tensor).item() if found is None else found
 
 

@@ -1,0 +1,71 @@
+"""Importing on first use: `import weft` loads what recording needs, the rest comes when it is first named.
+
+`later` stands for a module inside the package; `export_later` makes a package's `__getattr__` and `__dir__` (PEP 562)
+from a table of the names that it exports and the modules that define them. The tables stand in the packages.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class later:  # noqa: N801 - reads as the import that it stands for
+    """A module that is imported when one of its names is first asked for; the names that were are kept."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._module), name)
+        self.__dict__[name] = value
+        return value
+
+
+class _Package(ModuleType):
+    """A package that keeps what it exports where a submodule has the same name: importing one binds it otherwise."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and name in self.__dict__["_EXPORTS"]:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+def export_later(
+    package: str, exports: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package that exports names of modules below it, and its submodules.
+
+    Errors: AttributeError from `__getattr__` on what the package does not have.
+    """
+    module = sys.modules[package]
+    vars(module)["_EXPORTS"] = exports
+    if any(name == place for name, place in exports.items()):
+        module.__class__ = _Package
+
+    def get(name: str) -> Any:
+        path = f"{package}.{exports.get(name, name)}"
+        try:
+            found = None if name.startswith("_") else import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:
+                raise  # the submodule is there and misses something
+            found = None
+        if found is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(found, name) if name in exports else found
+        setattr(module, name, value)
+        return value
+
+    def listed() -> list[str]:
+        from pkgutil import iter_modules
+
+        below = {found.name for found in iter_modules(module.__path__)}
+        return sorted(
+            {*vars(module), *exports, *(name for name in below if not name.startswith("_"))}
+        )
+
+    return get, listed

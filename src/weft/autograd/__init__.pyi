@@ -1,0 +1,19 @@
+# Written by tools/generate_stubs.py: do not edit.
+from weft.autograd.function import Function as Function
+from weft.autograd.function import FunctionCtx as FunctionCtx
+from weft.autograd.gradcheck import GradcheckError as GradcheckError
+from weft.autograd.backward import backward as backward
+from weft.autograd.anomaly import detect_anomaly as detect_anomaly
+from weft.autograd import forward_ad as forward_ad
+from weft.autograd import function as function
+from weft.autograd import functional as functional
+from weft.autograd.backward import grad as grad
+from weft.autograd.gradcheck import gradcheck as gradcheck
+from weft.autograd.gradcheck import gradgradcheck as gradgradcheck
+from weft.autograd import graph as graph
+from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from weft.autograd.multithreading import is_multithreading_enabled as is_multithreading_enabled
+from weft.autograd.function import once_differentiable as once_differentiable
+from weft.autograd.anomaly import set_detect_anomaly as set_detect_anomaly
+from weft.autograd.multithreading import set_multithreading_enabled as set_multithreading_enabled

@@ -1,0 +1,115 @@
+"""`import weft` loads what recording needs; the rest is imported when it is first named, and is then all there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import pytest
+
+import weft
+from weft._lazy import later
+
+# What no program needs that only records: each is imported by the first use of it.
+RARE = {
+    "backends", "codegen", "config", "cuda", "data", "debug", "demo", "func", "linalg", "nn", "optim", "pipeline",
+    "runtime", "schedule", "serialize", "testing", "types", "utils", "autograd.anomaly", "autograd.backward",
+    "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
+    "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
+    "tensor.copying", "tensor.printing",
+}  # fmt: skip
+
+
+def run(program: str) -> str:
+    """What a program prints in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that a statement imports beyond those that NumPy has."""
+    program = f"import sys, numpy; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    return set(run(program).split())
+
+
+def test_import_weft_imports_nothing_that_is_rarely_needed() -> None:
+    found = imported_by("import weft")
+    assert "weft.graph.tensor" in found
+    assert {name for name in RARE if f"weft.{name}" in found} == set()
+
+
+def test_import_weft_imports_nothing_foreign_beyond_numpy() -> None:
+    foreign = {name.split(".")[0] for name in imported_by("import weft")} - {"weft"}
+    assert {name for name in foreign if "cython" not in name} <= {"__future__"}
+
+
+def test_recording_needs_nothing_more() -> None:
+    program = """
+import sys, weft
+w = weft.ones(3, 2, requires_grad=True)
+before = set(sys.modules)
+loss = ((weft.zeros(4, 3) @ w).relu() - 1).square().mean()
+print(*sorted(set(sys.modules) - before))
+"""
+    assert run(program).split() == []
+
+
+@pytest.mark.parametrize("package", [weft, weft.autograd], ids=lambda package: package.__name__)
+def test_every_name_of_a_package_is_there(package: types.ModuleType) -> None:
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_star_imports_functions_and_no_modules() -> None:
+    names = run("from weft import *; print(*globals())").split()
+    assert {"Tensor", "tensor", "no_grad", "set_printoptions", "load", "float32", "pi"} <= set(
+        names
+    )
+    assert {"nn", "annotations", "Any"} & set(names) == set()
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    for package in (weft, weft.autograd):
+        with pytest.raises(
+            AttributeError, match=f"module '{package.__name__}' has no attribute 'xyz'"
+        ):
+            package.xyz  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'xyz' from 'weft'"):
+        from weft import xyz  # noqa: F401
+
+
+def test_a_name_hides_the_submodule_that_defines_it() -> None:
+    program = """
+import weft, weft.autograd.gradcheck
+from weft.autograd.backward import grad
+import weft.autograd.walk
+assert not isinstance(weft.autograd.backward, type(weft)), weft.autograd.backward
+assert weft.autograd.gradcheck is weft.autograd.gradcheck.__globals__["gradcheck"]
+assert weft.autograd.grad is grad
+assert isinstance(weft.autograd.walk, type(weft)) and isinstance(weft.nn.functional, type(weft))
+"""
+    run(program)
+
+
+def test_a_broken_submodule_says_what_it_misses(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "breaks.py").write_text("import not_there\n")
+    program = f"""
+import weft
+weft.__path__.append({str(tmp_path)!r})
+try:
+    weft.breaks
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    assert run(program).strip() == "not_there"
+
+
+def test_later_imports_once_and_keeps_names() -> None:
+    module = later("weft.autograd.anomaly")
+    assert "set_detect_anomaly" not in vars(module)
+    assert module.set_detect_anomaly is weft.autograd.set_detect_anomaly
+    assert "set_detect_anomaly" in vars(module)
+    with pytest.raises(AttributeError, match="xyz"):
+        module.xyz  # noqa: B018
