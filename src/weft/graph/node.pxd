@@ -132,6 +132,7 @@ cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape,
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)
 cpdef void finish(Node node) noexcept
+cdef void show_records(Node record, Node root)
 cdef AccumulateGrad new_sink(object variable, void** known_at)
 cdef long long count_elements(tuple shape)
 cdef void drain() noexcept

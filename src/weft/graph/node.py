@@ -744,6 +744,19 @@ def last_sequence():
     return _sequence
 
 
+@cython.cfunc
+def show_records(record: Node, root: Node) -> cython.void:
+    """Make pending values of the records of a view, from the value `root` on; what is one already stays."""
+    below: Node = record.edges[0]
+    if record.inputs is not None:
+        return
+    if below is not root:
+        show_records(below, root)
+    record.inputs = (below,)
+    _hide(record.inputs)
+    _link(current_tape(), record)
+
+
 def is_record_only(node: Node):
     """Whether a node is a gradient record without a value of its own to compute."""
     return node.state == PENDING and node.tape == cython.NULL

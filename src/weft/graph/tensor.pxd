@@ -33,6 +33,7 @@ cdef enum:
     RULE_INTEGRAL = 4
     RULE_SELECT = 5
     HANDLES = 8192  # dead handles that wait to be used again
+    STEPS = 8  # views of more steps have a node for their value beside their records
 
 cdef class Storage:
     cdef public Node node

@@ -13,6 +13,7 @@ from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.libc.string import memset
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import (
+    PENDING,
     Mode,
     Node,
     OpRow,
@@ -28,9 +29,11 @@ from cython.cimports.weft.graph.node import (
     new_scalar,
     new_sink,
     note_idle,
+    show_records,
 )
 from cython.cimports.weft.graph.tensor import (
     HANDLES,
+    STEPS,
     RULE_COMPARE,
     RULE_INTEGRAL,
     RULE_LOGICAL,
@@ -519,6 +522,8 @@ def _stored(tensor: Tensor) -> Node:
         return _late["snapshot"](tensor)
     if tensor.recipe == () and storage.node.shape is tensor._shape:
         return storage.node
+    if tensor.base is not None and isinstance(tensor.edge, Node) and _shows(tensor, storage.node):
+        return tensor.edge
     strides = tensor.strides
     if strides is None:
         strides = contiguous_strides(tensor._shape)
@@ -532,6 +537,39 @@ def _stored(tensor: Tensor) -> Node:
         count_elements(tensor._shape),
         tensor._dtype,
         None,
+    )
+
+
+@cython.cfunc
+def _shows(tensor: Tensor, root: Node) -> cython.bint:
+    """Whether the gradient records of a view are its value too: where all its steps lead to the node that its storage
+    holds, and none of them has run. They become pending values then, which spares a second node for every view."""
+    step: cython.Py_ssize_t = len(tensor.recipe)
+    node: Node = tensor.edge
+    if root.state != PENDING or step > STEPS:
+        return False
+    while node is not root:
+        step -= 1
+        if step < 0 or not _is_step(node, tensor.recipe[step]):
+            return False
+        below = node.edges[0]
+        if not isinstance(below, Node):
+            return False
+        node = below
+    if step != 0 or tensor.edge is root:
+        return False
+    show_records(tensor.edge, root)
+    return True
+
+
+@cython.cfunc
+def _is_step(node: Node, step: tuple) -> cython.bint:
+    """Whether a record is that of one step of a view, and can have a value."""
+    return (
+        node.state == PENDING
+        and node.row is step[0]
+        and node.params is step[1]
+        and (node.inputs is not None or not node.considered)
     )
 
 
