@@ -293,6 +293,8 @@ def signature_text(writer: Writer, function: Any, method: bool, returns: str) ->
     """`(self, dim: int = ...) -> Tensor` of an installed function; `returns` where it is not annotated."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
+    if function.__name__.endswith("_"):  # in place: of the function that it is the variant of
+        parameters = [parameter for parameter in parameters if parameter.name != "out"]
     parts = ["self"] if method else []
     for parameter in parameters[1:] if method else parameters:
         if parameter.kind is parameter.KEYWORD_ONLY and not any(

@@ -17,6 +17,7 @@ from weft._lazy import export_later as _export_later
 from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
 from weft.autograd.records import install as _install_records
+from weft.functional.public import all_public as _all_public
 from weft.graph.tensor import Tensor, bind, install_methods
 from weft.ops import TABLE as _TABLE
 
@@ -49,13 +50,12 @@ def _join() -> None:
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE, "flush": _flush}
     bind(_TABLE, late)
     _install_records()
-    install_methods(
-        {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
-    )
+    methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
+    install_methods(_all_public(methods))
     functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
     plain = ("Tensor", "compile", "pi", "e", "inf", "nan")
     # Last: names such as float, bool and tensor hide builtins and modules from here on.
-    globals().update(functions, __all__=[*functions, *_EXPORTS, *plain])
+    globals().update(_all_public(functions), __all__=[*functions, *_EXPORTS, *plain])
 
 
 def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001

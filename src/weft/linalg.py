@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.functional import LINALG
+from weft.functional.public import all_public as _all_public
 
-globals().update(LINALG)
+globals().update(_all_public(LINALG))
 __all__ = list(LINALG)  # noqa: PLE0605 - the names are those of the table

@@ -19,6 +19,7 @@ from weft.data.sampler import (
     WeightedRandomSampler,
 )
 from weft.data.worker import WorkerInfo, get_worker_info
+from weft.functional.public import publish
 
 __all__ = [
     "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
@@ -26,3 +27,6 @@ __all__ = [
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info",
     "random_split",
 ]  # fmt: skip
+
+publish(globals())
+del publish

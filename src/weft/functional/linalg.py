@@ -308,8 +308,15 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             raise _mismatch("linear", input, transpose(weight), text)
         shape = (*input._shape[:-1], weight._shape[0])
         result = record(_LINEAR, (input, weight), None, shape, input._dtype)
-    elif len(weight._shape) == 1:
+    elif len(weight._shape) < 2:
         result = matmul(input, weight)
+    elif len(weight._shape) > 2:
+        raise ShapeError(
+            f"linear: t() expects a tensor with <= 2 dimensions, but self is {len(weight._shape)}D",
+            expected="a weight of shape (out, in)",
+            got=describe("weight", weight),
+            fix="use input @ weight.mT for a weight per batch",
+        )
     else:
         result = matmul(input, transpose(weight))  # (*, in) @ (in, out) -> (*, out)
     return result if bias is None else result + bias

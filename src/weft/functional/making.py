@@ -54,14 +54,18 @@ def make_in_place(function: Function, name: str = "") -> Function:
     name = name or function.__name__
 
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if "out" in keywords:
+            raise TypeError("got an unexpected keyword argument 'out'")
         for argument in arguments:
             if isinstance(argument, Tensor) and argument.storage is not None:
                 check_overlap(self, argument)
         return in_place(self, function(self, *arguments, **keywords))
 
-    return named(
+    made = named(
         method, f"{name}_", f"`{name}`, in place. Errors: MutationError as PyTorch raises them."
     )
+    made.__wrapped__ = function  # type: ignore[attr-defined]  # its signature, for those who ask
+    return made
 
 
 def in_place_variants(functions: dict[str, Any], names: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
 
+from weft.functional.public import publish
 from weft.nn import functional, init, parameter, utils
 from weft.nn.activation import (
     ELU,
@@ -60,3 +61,6 @@ __all__ = [
     "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink", "Unflatten", "functional", "init",
     "parameter", "utils",
 ]  # fmt: skip
+
+publish(globals())
+del publish

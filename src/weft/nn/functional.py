@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.functional.contraction import einsum
 from weft.functional.linalg import linear as linear
+from weft.functional.public import publish
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
 from weft.nn.functional_attention import (
@@ -25,3 +26,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """input1^T weight_k input2 for each output k. Shapes: (*, a), (*, b), (o, a, b) -> (*, o)."""
     result = einsum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
+
+
+publish(globals())
+del publish

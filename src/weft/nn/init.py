@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.functional.public import publish
 
 _FIXED_GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
@@ -191,3 +192,7 @@ def init_weight_and_bias(weight: Tensor, bias: Tensor | None) -> None:
     if bias is not None:
         bound = bias_bound(weight)
         uniform_(bias, -bound, bound)
+
+
+publish(globals())
+del publish

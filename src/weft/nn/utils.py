@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import weft
 from weft import Tensor
+from weft.functional.public import publish
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -98,3 +99,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         end = start + parameter.numel()
         parameter.data = vec[start:end].view_as(parameter).data
         start = end
+
+
+publish(globals())
+del publish

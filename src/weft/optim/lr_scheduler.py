@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from weft.functional.public import publish
 from weft.optim.optimizer import Optimizer
 
 
@@ -547,3 +548,7 @@ def _check_same_optimizer(optimizer: Optimizer, schedulers: list[LRScheduler]) -
                 "all schedulers are expected to belong to the same optimizer, but the one at index "
                 f"{index} belongs to another"
             )
+
+
+publish(globals())
+del publish

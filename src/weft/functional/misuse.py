@@ -1,0 +1,385 @@
+"""Saying which argument of a failed call was wrong.
+
+In come a public function, the arguments of a call that failed and the exception; out goes the error that a user should
+see, or None where the arguments are of the right types and the exception stands for something else. What an argument
+has to be is told by its annotation, else by its name: names mean the same in all of PyTorch's functions. This runs
+after a failure only, so that right calls pay nothing for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import opcode
+import operator
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    OutOfMemoryError,
+    WeftError,
+    is_internal,
+)
+from weft.functional.arguments import describe
+from weft.generator import Generator
+from weft.graph.dtype import DType
+from weft.graph.tensor import Tensor
+from weft.tensor.device import device as Device  # noqa: N812 - the class, beside arguments named device
+
+_HOSTS = {"numpy", "scipy", "weft", *sys.stdlib_module_names}
+_LARGEST = 2**63
+_RAISES = ("RAISE_VARARGS", "RERAISE")
+
+
+# -- kinds of arguments ----------------------------------------------------------------------------
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, (Tensor, np.ndarray)):
+        return _has_one(value) and _is_whole(value)
+    return hasattr(type(value), "__index__")
+
+
+def _has_one(value: Any) -> bool:
+    """Whether an array has one element."""
+    return all(size == 1 for size in value.shape)
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value._dtype.category < 2
+    return value.dtype.kind in "biu"
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (Tensor, np.ndarray)):
+        return _has_one(value)
+    return isinstance(value, (int, float, complex, np.number, np.bool_)) or _is_integer(value)
+
+
+def _is_real(value: Any) -> bool:
+    return _is_number(value) and not isinstance(value, (complex, np.complexfloating))
+
+
+def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, Iterable)
+        and not isinstance(value, (str, bytes, Mapping, set, frozenset))
+        and not (isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0)
+        and all(kind(item) for item in value)
+    )
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, DType) or value in (bool, int, float, complex)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+# name -> (what an error calls it, whether a value is one, how to make one)
+KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
+    "tensor": ("Tensor", _is_tensor, "convert it with weft.tensor(...)"),
+    "operand": (
+        "Tensor or a number",
+        lambda value: isinstance(value, Tensor) or _is_number(value),
+        "convert it with weft.tensor(...)",
+    ),
+    "tensors": ("tuple of Tensors", _all(_is_tensor), "pass a list of tensors"),
+    "tensor or tensors": (
+        "Tensor or tuple of Tensors",
+        lambda value: isinstance(value, Tensor) or _all(_is_tensor)(value),
+        "pass tensors",
+    ),
+    "int": ("int", _is_integer, "convert it with int()"),
+    "float": ("float", _is_real, "convert it with float()"),
+    "number": ("Number", _is_number, "pass a number"),
+    "bool": ("bool", _is_flag, "pass True or False"),
+    "str": ("str", lambda value: isinstance(value, str), "pass a string"),
+    "ints": (
+        "int or tuple of ints",
+        lambda value: _is_integer(value) or _all(_is_integer)(value),
+        "convert with int()",
+    ),
+    "numbers": (
+        "number or tuple of numbers",
+        lambda value: _is_number(value) or _all(_is_number)(value),
+        "pass numbers",
+    ),
+    "dtype": ("weft.dtype", _is_dtype, "pass weft.float32, weft.int64, ..."),
+    "generator": (
+        "weft.Generator",
+        lambda value: isinstance(value, Generator),
+        "make one with weft.Generator()",
+    ),
+    "device": (
+        "weft.device or a name",
+        lambda value: isinstance(value, (str, int, Device)),
+        "pass 'cpu'",
+    ),
+    "callable": ("callable", callable, "pass a function"),
+}
+_BY_NAME = {
+    "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
+    "source x1 x2 input1 input2 abs imag real out boundaries sorted_sequence weights running_mean running_var query "
+    "key attn_mask anchor positive negative var pos_weight condition input3 offsets",
+    "operand": "other exponent end_ value_or_tensor",
+    "tensors": "tensors operands matrices",
+    "int": "dim0 dim1 dim2 start_dim end_dim diagonal k chunks steps n m row col offset num_samples minlength "
+    "num_classes groups upscale_factor downscale_factor num_groups decimals storage_offset window_length bins",
+    "ints": "dim axis dims size sizes shape shifts stride padding dilation kernel_size output_size output_padding "
+    "normalized_shape split_size_or_sections split_size pad high low repeats indices_or_sections source destination",
+    "number": "value fill_value beta alpha negative_slope lambd threshold start end step base eps p momentum rtol "
+    "atol margin delta label_smoothing alpha_ std mean",
+    "operand_or_none": "min max",
+    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable bias "
+    "return_inverse return_counts accumulate wrap equal_nan ceil_mode count_include_pad align_corners log_target "
+    "right out_int32 pin_memory non_blocking copy full",
+    "dtype": "dtype",
+    "generator": "generator",
+    "device": "device",
+    "str": "reduction mode rounding_mode reduce equation indexing padding_mode side",
+}
+_NAMED = {
+    name: kind.replace("operand_or_none", "operand")
+    for kind, names in _BY_NAME.items()
+    for name in names.split()
+}
+_ANNOTATED = {
+    "Tensor": "tensor",
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "DType": "dtype",
+    "Dims": "ints",
+    "Number": "number",
+    "Sequence[int]": "ints",
+    "Sequence[Tensor]": "tensors",
+    "Iterable[Tensor]": "tensors",
+    "Generator": "generator",
+}
+
+
+def kind_of(parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
+    """What a parameter takes: a key of KINDS, or None where anything goes."""
+    annotated = str(parameter.annotation).replace("builtins.", "")
+    for part in annotated.split(" | "):
+        if part in _ANNOTATED and part != "None":
+            return "ints" if part == "int" and "tuple" in annotated else _ANNOTATED[part]
+    if parameter.name == "input" and "other" in names:
+        return "operand"
+    return _NAMED.get(parameter.name)
+
+
+# -- what went wrong -------------------------------------------------------------------------------
+
+
+def explain(
+    function: Callable[..., Any],
+    values: list[Any],
+    keywords: dict[str, Any],
+    error: Exception,
+) -> WeftError | None:
+    """The error for a call that failed with `error`, or None where the arguments are not to blame."""
+    if _of_user(error.__traceback__):
+        return None
+    name = _called(function)
+    try:
+        signature = _signature(function)
+        bound = signature.bind(*values, **keywords)
+    except TypeError as wrong:
+        return _wrong_call(name, signature, values, keywords, str(wrong))
+    if _on_purpose(error.__traceback__):
+        return None
+    for position, (parameter, value) in enumerate(_given(signature, bound.arguments)):
+        found = _wrong_type(name, position, parameter, value, signature) or _too_large(
+            name, parameter, value
+        )
+        if found is not None:
+            return found
+    return _of_limits(name, bound.arguments, error)
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """What users call a function: `exp`, `Linear`, `Module.register_buffer`."""
+    if "<locals>" in function.__qualname__:
+        return function.__name__
+    return function.__qualname__.removesuffix(".__init__")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """A function's parameters; an in-place variant has those of the function that it wraps, but for `out`."""
+    found = inspect.signature(function)
+    if function.__name__.endswith("_"):
+        kept = [p for p in found.parameters.values() if p.name != "out"]
+        return found.replace(parameters=kept)
+    return found
+
+
+def _of_user(trace: TracebackType | None) -> bool:
+    """Whether an exception comes out of code that a user passed: a function, a subclass, a special method."""
+    while trace is not None:
+        frame = trace.tb_frame
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if not is_internal(frame.f_code.co_filename) and module not in _HOSTS:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _on_purpose(trace: TracebackType | None) -> bool:
+    """Whether the library itself raised: a `raise` says its own text."""
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return is_internal(code.co_filename) and _operation(code.co_code, trace.tb_lasti) in _RAISES
+
+
+def _operation(code: bytes, offset: int) -> str:
+    return opcode.opname[code[offset]] if 0 <= offset < len(code) else ""
+
+
+def _given(
+    signature: inspect.Signature, arguments: Mapping[str, Any]
+) -> Iterable[tuple[inspect.Parameter, Any]]:
+    """Parameters with what was passed for them; a `*parameter` once for each value, unless it is one sequence."""
+    for name, value in arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            values = value[0] if len(value) == 1 and isinstance(value[0], (tuple, list)) else value
+            yield from ((parameter, item) for item in values)
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            yield parameter, value
+
+
+def _wrong_call(
+    name: str,
+    signature: inspect.Signature,
+    values: list[Any],
+    keywords: dict[str, Any],
+    reason: str,
+) -> ArgumentTypeError:
+    got = [type_name(value) for value in values]
+    got += [f"{key}={type_name(value)}" for key, value in keywords.items()]
+    if next(iter(signature.parameters), "") == "self":
+        got = got[1:]
+    return ArgumentTypeError(
+        f"{name}(): {reason}",
+        expected=name + _plain(signature),
+        got=f"{name}({', '.join(got)})",
+        fix="pass the arguments that the function takes",
+    )
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """A signature without annotations."""
+    bare = [
+        parameter.replace(annotation=parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    return str(inspect.Signature(bare))
+
+
+def _wrong_type(
+    name: str,
+    position: int,
+    parameter: inspect.Parameter,
+    value: Any,
+    signature: inspect.Signature,
+) -> ArgumentTypeError | None:
+    kind = kind_of(parameter, signature.parameters)
+    if kind is None or (value is None and parameter.default is None):
+        return None
+    wanted, accepts, fix = KINDS[
+        _element(kind) if parameter.kind is parameter.VAR_POSITIONAL else kind
+    ]
+    try:
+        if accepts(value):
+            return None
+    except Exception:  # noqa: BLE001 - a value that cannot even be looked at
+        pass
+    return ArgumentTypeError(
+        f"{name}(): argument '{parameter.name}' (position {position + 1}) must be {wanted}, "
+        f"not {type_name(value)}",
+        expected=f"{parameter.name}: {wanted}",
+        got=f"{parameter.name}={show(value)}",
+        fix=fix,
+    )
+
+
+def _element(kind: str) -> str:
+    return {"tensors": "tensor", "ints": "int", "numbers": "number"}.get(kind, kind)
+
+
+def _too_large(name: str, parameter: inspect.Parameter, value: Any) -> ArgumentError | None:
+    """Integers that no 64 bits hold."""
+    items = value if isinstance(value, (tuple, list)) else (value,)
+    for item in items:
+        if hasattr(type(item), "__index__") and not isinstance(item, (Tensor, np.ndarray)):
+            number = operator.index(item)
+            if not -_LARGEST <= number < _LARGEST:
+                return ArgumentError(
+                    f"{name}(): argument '{parameter.name}': Overflow when unpacking long",
+                    expected="an integer of at most 64 bits",
+                    got=show(number),
+                    fix="check how the number was computed",
+                )
+    return None
+
+
+def _of_limits(name: str, arguments: Mapping[str, Any], error: Exception) -> WeftError | None:
+    """What no single argument is to blame for: memory, and sequences that hold themselves."""
+    got = ", ".join(f"{key}={show(value)}" for key, value in arguments.items())
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(
+            f"{name}: not enough memory",
+            expected="a result that fits into memory",
+            got=got,
+            fix="use smaller sizes",
+        )
+    if isinstance(error, RecursionError):
+        return ArgumentError(
+            f"{name}(): sequences are nested too deep",
+            expected="nested sequences that end",
+            got=got,
+            fix="check that no sequence holds itself",
+        )
+    return None
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def type_name(value: Any) -> str:
+    """The type of a value; of a sequence also that of its first element."""
+    name = type(value).__name__
+    return (
+        f"{name} of {type(value[0]).__name__}"
+        if isinstance(value, (tuple, list)) and value
+        else name
+    )
+
+
+def show(value: Any) -> str:
+    """A value in an error text, in at most 80 characters."""
+    if isinstance(value, Tensor):
+        return describe("tensor", value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - any object may come in, and any repr fail
+        text = type(value).__name__
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,21 @@
+from cpython.object cimport PyObject
+
+cdef extern from "Python.h":
+    ctypedef PyObject* const* Arguments "PyObject* const*"
+    ctypedef object (*vectorcallfunc)(object, Arguments, size_t, PyObject*)
+    ctypedef object (*ternaryfunc)(object, object, object)
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        Py_ssize_t tp_vectorcall_offset
+        ternaryfunc tp_call
+    object PyObject_Vectorcall(object, Arguments, size_t, PyObject*)
+    object PyVectorcall_Call(object, object, object)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
+
+cdef class Public:
+    cdef vectorcallfunc vectorcall
+    cdef readonly object function
+
+cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

@@ -1,0 +1,159 @@
+# cython: language_level=3
+"""The border between a user's call and the library: what every public function is wrapped in.
+
+In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
+Where one fails with an exception that is not Weft's own, `weft.functional.misuse` says which argument was wrong, so
+that the checks that a right call would pass cost it nothing, and stand in one place.
+"""
+
+import types
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.functional.public import (
+    Arguments,
+    Py_TPFLAGS_HAVE_VECTORCALL,
+    Py_TPFLAGS_METHOD_DESCRIPTOR,
+    PyObject_Vectorcall,
+    PyTypeObject,
+    PyVectorcall_Call,
+    PyVectorcall_NARGS,
+)
+
+from weft._compiled import require
+from weft.errors import WeftError
+from weft.graph.typedict import add_to_type
+
+require(__name__, cython.compiled)
+
+_made = {}
+
+
+@cython.final
+@cython.cclass
+class Public:
+    """A public function: the function itself, and an explanation where a call of it is wrong."""
+
+    def __cinit__(self, function):
+        self.vectorcall = _enter
+        self.function = function
+
+    def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
+        return PyVectorcall_Call(self, arguments, keywords)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name):
+        return self.function if name == "__wrapped__" else getattr(self.function, name)
+
+    def __repr__(self):
+        return f"<function weft.{self.function.__name__}>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return (public, (self.function,))
+
+
+def public(function):
+    """The public form of a function; the same one each time, so that aliases stay equal."""
+    if isinstance(function, Public):
+        return function
+    made = _made.get(function)
+    if made is None:
+        made = _made[function] = Public(function)
+    return made
+
+
+def all_public(members: dict) -> dict:
+    """A namespace with its functions in their public form; classes, properties and special methods as they are."""
+    return {
+        name: public(member) if _is_function(name, member) else member
+        for name, member in members.items()
+    }
+
+
+def publish(namespace: dict):
+    """Give a module's functions, and the methods of its classes, their public form. Left out are what it imported from
+    elsewhere, and `forward`, which is the user's to define."""
+    namespace.update(all_public(namespace))
+    for name, member in namespace.items():
+        if (
+            isinstance(member, type)
+            and not name.startswith("_")
+            and member.__module__.startswith(namespace["__name__"])
+        ):
+            for called, method in list(vars(member).items()):
+                if called == "__init__" or (_is_function(called, method) and called != "forward"):
+                    setattr(member, called, public(method))
+
+
+def _is_function(name: str, member: object):
+    return (
+        not name.startswith("_")
+        and type(member).__name__ in ("cython_function_or_method", "function")
+        and str(member.__module__).startswith("weft")
+    )
+
+
+@cython.cfunc
+def _enter(
+    self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call the function. Errors: those of the library; others are explained, or pass as they are."""
+    public: Public = cython.cast(Public, self)
+    try:
+        return PyObject_Vectorcall(public.function, arguments, count, names)
+    except WeftError:
+        raise
+    except Exception as error:
+        explained = _explain(public, arguments, count, names, error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+@cython.cfunc
+def _explain(
+    public: Public,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
+    error: object,
+) -> object:
+    from weft.functional.misuse import explain
+
+    position: cython.Py_ssize_t
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    values: list = [cython.cast(object, arguments[position]) for position in range(given)]
+    keywords: dict = {}
+    if names != cython.NULL:
+        for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
+            keywords[name] = cython.cast(object, arguments[given + position])
+    return explain(public.function, values, keywords, error)
+
+
+def _take_calls():
+    """Let calls and method calls of the class go through `_enter`, without a tuple of arguments."""
+    probe: Public = Public.__new__(Public, _take_calls)
+    start: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, probe))
+    place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.address(probe.vectorcall))
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), Public)
+    pointer.tp_vectorcall_offset = place - start
+    pointer.tp_call = PyVectorcall_Call
+    pointer.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR
+    add_to_type(
+        Public,
+        {
+            "__doc__": property(lambda made: made.function.__doc__),
+            "__module__": property(lambda made: made.function.__module__),
+        },
+    )
+
+
+_take_calls()
