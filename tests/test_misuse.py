@@ -12,7 +12,7 @@ import pytest
 import weft
 from weft import nn
 from weft.errors import ArgumentTypeError, WeftError
-from weft.functional.public import Public, public
+from weft.graph.public import Public, public
 
 F = nn.functional
 

@@ -17,7 +17,7 @@ from weft._lazy import export_later as _export_later
 from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
 from weft.autograd.records import install as _install_records
-from weft.functional.public import all_public as _all_public
+from weft.graph.public import all_public as _all_public
 from weft.graph.tensor import Tensor, bind, install_methods
 from weft.ops import TABLE as _TABLE
 

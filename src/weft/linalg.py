@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.functional import LINALG
-from weft.functional.public import all_public as _all_public
+from weft.graph.public import all_public as _all_public
 
 globals().update(_all_public(LINALG))
 __all__ = list(LINALG)  # noqa: PLE0605 - the names are those of the table

@@ -19,7 +19,7 @@ from weft.data.sampler import (
     WeightedRandomSampler,
 )
 from weft.data.worker import WorkerInfo, get_worker_info
-from weft.functional.public import publish
+from weft.graph.public import publish
 
 __all__ = [
     "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",

@@ -1,6 +1,6 @@
 """Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
 
-from weft.functional.public import publish
+from weft.graph.public import publish
 from weft.nn import functional, init, parameter, utils
 from weft.nn.activation import (
     ELU,

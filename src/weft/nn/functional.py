@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.functional.contraction import einsum
 from weft.functional.linalg import linear as linear
-from weft.functional.public import publish
+from weft.graph.public import publish
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
 from weft.nn.functional_attention import (

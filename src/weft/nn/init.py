@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.functional.public import publish
+from weft.graph.public import publish
 
 _FIXED_GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import weft
 from weft import Tensor
-from weft.functional.public import publish
+from weft.graph.public import publish
 
 Tensors = Tensor | Iterable[Tensor]
 

@@ -1,6 +1,6 @@
 """Optimizers and learning rate schedules, under PyTorch's names."""
 
-from weft.functional.public import publish
+from weft.graph.public import publish
 from weft.optim import lr_scheduler
 from weft.optim.adam import Adam, AdamW
 from weft.optim.optimizer import Optimizer

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from weft.functional.public import publish
+from weft.graph.public import publish
 from weft.optim.optimizer import Optimizer
 
 

@@ -25,11 +25,8 @@ from weft.errors import (
     WeftError,
     is_internal,
 )
-from weft.functional.arguments import describe
-from weft.generator import Generator
 from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
-from weft.tensor.device import device as Device  # noqa: N812 - the class, beside arguments named device
 
 _HOSTS = {"numpy", "scipy", "weft", *sys.stdlib_module_names}
 _LARGEST = 2**63
@@ -83,6 +80,13 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def _is_a(name: str, value: Any) -> bool:
+    """Whether a value is of a class of the layers above, which cannot be imported here."""
+    return any(
+        cls.__name__ == name and cls.__module__.startswith("weft.") for cls in type(value).__mro__
+    )
+
+
 def _is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_))
 
@@ -119,12 +123,12 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
     "dtype": ("weft.dtype", _is_dtype, "pass weft.float32, weft.int64, ..."),
     "generator": (
         "weft.Generator",
-        lambda value: isinstance(value, Generator),
+        lambda value: _is_a("Generator", value),
         "make one with weft.Generator()",
     ),
     "device": (
         "weft.device or a name",
-        lambda value: isinstance(value, (str, int, Device)),
+        lambda value: isinstance(value, (str, int)) or _is_a("device", value),
         "pass 'cpu'",
     ),
     "callable": ("callable", callable, "pass a function"),
@@ -377,7 +381,7 @@ def type_name(value: Any) -> str:
 def show(value: Any) -> str:
     """A value in an error text, in at most 80 characters."""
     if isinstance(value, Tensor):
-        return describe("tensor", value)
+        return f"{value._dtype.name}{list(value._shape)}"
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - any object may come in, and any repr fail

@@ -2,7 +2,7 @@
 """The border between a user's call and the library: what every public function is wrapped in.
 
 In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
-Where one fails with an exception that is not Weft's own, `weft.functional.misuse` says which argument was wrong, so
+Where one fails with an exception that is not Weft's own, `weft.graph.misuse` says which argument was wrong, so
 that the checks that a right call would pass cost it nothing, and stand in one place.
 """
 
@@ -10,7 +10,7 @@ import types
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.functional.public import (
+from cython.cimports.weft.graph.public import (
     Arguments,
     Py_TPFLAGS_HAVE_VECTORCALL,
     Py_TPFLAGS_METHOD_DESCRIPTOR,
@@ -126,7 +126,7 @@ def _explain(
     names: cython.pointer(PyObject),
     error: object,
 ) -> object:
-    from weft.functional.misuse import explain
+    from weft.graph.misuse import explain
 
     position: cython.Py_ssize_t
     given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
