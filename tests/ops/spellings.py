@@ -45,6 +45,10 @@ def _convolution(lib: Any, x: Any, weight: Any, *bias: Any, params: Any) -> Any:
 SPELLINGS: dict[str, Spelling] = {name: _named(name) for name in _NAMED.split()}
 SPELLINGS.update(
     {
+        "cube": lambda lib, x, params: x**3,
+        "mean": _reduction("mean"),
+        "clamp": lambda lib, x, params: lib.clamp(x, *params),
+        "clamp_between": lambda lib, x, low, high, params: lib.clamp(x, low, high),
         "trunc_divide": lambda lib, a, b, params: lib.div(a, b, rounding_mode="trunc"),
         "clamp_min": lambda lib, a, b, params: lib.clamp(a, min=b),
         "clamp_max": lambda lib, a, b, params: lib.clamp(a, max=b),

@@ -18,8 +18,12 @@ from weft.functional import host
 from weft.functional.arguments import Shape
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast
-from weft.ops.primitives import expand, permute, reshape, take, take_add, take_put, where
+from weft.graph.tensor import Tensor, cast, record
+from weft.ops import TABLE
+from weft.ops.primitives import expand, permute, reshape, take_add, take_put, where
+from weft.ops.row import named
+
+_INDEX = named(TABLE["take"], "IndexBackward0")
 
 
 def _expand_masks(x: Any, pairs: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
@@ -142,7 +146,8 @@ class Gather:
 
     def values(self, x: Any) -> Any:
         """x[index]."""
-        return take(reshape(permute(x, self.order), self.joined), self.first, self.index)
+        flat = reshape(permute(x, self.order), self.joined)
+        return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
 
     def put(self, x: Any, source: Any, accumulate: bool) -> Any:
         """x with source stored (or added) at the index."""

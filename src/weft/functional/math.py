@@ -29,8 +29,22 @@ from weft.graph.tensor import Tensor, cast, record_elementwise, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
+from weft.ops.row import named as named_row
 
-_POW, _SQUARE = TABLE["pow"], TABLE["square"]
+_POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
+# Small powers are products and roots, under the name of the function that they stand for.
+_SMALL_POWERS = {
+    1: named_row(TABLE["clone"], "PowBackward0"),
+    2: _SQUARE,
+    3: _CUBE,
+    0.5: named_row(TABLE["sqrt"], "PowBackward0"),
+    -1: named_row(TABLE["reciprocal"], "PowBackward0"),
+    -0.5: named_row(TABLE["rsqrt"], "PowBackward0"),
+}
+_RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 0))
+_CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
+_BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
+_TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -94,7 +108,10 @@ def check_subtraction(input: Any, other: Any) -> None:
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input."""
     check_subtraction(input, other)
-    return other - (input if alpha == 1 else input * alpha)
+    scaled = input if alpha == 1 else input * alpha
+    if not isinstance(other, Tensor):
+        return other - scaled
+    return record_elementwise(_RSUB, (other, scaled), None)
 
 
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -156,18 +173,9 @@ def _number_power(x: Any, exponent: Any) -> Any:
 
 
 def _float_power(x: Any, exponent: Any) -> Any:
-    if exponent == 2:
-        return record_elementwise(_SQUARE, (x,), None)
-    if exponent == 3:
-        return record_elementwise(_SQUARE, (x,), None) * x
-    if exponent == 1:
-        return call("clone", x)
-    if exponent == 0.5:
-        return call("sqrt", x)
-    if exponent == -1:
-        return call("reciprocal", x)
-    if exponent == -0.5:
-        return call("rsqrt", x)
+    row = _SMALL_POWERS.get(exponent)
+    if row is not None:
+        return record_elementwise(row, (x,), None)
     return record_elementwise(_POW, (x, exponent), None)
 
 
@@ -219,22 +227,38 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
             got="min=None, max=None",
             fix="pass min=, max= or both",
         )
-    result = input
-    if min is not None:
-        result = call("clamp_min", result, min)
-    if max is not None:
-        result = call("clamp_max", result, max)
+    if min is None or max is None:
+        name, bound = ("clamp_max", max) if min is None else ("clamp_min", min)
+        rows = _TENSOR_BOUNDS if isinstance(bound, Tensor) else _BOUNDS
+        result = record_elementwise(rows[name], (input, bound), None)
+    else:
+        result = _clamp_between(input, min, max)
     return result if out is None else write_out(out, result)
+
+
+def _clamp_between(x: Any, low: Any, high: Any) -> Any:
+    """Both bounds: two limits of the value, one gradient record."""
+    with untracked():
+        result = call("clamp_max", call("clamp_min", x, low), high)
+    dtype, shape = result._dtype, result._shape
+    x = cast(x, dtype)
+    if not isinstance(low, Tensor) and not isinstance(high, Tensor):
+        return record_gradient(_CLAMP_BY_NUMBERS, (x,), (low, high), result)
+    bounds = [cast(b, dtype) if isinstance(b, Tensor) else full((), b, dtype) for b in (low, high)]
+    operands = (expand(x, shape), expand(bounds[0], shape), expand(bounds[1], shape))
+    return record_gradient(_CLAMP, operands, None, result)
 
 
 def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     """Each element, at least min."""
-    return clamp(input, min, out=out)
+    result = call("clamp_min", need_tensor("clamp_min", input), min)
+    return result if out is None else write_out(out, result)
 
 
 def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     """Each element, at most max."""
-    return clamp(input, None, max, out=out)
+    result = call("clamp_max", need_tensor("clamp_max", input), max)
+    return result if out is None else write_out(out, result)
 
 
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -420,4 +444,4 @@ FUNCTIONS.update(
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
-LATE = {"pow": power_operator}
+LATE = {"pow": power_operator, "rsub_row": _RSUB_NUMBER}

@@ -31,8 +31,10 @@ from weft.graph.tensor import Tensor, cast, record, record_elementwise, record_g
 from weft.ops import TABLE
 from weft.ops.primitives import cumulate, gather, reshape, where
 from weft.ops.primitives import elementwise as call
+from weft.ops.row import named
 
-_SUM, _CLONE = TABLE["sum"], TABLE["clone"]
+_SUM, _CLONE, _MEAN = TABLE["sum"], TABLE["clone"], TABLE["mean"]
+_SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1")
 
 
 def reduced_shape(shape: Shape, axes: Shape, keepdim: bool) -> Shape:
@@ -79,7 +81,8 @@ def sum(
     elif input._dtype.category < 2:
         input = cast(input, dtypes.int64)
     axes = reduced_axes(dim, len(input._shape))
-    result = reduce_over(_SUM, input, axes, bool(keepdim), input._dtype)
+    row = _SUM if dim is None else _SUM_OVER
+    result = reduce_over(row, input, axes, bool(keepdim), input._dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -129,9 +132,12 @@ def mean(
     if dtype is not None or input._dtype.category < 2:
         input = _need_inexact("mean", input, dtype)
     axes = reduced_axes(dim, len(input._shape))
-    wide = widen(input)
-    total = reduce_over(_SUM, wide, axes, keepdim, wide._dtype)
-    result = cast(total / count_of(input._shape, axes), input._dtype)
+    with untracked():
+        wide = widen(input)
+        total = reduce_over(_SUM, wide, axes, keepdim, wide._dtype)
+        result = cast(total / count_of(input._shape, axes), input._dtype)
+    row = _MEAN if dim is None else _MEAN_OVER
+    result = record_gradient(row, (input,), (axes, bool(keepdim)), result)
     return result if out is None else write_out(out, result)
 
 

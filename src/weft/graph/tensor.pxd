@@ -81,6 +81,7 @@ cdef long long _budget_bytes
 cdef bint _inference_used
 cdef OpRow _add
 cdef OpRow _sub
+cdef OpRow _rsub
 cdef OpRow _mul
 cdef OpRow _div
 cdef OpRow _strided

@@ -128,11 +128,12 @@ def replace_node(storage: Storage, node: Node) -> cython.void:
 
 def bind(rows, late):
     """Called once by the layers above: the op table's rows, and functions that special methods call."""
-    global _add, _sub, _mul, _div, _strided, _put, _cast, _neg, _permute
+    global _add, _sub, _rsub, _mul, _div, _strided, _put, _cast, _neg, _permute
     _rows.update(rows)
     _late.update(late)
     _add = _rows["add"]
     _sub = _rows["sub"]
+    _rsub = _late["rsub_row"]
     _mul = _rows["mul"]
     _div = _rows["div"]
     _strided = _rows["strided"]
@@ -144,6 +145,7 @@ def bind(rows, late):
 
 _add = None
 _sub = None
+_rsub = None
 _mul = None
 _div = None
 _strided = None
@@ -260,7 +262,7 @@ class Tensor:
         return binary(_sub, self, other)
 
     def __rsub__(self, other):
-        return binary(_sub, other, self)
+        return binary(_rsub, other, self)
 
     def __mul__(self, other):
         return binary(_mul, self, other)

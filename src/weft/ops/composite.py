@@ -24,6 +24,7 @@ def _composite(
     batch: Any,
     samples: Any,
     takes: str = "float",
+    grad_name: str = "",
 ) -> None:
     define(
         name,
@@ -36,6 +37,7 @@ def _composite(
         shape=lambda p, *shapes: shapes[0],
         push="rule",
         takes=takes,
+        grad_name=grad_name,
     )
 
 
@@ -118,6 +120,50 @@ _composite(
     [((3, 4), ((1,), 1e-5))],
 )
 
+# -- means and limits ------------------------------------------------------------------------------------------------
+
+
+def _pull_mean(g: Any, at: Any) -> Any:
+    count = 1
+    for axis in at.params[0]:
+        count *= at.shapes[0][axis]
+    return unreduce(g / count, at)
+
+
+_composite(
+    "mean",
+    "self",
+    lambda x, params: np.mean(x, params[0], keepdims=params[1]),
+    {"self": _pull_mean},
+    lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+    [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True)), ((3, 4), ((0, 1), False))],
+    "float complex",
+)
+_composite(
+    "clamp",
+    "self",
+    lambda x, params: np.minimum(np.maximum(x, params[0]), params[1]),
+    {"self": lambda g, self, at: where((self >= at.params[0]) & (self <= at.params[1]), g, 0)},
+    lambda p, shapes, flags, n: p,
+    [((3, 4), (-0.5, 0.75)), ((3, 4), (0.25, -0.25))],
+    "float",
+    "ClampBackward1",
+)
+_composite(
+    "clamp_between",
+    "self min max",
+    lambda x, low, high, params: np.minimum(np.maximum(x, low), high),
+    {
+        "self": lambda g, self, min, max: where((self >= min) & (self <= max), g, 0),
+        "min": lambda g, self, min, max: where((self < min) & (min <= max), g, 0),
+        "max": lambda g, self, min, max: where((self > max) | (min > max), g, 0),
+    },
+    lambda p, shapes, flags, n: p,
+    [((3, 4), (3, 4), (3, 4), None)],
+    "float",
+    "ClampBackward0",
+)
+
 # -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
 
 
@@ -155,7 +201,11 @@ def _median_numpy(x: Any, axis: Any, keepdims: bool) -> Any:
     return np.quantile(x, 0.5, axis, keepdims=keepdims, method="lower")
 
 
-for _name, _function in (("max_all", np.max), ("min_all", np.min), ("median", _median_numpy)):
+for _name, _function, _grad_name in (
+    ("max_all", np.max, "MaxBackward1"),
+    ("min_all", np.min, "MinBackward1"),
+    ("median", _median_numpy, "MedianBackward0"),
+):
     _composite(
         _name,
         "self",
@@ -163,6 +213,8 @@ for _name, _function in (("max_all", np.max), ("min_all", np.min), ("median", _m
         {"self": _pull_even},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         [((3, 4), ((0, 1), False)), ((3, 4), ((1,), True))],
+        "float",
+        _grad_name,
     )
 _composite(
     "hypot",

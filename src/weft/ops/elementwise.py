@@ -274,6 +274,17 @@ _row(
     takes="integer float complex",
 )
 _row(
+    "cube",
+    "self",
+    lambda x: x * x * x,
+    "real",
+    {"self": lambda g, self: g * conj(call("square", self) * 3)},
+    grad_name="PowBackward0",
+    lower=lambda e, d, x: e.mul(e.mul(x, x), x),
+    dtype=lambda params, d: _number("pow", d),
+    takes="integer float complex",
+)
+_row(
     "pow",
     "self exponent",
     _power_numpy,
