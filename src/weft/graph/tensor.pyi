@@ -41,6 +41,7 @@ def replace_node(storage: Storage, node: Any) -> None: ...
 def bind(rows: Any, late: Any) -> Any: ...
 _add: Any
 _sub: Any
+_rsub: Any
 _mul: Any
 _div: Any
 _strided: Any
