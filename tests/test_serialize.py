@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +85,59 @@ def test_other_programs_can_read_ours(tmp_path: Path) -> None:
 def test_things_that_files_do_not_hold_are_named(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     weft.save({"a": 1}, path)
-    with pytest.raises(TypeError, match=r"save: model is a Linear; .* save a state_dict\(\)"):
-        weft.save({"model": nn.Linear(1, 1)}, path)
+    with pytest.raises(TypeError, match=r"save: model.f is a function; .* save a state_dict\(\)"):
+        weft.save({"model": {"f": lambda x: x}}, path)
     with pytest.raises(TypeError, match="float as key"):
-        weft.save({1.5: 1}, path)
+        weft.save({1.5: 1, "f": lambda x: x}, path)
     assert weft.load(path) == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
+
+
+def test_modules_are_pickled_and_loaded_only_on_request(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    model[0].weight.grad = weft.ones(2, 3)
+    x = weft.randn(4, 3)
+    expected = model(x).tolist()
+    running = model[1].running_mean.tolist()
+    weft.save({"model": model, "epoch": 3}, tmp_path / "m")
+    with pytest.raises(pickle.UnpicklingError, match="fix .* weights_only=False"):
+        weft.load(tmp_path / "m")
+    loaded = weft.load(tmp_path / "m", weights_only=False)
+    again = loaded["model"]
+    assert loaded["epoch"] == 3 and again[1].running_mean.tolist() == running
+    assert again(x).tolist() == expected
+    assert isinstance(again[0].weight, nn.Parameter) and again[0].weight.grad is None
+    (tmp_path / "m").write_bytes((tmp_path / "m").read_bytes()[:-20])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        weft.load(tmp_path / "m", weights_only=False)
+
+
+def test_shared_memory_is_stored_once_and_shared_again(tmp_path: Path) -> None:
+    base = weft.arange(1000.0)
+    views = {"tail": base[900:], "base": base, "columns": base.view(10, 100).t()[:3], "again": base}
+    weft.save(views, tmp_path / "v")
+    assert (tmp_path / "v").stat().st_size < 5000
+    loaded = weft.load(tmp_path / "v")
+    assert all(loaded[key].tolist() == views[key].tolist() for key in views)
+    assert loaded["again"] is loaded["base"] and loaded["columns"].stride() == (1, 100)
+    loaded["base"].zero_()
+    assert loaded["tail"].sum() == 0 and loaded["columns"].sum() == 0
+    weft.save([base[:2], base[1:3].bfloat16(), base[2:4]], tmp_path / "parts")
+    first, half, last = weft.load(tmp_path / "parts")
+    assert [first.tolist(), half.tolist(), last.tolist()] == [[0, 1], [1, 2], [2, 3]]
+
+
+def test_tied_weights_stay_tied_and_leaves_stay_leaves(tmp_path: Path) -> None:
+    weight = nn.Parameter(weft.ones(2, 2))
+    weft.save({"a": weight, "b": weight, "view": weight.detach()[0], "leaf": weft.ones(1).requires_grad_()},
+              tmp_path / "t")  # fmt: skip
+    loaded = weft.load(tmp_path / "t")
+    assert loaded["a"] is loaded["b"] and isinstance(loaded["a"], nn.Parameter)
+    assert loaded["a"].requires_grad and loaded["leaf"].requires_grad
+    assert not loaded["view"].requires_grad
+    with weft.no_grad():
+        loaded["a"].add_(1)
+    assert loaded["view"].tolist() == [2, 2]
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:

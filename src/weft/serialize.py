@@ -1,9 +1,11 @@
 """Saving and loading: nested dictionaries and lists with tensors, numbers and strings as one
-safetensors file.
+safetensors file; other objects as a pickle.
 
 In: what `state_dict()` gives, and plain values beside it. Out: a file whose tensors any safetensors
-reader can list, with the structure around them as JSON in the header. The file is written aside and
-renamed, so a reader never sees half of one. Nothing in a file is ever executed.
+reader can list, with the structure around them as JSON in the header. Tensors that share memory
+share it again: the file holds it once, under the name of the first of them. The file is written
+aside and renamed, so a reader never sees half of one. Nothing in a file is executed, unless the
+caller asks for it with `weights_only=False`.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,38 +24,59 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import CheckpointError
+from weft.graph.tensor import Storage, logical_strides
+from weft.tensor.memory import handle_of, region
 
 File = str | os.PathLike[str] | BinaryIO
 FORMAT = "weft-1"
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def save(obj: Any, f: File) -> None:
-    """Write nested dictionaries, lists and tuples of tensors, numbers, strings, booleans and None.
+class PickledError(CheckpointError, pickle.UnpicklingError):
+    """A file that would run code while it is loaded, where only tensors and plain values were asked for."""
 
-    Errors: TypeError for anything else, named by its path; the file that was there stays as it was.
+
+def save(obj: Any, f: File) -> None:
+    """Write nested dictionaries, lists and tuples of tensors, numbers, strings, booleans and None as a safetensors
+    file. What holds anything else, such as a module, is pickled as a whole: prefer a `state_dict()`.
+
+    Errors: TypeError for what cannot be pickled either, named by its path; the file that was there stays as it was.
     """
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
-    bfloat16: list[str] = []
-    structure = _describe(obj, "", tensors, bfloat16)
-    metadata = {"format": FORMAT, "structure": json.dumps(structure)}
-    if bfloat16:
-        metadata["bfloat16"] = json.dumps(bfloat16)
-    content = _library().save(tensors, metadata)
+    writer = _Writer(obj)
+    try:
+        structure = writer.describe(obj, "")
+    except _OtherObject as error:
+        content = _pickled(obj, error)
+    else:
+        metadata = {"format": FORMAT, "structure": json.dumps(structure)}
+        if writer.bfloat16:
+            metadata["bfloat16"] = json.dumps(writer.bfloat16)
+        content = _library().save(writer.arrays, metadata)
     if isinstance(f, str | os.PathLike):
         _replace_file(Path(f), content)
     else:
         f.write(content)
 
 
+def _pickled(obj: Any, error: TypeError) -> bytes:
+    try:
+        return pickle.dumps(obj)
+    except Exception as reason:  # whatever the object's own methods raise
+        raise TypeError(f"{error} ({reason})") from reason
+
+
 def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any:
     """What `save` wrote, tensors on `map_location` where one is given.
 
-    A safetensors file of another program comes as a flat dictionary of its tensors.
-    Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind.
+    A safetensors file of another program comes as a flat dictionary of its tensors. `weights_only=False` allows
+    pickles, which can run any code: only for files that you trust.
+    Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = Path(f).read_bytes() if isinstance(f, str | os.PathLike) else f.read()
+    # A safetensors file may begin with this byte too, the length of its header; the header opens with a brace.
+    if content[:1] == b"\x80" and content[8:9] != b"{":
+        return _unpickled(content, name, weights_only)
     arrays, metadata = _read(content, name)
     bfloat16 = set(json.loads(metadata.get("bfloat16", "[]")))
     tensors = {key: _as_tensor(array, key in bfloat16) for key, array in arrays.items()}
@@ -64,6 +88,21 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
         return _rebuild(json.loads(metadata["structure"]), tensors)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(name, f"a header that does not fit the tensors ({error!r})") from error
+
+
+def _unpickled(content: bytes, name: str, weights_only: bool) -> Any:
+    """An object that was pickled as a whole. Errors: CheckpointError where that is not allowed or fails."""
+    if weights_only:
+        raise PickledError(
+            f"Weights only load failed: {name} holds a pickled object, and loading that can run code",
+            expected="a file of tensors and plain values",
+            got="a pickle",
+            fix="save a state_dict(); or pass weights_only=False if you trust the file",
+        )
+    try:
+        return pickle.loads(content)
+    except Exception as error:  # whatever the object's own methods raise
+        raise _damaged(name, f"a pickle that cannot be read: {error}") from error
 
 
 def _library() -> Any:
@@ -89,65 +128,155 @@ def _damaged(name: str, got: str) -> CheckpointError:
 # -- structure -------------------------------------------------------------------------------------
 
 
-def _describe(obj: Any, path: str, tensors: dict[str, Any], bfloat16: list[str]) -> Any:
-    """The structure as JSON values; tensors go into `tensors` under their path."""
+class _OtherObject(TypeError):
+    """Something that is neither a tensor nor a plain value."""
+
+
+def _tensors_in(obj: Any) -> Iterator[Tensor]:
+    """All tensors of nested dictionaries, lists and tuples."""
     if isinstance(obj, Tensor):
-        return _store(obj, path or "tensor", tensors, bfloat16)
-    if isinstance(obj, Mapping):
-        pairs = [
-            [key, _describe(value, f"{path}.{key}" if path else str(key), tensors, bfloat16)]
-            for key, value in obj.items()
-            if _check_key(key, path)
-        ]
-        return {"dict": pairs}
-    if isinstance(obj, list | tuple):
-        kind = "tuple" if isinstance(obj, tuple) else "list"
-        parts = enumerate(obj)
-        prefix = f"{path}." if path else ""
-        return {kind: [_describe(part, f"{prefix}{i}", tensors, bfloat16) for i, part in parts]}
-    if isinstance(obj, float) and not math.isfinite(obj):
-        return {"float": repr(obj)}
-    if obj is None or isinstance(obj, bool | int | float | str):
-        return obj
-    raise TypeError(
-        f"save: {path or 'the object'} is a {type(obj).__name__}; files hold tensors, numbers, "
-        "strings, booleans, None, and dictionaries, lists and tuples of them: save a state_dict()"
+        yield obj
+    elif isinstance(obj, Mapping | list | tuple):
+        for part in obj.values() if isinstance(obj, Mapping) else obj:
+            yield from _tensors_in(part)
+
+
+class _Writer:
+    """The arrays of a file by name, and which of them are bfloat16. NumPy has no such type: they are kept as float32,
+    which holds it exactly."""
+
+    def __init__(self, obj: Any) -> None:
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.bfloat16: list[str] = []
+        self._names: dict[int, str] = {}  # of stored tensors and storages
+        self._shared = _shared_storages(obj)
+
+    def describe(self, obj: Any, path: str) -> Any:
+        """The structure as JSON values; tensors go into `arrays` under their path."""
+        if isinstance(obj, Tensor):
+            return {"tensor": self._tensor(obj, path or "tensor")}
+        if isinstance(obj, Mapping):
+            prefix = f"{path}." if path else ""
+            return {
+                "dict": [
+                    [_checked_key(key, path), self.describe(value, f"{prefix}{key}")]
+                    for key, value in obj.items()
+                ]
+            }
+        if isinstance(obj, list | tuple) and type(obj) in (list, tuple):
+            prefix = f"{path}." if path else ""
+            parts = [self.describe(part, f"{prefix}{i}") for i, part in enumerate(obj)]
+            return {type(obj).__name__: parts}
+        if isinstance(obj, float) and not math.isfinite(obj):
+            return {"float": repr(obj)}
+        if obj is None or isinstance(obj, bool | int | float | str):
+            return obj
+        raise _OtherObject(
+            f"save: {path or 'the object'} is a {type(obj).__name__}; files hold tensors, numbers, "
+            "strings, booleans, None, and dictionaries, lists and tuples of them: save a state_dict()"
+        )
+
+    def _tensor(self, tensor: Tensor, path: str) -> Any:
+        """The name of a tensor in the file; with its region where it shares memory, and its kind where it has one."""
+        more: dict[str, Any] = {}
+        storage = tensor.storage
+        covering = self._shared.get(id(storage)) if storage is not None else None
+        if covering is None:
+            name = self._store(tensor, tensor, path)
+        elif covering is tensor:
+            name = self._store(storage, tensor, path)
+        else:
+            name = self._store(storage, covering, path if _covers(covering) else f"{path}.storage")
+            more["region"] = [list(tensor._shape), list(logical_strides(tensor)), tensor.offset]
+        if tensor.requires_grad:
+            more["requires_grad"] = True
+        if isinstance(tensor, weft.nn.Parameter):
+            more["parameter"] = True
+        return {"name": name, **more} if more else name
+
+    def _store(self, key: Any, tensor: Tensor, path: str) -> str:
+        """Put values under a name, once for each key."""
+        if id(key) in self._names:
+            return self._names[id(key)]
+        name = path
+        while name in self.arrays:  # {"a.b": t, "a": {"b": t}} reach the same path
+            name += "'"
+        value = tensor.detach().cpu().contiguous()
+        if value.dtype == weft.bfloat16:
+            self.bfloat16.append(name)
+            value = value.to(weft.float32)
+        self.arrays[name] = np.array(value.numpy(force=True))
+        self._names[id(key)] = name
+        return name
+
+
+def _covers(tensor: Tensor) -> bool:
+    """Whether a tensor shows all of its storage, in order."""
+    return (
+        tensor.strides is None
+        and tensor.offset == 0
+        and tensor.numel() == tensor.storage.node.numel
     )
 
 
-def _check_key(key: Any, path: str) -> bool:
-    if isinstance(key, str | int) and not isinstance(key, bool):
-        return True
-    raise TypeError(
+def _shared_storages(obj: Any) -> dict[int, Tensor]:
+    """For each storage that several tensors show: the first of them that shows all of it, or a handle that does."""
+    found: dict[int, list[Tensor]] = {}
+    for tensor in _tensors_in(obj):
+        if tensor.storage is not None and not any(
+            tensor is other for other in found.get(id(tensor.storage), ())
+        ):
+            found.setdefault(id(tensor.storage), []).append(tensor)
+    shared = {}
+    for key, tensors in found.items():
+        if len(tensors) > 1:
+            whole = next((tensor for tensor in tensors if _covers(tensor)), None)
+            storage: Storage = tensors[0].storage
+            shared[key] = handle_of(storage) if whole is None else whole
+    return shared
+
+
+def _checked_key(key: Any, path: str) -> Any:
+    if isinstance(key, str | int | bool):
+        return key
+    raise _OtherObject(
         f"save: {path or 'the object'} has a {type(key).__name__} as key; use strings or integers"
     )
 
 
-def _store(tensor: Tensor, path: str, tensors: dict[str, Any], bfloat16: list[str]) -> Any:
-    name = path
-    while name in tensors:  # {"a.b": t, "a": {"b": t}} reach the same path
-        name += "'"
-    value = tensor.detach().cpu().contiguous()
-    if value.dtype == weft.bfloat16:
-        bfloat16.append(name)  # NumPy has no such type: kept as float32, which holds it exactly
-        value = value.to(weft.float32)
-    tensors[name] = np.array(value.numpy())
-    return {"tensor": name}
-
-
 def _rebuild(structure: Any, tensors: dict[str, Tensor]) -> Any:
-    """The value that `_describe` described."""
+    """The value that `_Writer.describe` described."""
     if not isinstance(structure, dict):
         return structure
     ((kind, content),) = structure.items()
     if kind == "tensor":
-        return tensors[content]
+        return tensors[content] if isinstance(content, str) else _rebuild_tensor(content, tensors)
     if kind == "float":
         return _NON_FINITE[content]
     if kind == "dict":
         return {key: _rebuild(value, tensors) for key, value in content}
     parts = [_rebuild(part, tensors) for part in content]
     return tuple(parts) if kind == "tuple" else parts
+
+
+def _rebuild_tensor(content: dict[str, Any], tensors: dict[str, Tensor]) -> Tensor:
+    """A tensor that is more than the values under a name."""
+    whole = tensors[content["name"]]
+    if "region" not in content:
+        if whole.requires_grad:
+            return whole
+        made = whole
+    else:
+        shape, strides, offset = content["region"]
+        made = region(whole, tuple(shape), tuple(strides), offset)
+    wanted = content.get("requires_grad", False)
+    if content.get("parameter"):
+        made = weft.nn.Parameter(made, requires_grad=wanted)
+    elif wanted:
+        made = made.requires_grad_()
+    if "region" not in content:
+        tensors[content["name"]] = made
+    return made
 
 
 def _as_tensor(array: np.ndarray[Any, Any], bfloat16: bool) -> Tensor:
@@ -166,8 +295,8 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
     except Exception as error:  # the library raises types of its own
-        pickled = content[:2] == b"PK" or content[:1] == b"\x80"
-        got = "a pickle, which can run code" if pickled else f"{len(content)} bytes: {error}"
+        archive = content[:2] == b"PK"
+        got = "an archive of pickles" if archive else f"{len(content)} bytes: {error}"
         raise _damaged(name, got) from error
     return arrays, header.get("__metadata__") or {}
 

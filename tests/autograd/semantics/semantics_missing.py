@@ -2,7 +2,6 @@
 
 MISSING: dict[str, str] = {
     "test_025_several_outputs_of_one_node[weft]": "each piece of a split is a node of its own",
-    "test_100_pickle[weft]": "files hold every tensor by itself, and only state dicts",
     "test_101_numpy[weft]": "conj is computed, not a flag on the memory of its operand",
     "test_112_conj_is_lazy_and_unordered[weft]": "conj is computed, not a flag",
 }
