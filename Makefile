@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo test lint types doctests semantics clean
+.PHONY: demo test lint types doctests semantics derivatives clean
 
 demo: $(VENV)/.demo
 	$(BIN)/weft demo $(ARGS)
@@ -28,6 +28,9 @@ doctests: $(VENV)/.dev
 
 semantics: $(VENV)/.dev
 	$(BIN)/python tools/semantics.py
+
+derivatives: $(VENV)/.dev
+	$(BIN)/python tools/derivatives.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info demo-out

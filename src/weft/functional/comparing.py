@@ -12,7 +12,7 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.making import by_name, make_in_place, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast
+from weft.graph.tensor import Tensor, cast, mutate
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce, where
 
@@ -94,7 +94,8 @@ def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
 def fill(input: Any, value: Any) -> Any:
     """A tensor like input with `value` in every place."""
     need_tensor("fill", input, "input", 1)
-    return _number_of(input._dtype, input._shape, value)
+    result = _number_of(input._dtype, input._shape, value)
+    return mutate(call("clone", input), result) if input.requires_grad else result
 
 
 def isclose(

@@ -363,6 +363,17 @@ def baddbmm(
     return result if out is None else write_out(out, result)
 
 
+def _summed_beside_ones(a: Any, over_a: Any, b: Any, over_b: Any) -> tuple[Any, Any]:
+    """Sum the dimensions that are contracted with one of size 1."""
+    pairs = list(zip(over_a, over_b, strict=False))
+    wide_a = tuple(sorted(i for i, j in pairs if b._shape[j] == 1 != a._shape[i]))
+    wide_b = tuple(sorted(j for i, j in pairs if a._shape[i] == 1 != b._shape[j]))
+    return (
+        reduce("sum", a, wide_a, True) if wide_a else a,
+        reduce("sum", b, wide_b, True) if wide_b else b,
+    )
+
+
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
     need_tensor("tensordot", a, "a", 1)
@@ -373,6 +384,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     else:
         over_a = wrap_dims(sizes((dims[0],)) if not isinstance(dims[0], int) else dims[0], rank_a)
         over_b = wrap_dims(sizes((dims[1],)) if not isinstance(dims[1], int) else dims[1], rank_b)
+    a, b = _summed_beside_ones(a, over_a, b, over_b)
     if tuple(a._shape[i] for i in over_a) != tuple(b._shape[i] for i in over_b):
         raise ShapeError(
             "contracted dimensions need to match, but first has size "
@@ -438,16 +450,14 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     )
 
 
-def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
-    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
-    need_tensor("cdist", x1, "x1", 1)
-    need_tensor("cdist", x2, "x2", 2)
-    from weft.functional.norms import vector_norm
-
-    gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
-        x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
-    )
-    return vector_norm(gap, p, -1)
+def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
+    """sum(conj(x) * y) over a dimension; the others broadcast."""
+    need_tensor("linalg.vecdot", x, "x", 1)
+    need_tensor("linalg.vecdot", y, "y", 2)
+    products = (call("conj", x) if x._dtype.is_complex else x) * y
+    axis = wrap_dims((dim,), len(products._shape))
+    result = reduce("sum", products, axis)
+    return result if out is None else write_out(out, result)
 
 
 FUNCTIONS: dict[str, Any] = {
@@ -469,7 +479,6 @@ FUNCTIONS: dict[str, Any] = {
         chain_matmul,
         kron,
         cross,
-        cdist,
     )
 }
 FUNCTIONS["ger"] = outer
@@ -496,4 +505,4 @@ METHODS: dict[str, Any] = {
 for _name in ("addmm", "addmv", "addr", "baddbmm"):
     METHODS[f"{_name}_"] = make_in_place(FUNCTIONS[_name], _name)
 LATE = {"matmul": matmul_operator}
-LINALG: dict[str, Any] = {"matmul": matmul, "cross": cross, "vecdot": inner}
+LINALG: dict[str, Any] = {"matmul": matmul, "cross": cross, "vecdot": vecdot}

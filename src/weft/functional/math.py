@@ -30,6 +30,7 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 from weft.ops.row import named as named_row
+from weft.ops.row import with_slopes
 
 _POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.
@@ -45,6 +46,10 @@ _RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 
 _CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
 _BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
 _TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
+# Rounding leaves a gradient of zeros; `//` has none.
+_FLOORED = with_slopes(
+    TABLE["floor_divide"], {"self": lambda g: g * 0, "other": lambda g: g * 0}, "DivBackward1"
+)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -131,7 +136,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     elif rounding_mode == "trunc":
         result = call("trunc_divide", input, other)
     elif rounding_mode == "floor":
-        result = call("floor_divide", input, other)
+        result = record_elementwise(_FLOORED, (input, other), None)
     else:
         raise ArgumentError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'",
@@ -313,6 +318,9 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
 
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """log(exp(input) + exp(other)) without overflow."""
+    if any(isinstance(x, Tensor) and x._dtype.is_complex for x in (input, other)):
+        result = _complex_logaddexp(input, other)
+        return result if out is None else write_out(out, result)
     input, other = _floats("logaddexp", input, other)
     top = call("maximum", input, other)
     same = (input == other) & call("isinf", top)
@@ -320,6 +328,19 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     result = top + call("log1p", call("exp", -call("abs", gap)))
     result = where(same, input, result)
     return result if out is None else write_out(out, result)
+
+
+def _real(x: Any) -> Any:
+    return call("real", x) if isinstance(x, Tensor) and x._dtype.is_complex else x
+
+
+def _complex_logaddexp(a: Any, b: Any) -> Any:
+    """As `logaddexp`, from the operand of the greater real part."""
+    greater = _real(a) >= _real(b)
+    top, low = where(greater, a, b), where(greater, b, a)
+    same = (a == b) & call("isinf", _real(top))
+    gap = where(same, 0, low - top)
+    return where(same, a, top + call("log1p", call("exp", gap)))
 
 
 def _floats(name: str, *operands: Any) -> list[Any]:

@@ -71,7 +71,8 @@ def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
         size = call("abs", x)
         return extreme_of_all("max" if p > 0 else "min", size, axes, True)
     if p == 0:
-        count = cast(x != 0, x._dtype.to_real())
+        size = call("abs", x)  # so that the gradient is 0, not missing
+        count = where(size != 0, 1, call("sign", size))
         return reduce_over(_SUM, count, axes, True, count._dtype)
     if not axes:
         return call("abs", x)
@@ -181,7 +182,17 @@ def linalg_norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-FUNCTIONS = {"norm": norm}
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
+    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
+    need_tensor("cdist", x1, "x1", 1)
+    need_tensor("cdist", x2, "x2", 2)
+    gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
+        x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
+    )
+    return vector_norm(gap, p, -1)
+
+
+FUNCTIONS = {"cdist": cdist, "norm": norm}
 METHODS = {"norm": norm}
 LINALG: dict[str, Any] = {
     "norm": linalg_norm,

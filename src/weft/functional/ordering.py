@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import DimensionError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -303,12 +303,43 @@ def isin(
     return host.from_numpy(np.isin(first, second, assume_unique=assume_unique, invert=invert))
 
 
-def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Linear interpolation between the two nearest of the sorted elements. Reads the values."""
+def _weights(place: Any, low: Any, interpolation: str) -> Any:
+    """How much of the upper one of two neighbours goes into a quantile."""
+    above = place > low
+    rules: dict[str, Any] = {
+        "linear": lambda: place - low,
+        "lower": lambda: above * 0.0,
+        "higher": lambda: above * 1.0,
+        "midpoint": lambda: above * 0.5,
+        "nearest": lambda: np.round(place) - low,
+    }
+    if interpolation not in rules:
+        raise ArgumentError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}",
+            expected=", ".join(rules),
+            got=repr(interpolation),
+            fix="choose one of these",
+        )
+    return rules[interpolation]()
+
+
+def quantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """Interpolation between the two nearest of the sorted elements. Reads the values.
+
+    Errors: RuntimeError on an unknown interpolation.
+    """
     need_tensor("quantile", input, "input", 1)
     shape = input._shape
     axis = 0 if dim is None else wrap_dim(dim, len(shape))
-    x = ravel(input) if dim is None else input
+    x = ravel(input) if dim is None or not shape else input
     last = x._shape[axis] - 1
     ordered = sort(x, axis)[0]
     points = np.asarray(host.to_numpy(q) if isinstance(q, Tensor) else q, np.float64)
@@ -316,7 +347,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False) 
     low = np.floor(place).astype(np.int64)
     lower = take(ordered, axis, host.from_numpy(low))
     upper = take(ordered, axis, host.from_numpy(np.minimum(low + 1, last)))
-    weight = host.from_numpy(place - low, input._dtype)
+    weight = host.from_numpy(_weights(place, low, interpolation), input._dtype)
     column = reshape(weight, (len(low),) + (1,) * (len(x._shape) - axis - 1))
     result = movedim(lower + (upper - lower) * column, axis, 0)
     if keepdim:

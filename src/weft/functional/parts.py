@@ -19,7 +19,7 @@ from weft.errors import (
 from weft.functional.arguments import describe, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT, logical_strides
+from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT, Tensor, logical_strides
 from weft.graph.tensor import view as record_view
 from weft.ops import TABLE
 from weft.ops.row import named
@@ -210,6 +210,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     """Pieces as even as possible, or cut at indices."""
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
+    if isinstance(indices_or_sections, Tensor):  # a number of sections, or indices
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         each, extra = divmod(size, indices_or_sections)
         sections = [each + 1] * extra + [each] * (indices_or_sections - extra)

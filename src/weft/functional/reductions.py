@@ -369,6 +369,18 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
 # -- logsumexp and running sums ------------------------------------------------------------------------------------
 
 
+def _real(x: Any) -> Any:
+    return call("real", x) if x._dtype.is_complex else x
+
+
+def _wrapped_angle(x: Any) -> Any:
+    """A logarithm with its imaginary part in (-pi, pi]."""
+    if not x._dtype.is_complex:
+        return x
+    top = call("real", x)
+    return call("log", call("exp", x - top)) + top
+
+
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) -> Any:
     """log(sum(exp(x))) without overflow; its gradient is the softmax."""
     need_tensor("logsumexp", input)
@@ -376,9 +388,9 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) 
     dtype = input._dtype if input._dtype.category > 1 else dtypes.get_default()
     wide = widen(cast(input, dtype))
     if not axes:
-        return call("clone", cast(input, dtype))
+        return _wrapped_angle(call("clone", cast(input, dtype)))
     top = (
-        reduce_over(TABLE["amax"], wide.detach(), axes, True, wide._dtype)
+        reduce_over(TABLE["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())
         if 0 not in input._shape
         else None
     )

@@ -39,9 +39,10 @@ from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
 
 
-def _need_index(name: str, index: Any, narrow: bool = True) -> Any:
+def _need_index(name: str, index: Any) -> Any:
+    """The index in int64. Its type counts only where it has elements, as in PyTorch."""
     need_tensor(name, index, "index", 3)
-    if index._dtype is dtypes.int64 or (narrow and index._dtype is dtypes.int32):
+    if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return cast(index, dtypes.int64)
     raise DTypeError(
         f"{name}(): Expected dtype int64 for index",
@@ -114,7 +115,7 @@ def _source(name: str, input: Any, index: Any, src: Any) -> Any:
 def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index(name, index, False))
+    index = _vector(_need_index(name, index))
     if 0 in index._shape:
         return call("clone", input)
     base = _vector(input)
@@ -162,7 +163,7 @@ def scatter_reduce(
             got=repr(reduce),
             fix="sort by index and use amax over groups",
         )
-    index = _need_index("scatter_reduce", index, False)
+    index = _need_index("scatter_reduce", index)
     ones = full(index._shape, 1, input._dtype)
     start = full(input._shape, 1 if include_self else 0, input._dtype)
     count = scatter_add(start, dim, index, ones)

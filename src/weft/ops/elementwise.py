@@ -198,7 +198,7 @@ _row(
     "self other",
     _trunc_divide_numpy,
     "real nonzero",
-    INDEX_VALUES,
+    {"self": lambda g: g * 0, "other": lambda g: g * 0},
     lower=lambda e, d, a, b: (
         e.trunc(e.div(a, b)) if "float" in d else e.div(e.sub(a, e.fmod(a, b)), b)
     ),
@@ -705,6 +705,7 @@ _row(
     "real",
     {"self": lambda g, at: cast(g, g.dtype.to_complex())},
     dtype=lambda params, d: d.to_real(),
+    takes="complex",
 )
 _row(
     "imag",

@@ -64,7 +64,9 @@ def _call(name, tensors: tuple, params, dtype=None):
 
 
 def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DType | None = None):
-    """Reduce over `axes` (ascending): sum prod amax amin any all argmax argmin."""
+    """Reduce over `axes` (ascending): sum prod amax amin any all argmax argmin; a number (no axes) is its own sum."""
+    if not axes and name == "sum" and (dtype is None or dtype is x._dtype):
+        return x
     return _call(name, (x,), (tuple(axes), bool(keepdim)), dtype)
 
 

@@ -131,9 +131,7 @@ def define(
         pulls=tuple(rules),
         pull_saves=saves,
         batch_operands=batch_operands or tuple("b" for _ in names),
-        pull_masks=tuple(
-            sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves
-        ),
+        pull_masks=_masks(saves),
         differentiable=not isinstance(pull, NotDifferentiable),
         takes=tuple(d.name for d in types),
         types=sum(1 << d.code for d in types),
@@ -153,6 +151,29 @@ def define(
 def named(row: OpRow, grad_name: str) -> OpRow:
     """The same row whose gradient records have another name: one row may stand for several public functions."""
     return OpRow(**{**{field: getattr(row, field) for field in FIELDS}, "grad_name": grad_name})
+
+
+def with_slopes(row: OpRow, pull: dict[str, Rule], grad_name: str) -> OpRow:
+    """The same row with derivatives: for another public function of the same values."""
+    rules = [pull.get(name) for name in row.operands]
+    saves = tuple(_saves(rule, row.operands) for rule in rules)
+    fields = {field: getattr(row, field) for field in FIELDS}
+    return OpRow(
+        **{
+            **fields,
+            "grad_name": grad_name,
+            "pulls": tuple(rules),
+            "pull_saves": saves,
+            "pull_masks": _masks(saves),
+            "differentiable": True,
+            "why": "",
+        }
+    )
+
+
+def _masks(saves: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """What each derivative keeps, as bits."""
+    return tuple(sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves)
 
 
 def _emitter_call(method: str) -> Rule:

@@ -1,0 +1,79 @@
+"""The differentiable rows of the op table as functions of the operands that have a derivative, with points to be
+differentiated at: what the derivative report and its tests go over.
+
+In come a row and a dtype; out come a function of tensors, which records the row as the library does, and arrays for
+them. Operands without a derivative (indices, conditions) are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import weft
+from weft.graph import dtype as dtypes
+from weft.graph.node import KIND_NAMES
+from weft.ops import TABLE
+from weft.testing.recording import apply, tensor_of
+from weft.testing.samples import operand_type, points, samples
+
+ROWS = [row for row in TABLE.values() if row.differentiable]
+DTYPES = ("float64", "complex128")
+ROW_TYPES = [(row, dtype) for row in ROWS for dtype in DTYPES if dtype in row.takes]
+
+
+class Case(NamedTuple):
+    """A function of tensors and a point of it."""
+
+    function: Callable[..., Any]
+    arrays: list[Any]
+    name: str
+
+    def tensors(self, requires_grad: bool = True) -> list[Any]:
+        """The point as leaves."""
+        made = [weft.from_numpy(array.copy()) for array in self.arrays]
+        return [t.requires_grad_() for t in made] if requires_grad else made
+
+
+def cases(row: Any, dtype: str, count: int = 2, seed: int = 0) -> list[Case]:
+    """The row at its first samples that are not empty: the shapes and params that it declares."""
+    chosen = [s for s in samples(row) if not any(0 in shape for shape in s.shapes)]
+    plain = [s for s in chosen if s.layout == "row-major"]
+    return [_case(row, sample, dtype, seed) for sample in plain[:count]]
+
+
+def _case(row: Any, sample: Any, dtype: str, seed: int) -> Case:
+    last = len(row.pulls) - 1
+    which = [i for i in range(len(sample.shapes)) if row.pulls[min(i, last)] is not None]
+    arrays = points(row, sample, dtype, seed, repeats=False)
+    types = [operand_type(row, i, domain, dtype) for i, domain in enumerate(sample.domains)]
+    params = dtypes.by_name(dtype) if row.name == "cast" else sample.params
+    fixed = [tensor_of(array, kind) for array, kind in zip(arrays, types, strict=True)]
+
+    def function(*tensors: Any) -> Any:
+        operands = list(fixed)
+        for number, tensor in zip(which, tensors, strict=True):
+            operands[number] = tensor
+        return apply(row, operands, params, sample.shape)
+
+    return Case(function, [np.ascontiguousarray(arrays[i]) for i in which], str(sample))
+
+
+def kind(row: Any) -> str:
+    return KIND_NAMES[row.kind]
+
+
+def cotangent(case: Case, seed: int = 1) -> Any:
+    """A fixed random array like the result."""
+    return drawn(case.function(*case.tensors(False)).numpy(), seed)
+
+
+def drawn(like: Any, seed: int) -> Any:
+    """Fixed random numbers of an array's shape and dtype."""
+    source = np.random.default_rng([seed, like.size])
+    values = np.asarray(source.standard_normal(like.shape))
+    if like.dtype.kind == "c":
+        values = values + 1j * source.standard_normal(like.shape)
+    return np.asarray(values, like.dtype)
