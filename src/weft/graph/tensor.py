@@ -524,7 +524,12 @@ def _stored(tensor: Tensor) -> Node:
         return _late["snapshot"](tensor)
     if tensor.recipe == () and storage.node.shape is tensor._shape:
         return storage.node
-    if tensor.base is not None and isinstance(tensor.edge, Node) and _shows(tensor, storage.node):
+    if (
+        tensor.base is not None
+        and _ambient == 0  # a level of forward mode or a hook on saves has to see a value of its own
+        and isinstance(tensor.edge, Node)
+        and _shows(tensor, storage.node)
+    ):
         return tensor.edge
     strides = tensor.strides
     if strides is None:
