@@ -33,13 +33,13 @@ from cython.cimports.weft.graph.node import (
 )
 from cython.cimports.weft.graph.tensor import (
     HANDLES,
-    STEPS,
     RULE_COMPARE,
     RULE_INTEGRAL,
     RULE_LOGICAL,
     RULE_PROMOTE,
     RULE_SELECT,
     RULE_TO_FLOAT,
+    STEPS,
     Py_SET_REFCNT,
     Py_TYPE,
     PyObject_GC_IsTracked,
@@ -526,7 +526,8 @@ def _stored(tensor: Tensor) -> Node:
         return storage.node
     if (
         tensor.base is not None
-        and _ambient == 0  # a level of forward mode or a hook on saves has to see a value of its own
+        and _ambient
+        == 0  # a level of forward mode or a hook on saves has to see a value of its own
         and isinstance(tensor.edge, Node)
         and _shows(tensor, storage.node)
     ):
