@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from benchmarks import contraction, elementwise, processes, recording, report, training
+from benchmarks import contraction, elementwise, processes, recording, report, training, watching
 from benchmarks.libraries import MODULES, load
 from benchmarks.measure import Context, Line
 
@@ -24,6 +24,8 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "mlp": training.mlp,
     "gpt": training.language,
     "trees": training.trees,
+    "anomaly": watching.anomaly,
+    "leaks": watching.leaks,
     "first": processes.first_step,
     "import": processes.importing,
     "memory": processes.memory,

@@ -119,7 +119,9 @@ class MutationError(WeftError, RuntimeError):
 
 
 class AnomalyError(WeftError, RuntimeError):
-    """The first operation that produced a value that is not finite, under anomaly mode."""
+    """The first operation that produced a value that is not finite, under anomaly mode: `anomaly` describes it."""
+
+    anomaly: object = None
 
 
 class OutOfMemoryError(WeftError, MemoryError, RuntimeError):

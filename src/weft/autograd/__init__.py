@@ -11,6 +11,7 @@ _EXPORTS = {
     "GradcheckError": "gradcheck",
     "backward": "backward",
     "detect_anomaly": "anomaly",
+    "find_anomaly": "anomaly",
     "grad": "backward",
     "gradcheck": "gradcheck",
     "gradgradcheck": "gradcheck",

@@ -4,6 +4,7 @@ from weft.autograd.function import FunctionCtx as FunctionCtx
 from weft.autograd.gradcheck import GradcheckError as GradcheckError
 from weft.autograd.backward import backward as backward
 from weft.autograd.anomaly import detect_anomaly as detect_anomaly
+from weft.autograd.anomaly import find_anomaly as find_anomaly
 from weft.autograd import forward_ad as forward_ad
 from weft.autograd import function as function
 from weft.autograd import functional as functional

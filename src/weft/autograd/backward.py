@@ -99,9 +99,20 @@ def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
-    """Group what is pending, and walk."""
-    return without_collector(_walk, roots, captured, keep, create, leaves)
+def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+    """Group what is pending, and walk. In anomaly mode, look at what came out.
+
+    Errors: AnomalyError there.
+    """
+    mode = graph.tape().mode
+    if not mode.anomaly or mode.walk:
+        return without_collector(_walk, roots, captured, keep, create, leaves, None)
+    from weft.autograd.anomaly import Watch
+
+    watch = Watch(outputs)
+    results = without_collector(_walk, roots, captured, keep, create, leaves, watch.units)
+    watch.finish(results.values())
+    return results
 
 
 # Walks keep their counts on the records, so that two threads may not walk over one graph at a time. A hook that waits
@@ -118,18 +129,23 @@ def _new_turn() -> None:
 os.register_at_fork(after_in_child=_new_turn)
 
 
-def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any) -> Any:
     with _turn:
-        return _walk_alone(roots, captured, keep, create, leaves)
+        return _walk_alone(roots, captured, keep, create, leaves, units)
 
 
-def _walk_alone(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+def _walk_alone(
+    roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any
+) -> Any:
     tape = graph.tape()
     try:
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
             batch.group(tape.since(tape.watermark))
-        return Walk().run(roots, captured, keep, create, leaves)
+        made = Walk()
+        if units is not None:
+            made.watch(units)
+        return made.run(roots, captured, keep, create, leaves)
     finally:
         tape.watermark = graph.last_sequence()
 
@@ -178,7 +194,7 @@ def backward(
             captured[target_for(edge)[0]] = None
     keep = create_graph if retain_graph is None else retain_graph
     roots = make_roots(outputs, gradients)
-    results = walk(roots, captured, keep, create_graph, chosen is None)
+    results = walk(outputs, roots, captured, keep, create_graph, chosen is None)
     if create_graph:
         warnings.warn(REFERENCE_CYCLE, UserWarning, stacklevel=3)
     for tensor in chosen or ():
@@ -248,6 +264,7 @@ def grad(
     captured = {record: True for record, _ in targets}
     keep = create_graph if retain_graph is None else retain_graph
     found = walk(
+        results,
         make_roots(results, _as_tuple(grad_outputs, len(results))),
         captured,
         keep,

@@ -27,10 +27,9 @@ from cython.cimports.weft.graph.node import (
 from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value, wrap
 
 from weft._compiled import require
-from weft.autograd.anomaly import check_parts
 from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
 from weft.errors import GradientError
-from weft.graph.node import COMPOSITE
+from weft.graph.node import COMPOSITE, last_sequence
 from weft.graph.strides import dense_order
 from weft.graph.tensor import cast, mutate
 from weft.ops.primitives import reshape
@@ -79,6 +78,7 @@ class Walk:
     observed = cython.declare(cython.int)
     deferred = cython.declare(list)
     displaced = cython.declare(list)
+    units = cython.declare(list)
 
     def __cinit__(self):
         global _stamp
@@ -91,6 +91,7 @@ class Walk:
         self.results = {}
         self.deferred = []
         self.displaced = None
+        self.units = None
 
     # -- inside another walk ---------------------------------------------------------------------------------------
 
@@ -372,7 +373,6 @@ class Walk:
             batch.enabled()
             and not create
             and self.observed <= 1
-            and not mode.anomaly
             and mode.duals is None
             and self.displaced is None
         )
@@ -469,6 +469,23 @@ class Walk:
             result = part if result is None else result + part
         return result
 
+    # -- anomaly mode ----------------------------------------------------------------------------------------------
+
+    def watch(self, units: list):
+        """Write into a list what each record has recorded: (record or members, first node's number, last one's, the
+        gradients of its inputs, the values of composites)."""
+        self.units = units
+
+    @cython.cfunc
+    def place(self):
+        """The number of the newest node while the walk is watched."""
+        return None if self.units is None else last_sequence()
+
+    @cython.cfunc
+    def note(self, record, first, parts: list, results: list) -> cython.void:
+        nodes: list = [None if part is None else value(part) for part in parts]
+        self.units.append((record, first, last_sequence(), nodes, results))
+
     # -- units -----------------------------------------------------------------------------------------------------
 
     @cython.cfunc
@@ -487,9 +504,10 @@ class Walk:
         if g is not None and wanted:
             if node.observers is not None:
                 g = before_pull(node.observers, (g,))[0]
+            first: object = self.place()
             parts: list = pull_single(node, g, self.create)
-            if current_tape().mode.anomaly:
-                check_parts(node, parts)
+            if first is not None:
+                self.note(node, first, parts, [node.result])
             if node.observers is not None:
                 parts = after_node(node.observers, parts, (g,))
             for index in range(len(node.edges)):
@@ -553,6 +571,7 @@ class Walk:
         group.whole, group.bundles = [], []
         index: cython.Py_ssize_t
         if g is not None:
+            start: object = self.place()
             parts: list = pull_rules(
                 first.row,
                 g,
@@ -561,6 +580,8 @@ class Walk:
                 form.result,
                 first.edges,
             )
+            if start is not None:
+                self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
             for index in range(len(first.edges)):
                 part = parts[index]
                 if part is None:
@@ -594,7 +615,10 @@ class Walk:
         if wanted:
             if function.observers is not None:
                 sums = list(before_pull(function.observers, tuple(sums)))
+            first: object = self.place()
             parts = function.pull(sums, self.create)
+            if first is not None:
+                self.note(function, first, parts, [])
             if function.observers is not None:
                 parts = after_node(function.observers, parts, tuple(sums))
             for edge, part in zip(function.edges, parts, strict=True):
@@ -620,6 +644,8 @@ class Walk:
         if dtype is not None and cython.cast(Tensor, g)._dtype is not dtype:
             g = cast(g, dtype)
         g = observe_leaf(leaf, g, self.create)
+        if self.units is not None:
+            self.note(sink, self.place(), [g], [])
         if sink in self.captured:
             self.capture(sink, 0, g)
         if self.leaves or (sink in self.captured and self.captured[sink] is None):

@@ -1,0 +1,91 @@
+"""What it costs to be watched: anomaly mode, and memory over many small iterations.
+
+The two modes of one library take turns, so that the ratio stands also on a busy machine.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from benchmarks.measure import PAUSE, Context, Job, Line, plan, settle, timed
+from benchmarks.training import gpt_size, gpt_step, mlp_step
+
+
+def anomaly(context: Context) -> None:
+    """Training steps with anomaly mode on; the note says how much longer than with it off."""
+    size = gpt_size(context)
+    watched(context, "MLP step, anomaly mode on", mlp_step)
+    watched(context, "GPT step, anomaly mode on", lambda lib: gpt_step(lib, size))
+
+
+def watched(context: Context, title: str, make: Callable[[Any], Job]) -> None:
+    """The time of a step with the mode on, and its ratio to one with it off."""
+    figures, words = {}, []
+    for name, lib in context.libraries.items():
+        job = make(lib)
+        watching = Job(_inside_mode(lib, job.run), job.result)
+        sides = {"off": job, "on": watching}
+        runs, turns = plan(context, {side: settle(one) for side, one in sides.items()})
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        for _ in range(turns):
+            for side, one in sides.items():
+                time.sleep(PAUSE)
+                one.run()
+                times[side].append(timed(one, runs))
+        figures[name] = statistics.median(times["on"])
+        words.append(f"{name} {figures[name] / statistics.median(times['off']):.2f}x of off")
+    context.report(Line(title, figures, "s", ", ".join(words)))
+
+
+def _inside_mode(lib: Any, run: Callable[[], Any]) -> Callable[[], Any]:
+    warnings.filterwarnings("ignore", "Anomaly Detection has been enabled")
+
+    def inside() -> Any:
+        with lib.autograd.detect_anomaly():
+            return run()
+
+    return inside
+
+
+def leaks(context: Context) -> None:
+    """A million small training steps of Weft: nodes and resident bytes that they leave behind."""
+    steps = context.pick(1_000_000, 20_000)
+    step = small_step()
+    for _ in range(2000):
+        step()
+    nodes, resident = weft.graph.node.count_live_nodes(), resident_bytes()
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    seconds = time.perf_counter() - start
+    left = weft.graph.node.count_live_nodes() - nodes
+    grown = max(resident_bytes() - resident, 0)
+    note = f"{left} nodes and {grown / 1024:.0f} kB more after {steps} steps"
+    context.report(Line("small training step, over and over", {"weft": seconds / steps}, "s", note))
+
+
+def small_step() -> Callable[[], None]:
+    """A layer, a loss and an update on a handful of numbers."""
+    layer = weft.nn.Linear(4, 2)
+    optimizer = weft.optim.SGD(layer.parameters(), lr=1e-3, momentum=0.9)
+    x = weft.randn(8, 4)
+
+    def step() -> None:
+        loss = layer(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in RAM."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
