@@ -97,6 +97,24 @@ class ArgumentTypeError(WeftError, TypeError):
     """An argument of a Python type that the function does not take."""
 
 
+class AssertedError(WeftError, AssertionError, ValueError):
+    """A value outside what the argument allows, where PyTorch asserts; it is a ValueError too."""
+
+
+class MemberNameError(WeftError, KeyError):
+    """The name of a parameter, buffer, module or setting that cannot be used, or is not there."""
+
+    __str__ = Exception.__str__  # KeyError would show the text as a literal
+
+
+class MissingError(WeftError, AttributeError):
+    """A part of an object that is not there, or not yet."""
+
+
+class NotDefinedError(WeftError, NotImplementedError):
+    """A method that the user's subclass has to define."""
+
+
 class DimensionError(WeftError, IndexError):
     """A dimension that the tensor does not have."""
 

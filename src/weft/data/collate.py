@@ -9,6 +9,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, ArgumentTypeError
 
 
 def default_convert(data: Any) -> Any:
@@ -47,11 +48,19 @@ def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
     if isinstance(first, Mapping):
         return {key: default_collate([example[key] for example in batch]) for key in first}
     if not isinstance(first, list | tuple):
-        raise TypeError(
+        raise ArgumentTypeError(
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-            f"found {type(first)}"
+            f"found {type(first)}",
+            expected="tensors, arrays, numbers, strings, dictionaries, lists and tuples",
+            got=type(first).__name__,
+            fix="pass collate_fn to the loader, or convert the examples",
         )
     if any(len(example) != len(first) for example in batch):
-        raise RuntimeError("each element in list of batch should be of equal size")
+        raise ArgumentError(
+            "each element in list of batch should be of equal size",
+            expected=f"{len(first)} parts in each example",
+            got=f"examples of {sorted({len(example) for example in batch})} parts",
+            fix="pad the examples, or pass collate_fn to the loader",
+        )
     parts = [default_collate(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts

@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, AssertedError, DimensionError, NotDefinedError
 
 
 class Dataset:
@@ -19,7 +20,12 @@ class Dataset:
         return cls
 
     def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+        raise NotDefinedError(
+            "Subclasses of Dataset should implement __getitem__.",
+            expected="a method __getitem__(self, index)",
+            got=f"{type(self).__name__}",
+            fix="define __getitem__ in the subclass",
+        )
 
     def __add__(self, other: Dataset) -> ConcatDataset:
         return ConcatDataset([self, other])
@@ -29,7 +35,12 @@ class IterableDataset(Dataset):
     """A stream of examples: subclasses define `__iter__`; in workers see `get_worker_info`."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+        raise NotDefinedError(
+            "Subclasses of IterableDataset should implement __iter__.",
+            expected="a method __iter__(self)",
+            got=f"{type(self).__name__}",
+            fix="define __iter__ in the subclass",
+        )
 
 
 class TensorDataset(Dataset):
@@ -37,7 +48,12 @@ class TensorDataset(Dataset):
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
-            raise AssertionError("Size mismatch between tensors")
+            raise AssertedError(
+                "Size mismatch between tensors",
+                expected="tensors of one first size",
+                got=", ".join(str(list(tensor.shape)) for tensor in tensors),
+                fix="cut the tensors to one length",
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -68,7 +84,12 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("datasets should not be an empty iterable")
+            raise AssertedError(
+                "datasets should not be an empty iterable",
+                expected="at least one data set",
+                got="none",
+                fix="pass a list of data sets",
+            )
         self.cumulative_sizes = list(itertools.accumulate(len(part) for part in self.datasets))
 
     def __len__(self) -> int:
@@ -76,7 +97,12 @@ class ConcatDataset(Dataset):
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range for {len(self)} examples")
+            raise DimensionError(
+                f"index {index} is out of range for {len(self)} examples",
+                expected=f"-{len(self)} <= index < {len(self)}",
+                got=str(index),
+                fix="check the index against len(dataset)",
+            )
         index %= len(self)
         part = bisect.bisect_right(self.cumulative_sizes, index)
         start = self.cumulative_sizes[part - 1] if part else 0
@@ -93,7 +119,12 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     else:
         sizes = [int(length) for length in lengths]
     if sum(sizes) != count:
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+        raise ArgumentError(
+            "Sum of input lengths does not equal the length of the input dataset!",
+            expected=f"lengths that add up to {count}",
+            got=f"{sizes}, which add up to {sum(sizes)}",
+            fix="pass fractions that add up to 1",
+        )
     order = weft.randperm(count, generator=generator).tolist()
     ends = list(itertools.accumulate(sizes))
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]

@@ -12,6 +12,7 @@ from weft.data.collate import default_collate, default_convert
 from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
+from weft.errors import ArgumentError
 
 
 class DataLoader:
@@ -51,15 +52,21 @@ class DataLoader:
         self._check_options(bool(shuffle), sampler, batch_sampler, prefetch_factor)
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
+                raise ArgumentError(
                     "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
-                    "and drop_last"
+                    "and drop_last",
+                    expected="batch_sampler alone",
+                    got=f"batch_size={batch_size}, shuffle={shuffle}, sampler={sampler!r}, drop_last={drop_last}",
+                    fix="leave the others out: a batch sampler decides them all",
                 )
             batch_size = None
         elif batch_size is None and drop_last:
-            raise ValueError(
+            raise ArgumentError(
                 "batch_size=None option disables auto-batching and is mutually exclusive with "
-                "drop_last"
+                "drop_last",
+                expected="drop_last=False where batch_size is None",
+                got="drop_last=True",
+                fix="leave drop_last out",
             )
         if sampler is None:
             sampler = self._default_sampler(bool(shuffle))
@@ -73,18 +80,41 @@ class DataLoader:
 
     def _check_options(self, shuffle: bool, sampler: Any, batch_sampler: Any, ahead: Any) -> None:
         if self.num_workers < 0:
-            raise ValueError("num_workers option should be non-negative; use num_workers=0")
+            raise ArgumentError(
+                "num_workers option should be non-negative; use num_workers=0",
+                expected="num_workers >= 0",
+                got=str(self.num_workers),
+                fix="use num_workers=0 to load in this process",
+            )
         if self.timeout < 0:
-            raise ValueError("timeout option should be non-negative")
+            raise ArgumentError(
+                "timeout option should be non-negative",
+                expected="timeout >= 0",
+                got=str(self.timeout),
+                fix="use timeout=0 to wait without end",
+            )
         if self.num_workers == 0 and (ahead is not None or self.persistent_workers):
-            raise ValueError("prefetch_factor and persistent_workers need num_workers > 0")
+            raise ArgumentError(
+                "prefetch_factor and persistent_workers need num_workers > 0",
+                expected="num_workers > 0 with prefetch_factor or persistent_workers",
+                got="num_workers=0",
+                fix="leave the two out, or load with workers",
+            )
         if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError(
+            raise ArgumentError(
                 "DataLoader with IterableDataset: expected unspecified shuffle, sampler and "
-                "batch_sampler options"
+                "batch_sampler options",
+                expected="the order that the data set gives",
+                got=f"shuffle={shuffle}, sampler={sampler!r}, batch_sampler={batch_sampler!r}",
+                fix="shuffle within the data set",
             )
         if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+            raise ArgumentError(
+                "sampler option is mutually exclusive with shuffle",
+                expected="sampler or shuffle=True",
+                got=f"sampler={sampler!r} and shuffle=True",
+                fix="leave shuffle out",
+            )
 
     def _default_sampler(self, shuffle: bool) -> Any:
         if self._streams:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import weft
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
 
 
 class Sampler:
@@ -15,7 +16,12 @@ class Sampler:
         return cls
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+        raise NotDefinedError(
+            "Subclasses of Sampler should implement __iter__.",
+            expected="a method __iter__(self)",
+            got=f"{type(self).__name__}",
+            fix="define __iter__ in the subclass",
+        )
 
 
 class SequentialSampler(Sampler):
@@ -42,10 +48,18 @@ class RandomSampler(Sampler):
         generator: Any = None,
     ) -> None:
         if not isinstance(replacement, bool):
-            raise TypeError(f"replacement should be a boolean value, but got {replacement=}")
+            raise ArgumentTypeError(
+                f"replacement should be a boolean value, but got {replacement=}",
+                expected="True or False",
+                got=repr(replacement),
+                fix="pass a bool",
+            )
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            raise ArgumentError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}",
+                expected="an integer > 0",
+                got=repr(num_samples),
+                fix="pass how many examples to draw",
             )
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
@@ -94,8 +108,11 @@ class WeightedRandomSampler(Sampler):
         generator: Any = None,
     ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            raise ArgumentError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}",
+                expected="an integer > 0",
+                got=repr(num_samples),
+                fix="pass how many examples to draw",
             )
         self.weights = weft.as_tensor(weights, dtype=weft.float64)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
@@ -115,11 +132,19 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            raise ArgumentError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}",
+                expected="an integer > 0",
+                got=repr(batch_size),
+                fix="pass how many examples make a batch",
             )
         if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+            raise ArgumentError(
+                f"drop_last should be a boolean value, but got drop_last={drop_last}",
+                expected="True or False",
+                got=repr(drop_last),
+                fix="pass a bool",
+            )
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[Any]]:

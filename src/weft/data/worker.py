@@ -17,6 +17,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 
 _END = "end"
 
@@ -152,11 +153,19 @@ class Pool:
                 waited += 1.0
             dead = [str(p.pid) for p in self.processes if not p.is_alive()]
             if dead:
-                raise RuntimeError(
-                    f"DataLoader worker (pid(s) {', '.join(dead)}) exited unexpectedly"
+                raise ArgumentError(
+                    f"DataLoader worker (pid(s) {', '.join(dead)}) exited unexpectedly",
+                    expected="workers that live until the data ends",
+                    got=f"{len(dead)} ended",
+                    fix="run with num_workers=0 to see what ends them (often memory)",
                 )
             if 0 < self.timeout <= waited:
-                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+                raise ArgumentError(
+                    f"DataLoader timed out after {self.timeout} seconds",
+                    expected=f"a batch within {self.timeout} seconds",
+                    got=f"none in {waited:.0f} seconds",
+                    fix="pass a larger timeout, or 0",
+                )
         if kind == "error":
             raise _as_exception(*content)
         return number, kind, content

@@ -9,6 +9,7 @@ import cython
 import numpy
 
 from weft._compiled import require
+from weft.errors import ArgumentTypeError
 
 require(__name__, cython.compiled)
 
@@ -122,8 +123,11 @@ def set_default(dtype):
     """Set the type of float literals; float16, bfloat16, float32 or float64."""
     global _default_float
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
-        raise TypeError(
-            f"only floating-point types are supported as the default type, got {dtype!r}"
+        raise ArgumentTypeError(
+            f"only floating-point types are supported as the default type, got {dtype!r}",
+            expected="weft.float32, weft.float64, weft.float16 or weft.bfloat16",
+            got=repr(dtype),
+            fix="pass a floating-point dtype",
         )
     _default_float = dtype
 

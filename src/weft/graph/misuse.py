@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import opcode
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -54,7 +55,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, (Tensor, np.ndarray)):
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "biufc"
+    if isinstance(value, Tensor):
         return _has_one(value)
     return isinstance(value, (int, float, complex, np.number, np.bool_)) or _is_integer(value)
 
@@ -115,12 +118,46 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         lambda value: _is_integer(value) or _all(_is_integer)(value),
         "convert with int()",
     ),
+    "dtype": ("weft.dtype", _is_dtype, "pass weft.float32, weft.int64, ..."),
+    "own dtype": (
+        "weft.dtype",
+        lambda value: isinstance(value, DType),
+        "pass weft.float32, weft.int64, ...",
+    ),
+    "sizes": ("tuple of ints", _all(_is_integer), "pass a tuple of integers"),
+    "shapes": (
+        "tuple of ints",
+        lambda value: _is_integer(value) or _all(_is_integer)(value),
+        "pass shapes",
+    ),
+    "indices": (
+        "tuple of Tensors, slices and ints",
+        lambda value: (
+            isinstance(value, (tuple, list))
+            and all(item is None or _is_integer(item) or _is_tensor(item) for item in value)
+        ),
+        "pass a tuple of index tensors",
+    ),
+    "path": (
+        "path or a binary file",
+        lambda value: isinstance(value, (str, os.PathLike)) or hasattr(value, "read"),
+        "pass the name of the file",
+    ),
     "numbers": (
-        "number or tuple of numbers",
-        lambda value: _is_number(value) or _all(_is_number)(value),
+        "Tensor, number or numbers",
+        lambda value: isinstance(value, Tensor) or _is_number(value) or _all(_is_number)(value),
         "pass numbers",
     ),
-    "dtype": ("weft.dtype", _is_dtype, "pass weft.float32, weft.int64, ..."),
+    "order": (
+        "number or the name of a norm",
+        lambda value: isinstance(value, str) or (_is_real(value) and not _is_tensor(value)),
+        "pass such as 2, math.inf or 'fro'",
+    ),
+    "sequence": (
+        "sequence",
+        lambda value: hasattr(type(value), "__iter__") and hasattr(type(value), "__len__"),
+        "pass a list",
+    ),
     "generator": (
         "weft.Generator",
         lambda value: _is_a("Generator", value),
@@ -144,15 +181,49 @@ _BY_NAME = {
     "ints": "dim axis dims size sizes shape shifts stride padding dilation kernel_size output_size output_padding "
     "normalized_shape split_size_or_sections split_size pad high low repeats indices_or_sections source destination",
     "number": "value fill_value beta alpha negative_slope lambd threshold start end step base eps p momentum rtol "
-    "atol margin delta label_smoothing alpha_ std mean",
+    "atol margin delta label_smoothing std mean correction nan posinf neginf norm_type error max_norm clip_value",
     "operand_or_none": "min max",
-    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable bias "
-    "return_inverse return_counts accumulate wrap equal_nan ceil_mode count_include_pad align_corners log_target "
-    "right out_int32 pin_memory non_blocking copy full",
+    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable bias invert "
+    "return_inverse return_counts error_if_nonfinite accumulate wrap equal_nan ceil_mode count_include_pad "
+    "align_corners log_target right out_int32 pin_memory non_blocking copy full",
     "dtype": "dtype",
     "generator": "generator",
     "device": "device",
     "str": "reduction mode rounding_mode reduce equation indexing padding_mode side",
+}
+# What names alone do not tell.
+_PARTICULAR: dict[str, dict[str, str]] = {
+    "lerp": {"end": "tensor", "weight": "operand"},
+    "broadcast_shapes": {"shapes": "shapes"},
+    "broadcast_to": {"size": "sizes"},
+    "empty_strided": {"size": "sizes", "stride": "sizes"},
+    "rot90": {"dims": "sizes"},
+    "unflatten": {"sizes": "sizes"},
+    "std": {"correction": "float"},
+    "std_mean": {"correction": "float"},
+    "var": {"correction": "float"},
+    "var_mean": {"correction": "float"},
+    "index_put": {"indices": "indices", "values": "tensor"},
+    "take": {"index": "tensor"},
+    "can_cast": {"from_": "own dtype", "to": "own dtype"},
+    "promote_types": {"type1": "own dtype", "type2": "own dtype"},
+    "quantile": {"q": "numbers"},
+    "vector_norm": {"ord": "order"},
+    "matrix_norm": {"ord": "order"},
+    "norm": {"ord": "order", "p": "order"},
+    "narrow": {"start": "int", "length": "int"},
+    "fmax": {"other": "tensor"},
+    "fmin": {"other": "tensor"},
+    "masked_scatter": {"source": "tensor"},
+    "index_add": {"source": "tensor"},
+    "index_copy": {"source": "tensor"},
+    "view_as": {"other": "tensor"},
+    "expand_as": {"other": "tensor"},
+    "reshape_as": {"other": "tensor"},
+    "type_as": {"other": "tensor"},
+    "load": {"f": "path"},
+    "save": {"f": "path"},
+    "isin": {"elements": "numbers", "test_elements": "numbers", "invert": "bool"},
 }
 _NAMED = {
     name: kind.replace("operand_or_none", "operand")
@@ -175,8 +246,11 @@ _ANNOTATED = {
 }
 
 
-def kind_of(parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
+def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
     """What a parameter takes: a key of KINDS, or None where anything goes."""
+    particular = _PARTICULAR.get(name.removesuffix("_"), {}).get(parameter.name)
+    if particular is not None:
+        return particular
     annotated = str(parameter.annotation).replace("builtins.", "")
     for part in annotated.split(" | "):
         if part in _ANNOTATED and part != "None":
@@ -305,7 +379,7 @@ def _wrong_type(
     value: Any,
     signature: inspect.Signature,
 ) -> ArgumentTypeError | None:
-    kind = kind_of(parameter, signature.parameters)
+    kind = kind_of(name, parameter, signature.parameters)
     if kind is None or (value is None and parameter.default is None):
         return None
     wanted, accepts, fix = KINDS[

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import Tensor
+from weft.errors import AssertedError
 from weft.nn import functional as F
 from weft.nn.module import Module
 
@@ -180,7 +181,12 @@ class Hardtanh(Module):
         super().__init__()
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
         if max_val <= min_val:
-            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
+            raise AssertedError(
+                f"max_val ({max_val}) must be greater than min_val ({min_val})",
+                expected="min_val < max_val",
+                got=f"min_val={min_val}, max_val={max_val}",
+                fix="exchange the two",
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from weft import Tensor
+from weft.errors import ArgumentError, DimensionError
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -24,7 +25,12 @@ class _Numbered(Module):
         place = operator.index(index)
         names = list(self._modules)
         if not -len(names) <= place < len(names):
-            raise IndexError(f"index {place} is out of range")
+            raise DimensionError(
+                f"index {place} is out of range",
+                expected=f"-{len(names)} <= index < {len(names)}",
+                got=str(place),
+                fix="check the index against len()",
+            )
         return names[place]
 
     def _replace_all(self, modules: Iterable[Module]) -> None:
@@ -58,7 +64,12 @@ class _Numbered(Module):
     def insert(self, index: int, module: Module) -> Any:
         """Add a module before a position."""
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"Index out of range: {index}")
+            raise DimensionError(
+                f"Index out of range: {index}",
+                expected=f"-{len(self)} <= index <= {len(self)}",
+                got=str(index),
+                fix="check the index against len()",
+            )
         modules = list(self)
         modules.insert(index, module)
         self._replace_all(modules)
@@ -97,9 +108,12 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(
+            raise ArgumentError(
                 "add operator supports only objects of Sequential class, "
-                f"but {type(other)} is given."
+                f"but {type(other)} is given.",
+                expected="a Sequential",
+                got=type(other).__name__,
+                fix="put the module into nn.Sequential(...) first",
             )
         return Sequential(*self, *other)
 
@@ -262,7 +276,12 @@ class ParameterList(Module):
 
     def _name(self, index: int) -> str:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range")
+            raise DimensionError(
+                f"index {index} is out of range",
+                expected=f"-{len(self)} <= index < {len(self)}",
+                got=str(index),
+                fix="check the index against len()",
+            )
         return str(index % len(self))
 
     def append(self, value: Any) -> Self:

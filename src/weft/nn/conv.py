@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -48,9 +49,12 @@ class _Conv(Module):
         super().__init__()
         _check_channels(in_channels, out_channels, groups)
         if padding_mode not in PADDING_MODES:
-            raise ValueError(
+            raise ArgumentError(
                 f"padding_mode must be one of {set(PADDING_MODES)}, "
-                f"but got padding_mode='{padding_mode}'"
+                f"but got padding_mode='{padding_mode}'",
+                expected=", ".join(PADDING_MODES),
+                got=repr(padding_mode),
+                fix="use padding_mode='zeros'",
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = spread(kernel_size, self.rank)
@@ -70,11 +74,19 @@ class _Conv(Module):
         if not isinstance(self.padding, str):
             return
         if self.padding not in ("same", "valid"):
-            raise ValueError(
-                f"Invalid padding string {self.padding!r}, should be one of {{'valid', 'same'}}"
+            raise ArgumentError(
+                f"Invalid padding string {self.padding!r}, should be one of {{'valid', 'same'}}",
+                expected="'same', 'valid' or numbers",
+                got=repr(self.padding),
+                fix="pass a number per dimension",
             )
         if self.padding == "same" and any(step != 1 for step in self.stride):
-            raise ValueError("padding='same' is not supported for strided convolutions")
+            raise ArgumentError(
+                "padding='same' is not supported for strided convolutions",
+                expected="stride 1 with padding='same'",
+                got=str(self.stride),
+                fix="pass the padding as numbers",
+            )
 
     def reset_parameters(self) -> None:
         """Draw new weights."""
@@ -128,11 +140,26 @@ class _Conv(Module):
 
 def _check_channels(in_channels: int, out_channels: int, groups: int) -> None:
     if groups <= 0:
-        raise ValueError("groups must be a positive integer")
+        raise ArgumentError(
+            "groups must be a positive integer",
+            expected="groups > 0",
+            got=str(groups),
+            fix="use groups=1",
+        )
     if in_channels % groups != 0:
-        raise ValueError("in_channels must be divisible by groups")
+        raise ArgumentError(
+            "in_channels must be divisible by groups",
+            expected=f"in_channels divisible by {groups}",
+            got=str(in_channels),
+            fix="choose groups that divide both numbers of channels",
+        )
     if out_channels % groups != 0:
-        raise ValueError("out_channels must be divisible by groups")
+        raise ArgumentError(
+            "out_channels must be divisible by groups",
+            expected=f"out_channels divisible by {groups}",
+            got=str(out_channels),
+            fix="choose groups that divide both numbers of channels",
+        )
 
 
 class Conv1d(_Conv):

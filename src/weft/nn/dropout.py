@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module import Module
 
@@ -15,7 +16,12 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise ArgumentError(
+                f"dropout probability has to be between 0 and 1, but got {p}",
+                expected="0 <= p <= 1",
+                got=repr(p),
+                fix="pass the share of elements to zero",
+            )
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:

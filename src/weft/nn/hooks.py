@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.autograd import Function
+from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
@@ -177,9 +178,12 @@ class BackwardObserver:
     @staticmethod
     def _same_length(changed: tuple[Any, ...], old: tuple[Any, ...], what: str) -> tuple[Any, ...]:
         if len(changed) != len(old):
-            raise RuntimeError(
+            raise ArgumentError(
                 f"{what} returned an invalid number of grad_input, got {len(changed)}, "
-                f"but expected {len(old)}"
+                f"but expected {len(old)}",
+                expected=f"{len(old)} gradients",
+                got=str(len(changed)),
+                fix="return one gradient per input, or None",
             )
         return changed
 
@@ -216,9 +220,12 @@ def _run_forward_pre(
         if changed is None:
             continue
         if not (isinstance(changed, tuple) and len(changed) == 2):
-            raise RuntimeError(
+            raise ArgumentError(
                 "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                f"but got {changed}."
+                f"but got {changed}.",
+                expected="None or (args, kwargs)",
+                got=type(changed).__name__,
+                fix="return a pair: a tuple and a dictionary",
             )
         args, kwargs = changed
     return args, kwargs

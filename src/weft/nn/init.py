@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.graph.public import publish
 
 _FIXED_GAINS = {
@@ -26,19 +27,32 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which a nonlinearity's weights are scaled to keep the variance."""
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, int | float | None):
-            raise ValueError(f"negative_slope {param} not a valid number")
+            raise ArgumentError(
+                f"negative_slope {param} not a valid number",
+                expected="a number or None",
+                got=repr(param),
+                fix="pass the slope of leaky_relu",
+            )
         slope = 0.01 if param is None else param
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _FIXED_GAINS:
-        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+        raise ArgumentError(
+            f"Unsupported nonlinearity {nonlinearity}",
+            expected=", ".join([*_FIXED_GAINS, "leaky_relu"]),
+            got=repr(nonlinearity),
+            fix="pass one of these names",
+        )
     return _FIXED_GAINS[nonlinearity]
 
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
     """The number of inputs and outputs that one weight connects."""
     if tensor.dim() < 2:
-        raise ValueError(
-            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        raise ArgumentError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions",
+            expected="at least 2 dimensions",
+            got=str(list(tensor.shape)),
+            fix="initialise biases with zeros_ or uniform_",
         )
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
@@ -48,7 +62,12 @@ def _chosen_fan(tensor: Tensor, mode: str) -> int:
     modes = ("fan_in", "fan_out")
     mode = mode.lower()
     if mode not in modes:
-        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+        raise ArgumentError(
+            f"Mode {mode} not supported, please use one of {list(modes)}",
+            expected=" or ".join(modes),
+            got=repr(mode),
+            fix="use mode='fan_in'",
+        )
     return _fans(tensor)[modes.index(mode)]
 
 
@@ -107,7 +126,12 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix."""
     if tensor.dim() != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise ArgumentError(
+            "Only tensors with 2 dimensions are supported",
+            expected="2 dimensions",
+            got=str(list(tensor.shape)),
+            fix="initialise the matrices of a batch one by one",
+        )
     with weft.no_grad():
         return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype))
 
@@ -166,7 +190,12 @@ def kaiming_normal_(
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """A (semi-)orthogonal matrix over the first dimension (Saxe et al. 2013)."""
     if tensor.dim() < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise ArgumentError(
+            "Only tensors with 2 or more dimensions are supported",
+            expected="at least 2 dimensions",
+            got=str(list(tensor.shape)),
+            fix="initialise vectors with normal_ or uniform_",
+        )
     if tensor.numel() == 0:
         return tensor
     import numpy as np

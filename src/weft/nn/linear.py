@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -79,7 +80,12 @@ class Bilinear(Module):
     ) -> None:
         super().__init__()
         if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+            raise ArgumentError(
+                f"in1_features must be > 0, but got {in1_features}",
+                expected="in1_features > 0",
+                got=repr(in1_features),
+                fix="pass the size of the first input's last dimension",
+            )
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         options = {"device": device, "dtype": dtype}

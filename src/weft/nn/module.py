@@ -13,6 +13,13 @@ from typing import Any, Self
 
 import weft
 from weft import Tensor
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MemberNameError,
+    MissingError,
+    NotDefinedError,
+)
 from weft.nn import state as states
 from weft.nn.hooks import (
     Hook,
@@ -66,12 +73,18 @@ class Module:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__
         if kwargs:
-            raise TypeError(
-                f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+            raise ArgumentTypeError(
+                f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'",
+                expected="no arguments",
+                got=", ".join(kwargs),
+                fix="take the arguments in the __init__ of the class",
             )
         if args:
-            raise TypeError(
-                f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            raise ArgumentTypeError(
+                f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given",
+                expected="no arguments",
+                got=f"{len(args)} arguments",
+                fix="take the arguments in the __init__ of the class",
             )
         values = self.__dict__
         values["training"] = True
@@ -79,8 +92,11 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        raise NotDefinedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function',
+            expected="a method forward(self, ...)",
+            got=type(self).__name__,
+            fix="define forward in the class",
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -130,7 +146,12 @@ class Module:
 
     def _require_init(self, kinds: dict[str, str] | None, what: str) -> None:
         if kinds is None:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+            raise MissingError(
+                f"cannot assign {what} before Module.__init__() call",
+                expected="super().__init__() first",
+                got=f"an assignment of {what} before it",
+                fix="call super().__init__() at the start of __init__",
+            )
 
     def _forget(self, name: str, *kept: str) -> None:
         """Make room for a member of another kind."""
@@ -146,8 +167,11 @@ class Module:
                 PARAMETER: ("parameter", "weft.nn.Parameter or None"),
                 MODULE: ("child module", "weft.nn.Module or None"),
             }.get(kind, ("buffer", "weft.nn.Buffer, weft.Tensor or None"))
-            raise TypeError(
-                f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)"
+            raise ArgumentTypeError(
+                f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)",
+                expected=expected,
+                got=typename(value),
+                fix="wrap it, or delete the name first",
             )
         self.__dict__[name] = value
 
@@ -162,29 +186,55 @@ class Module:
 
     def _check_name(self, what: str, name: Any, *kinds: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{what} name should be a string. Got {typename(name)}")
+            raise ArgumentTypeError(
+                f"{what} name should be a string. Got {typename(name)}",
+                expected="a string",
+                got=repr(name),
+                fix="pass a string",
+            )
         if "." in name:
             got = f", got: {name}" if what == "module" else ""
-            raise KeyError(f'{what} name can\'t contain "."{got}')
+            raise MemberNameError(
+                f'{what} name can\'t contain "."{got}',
+                expected="a name without dots",
+                got=repr(name),
+                fix="set it on the submodule that the path leads to",
+            )
         if name == "":
-            raise KeyError(f'{what} name can\'t be empty string ""')
+            raise MemberNameError(
+                f'{what} name can\'t be empty string ""',
+                expected="a name",
+                got="an empty string",
+                fix="pass a name",
+            )
         if self._kinds.get(name) not in kinds and hasattr(self, name):
-            raise KeyError(f"attribute '{name}' already exists")
+            raise MemberNameError(
+                f"attribute '{name}' already exists",
+                expected="a name that is free",
+                got=repr(name),
+                fix="choose another name, or delete the attribute first",
+            )
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, or None for one that this configuration does not have."""
         self._require_init(self.__dict__.get("_kinds"), "parameter")
         self._check_name("parameter", name, PARAMETER)
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                "(weft.nn.Parameter or None required)"
+                "(weft.nn.Parameter or None required)",
+                expected="weft.nn.Parameter or None",
+                got=typename(param),
+                fix="wrap the tensor in weft.nn.Parameter(...)",
             )
         if param is not None and param.grad_fn is not None:
-            raise ValueError(
+            raise ArgumentError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
                 f"created explicitly. To express '{name}' as a function of another Tensor, compute "
-                "the value in the forward() method."
+                "the value in the forward() method.",
+                expected="a parameter that nothing computed",
+                got=f"a result of {param.grad_fn.name()}",
+                fix="compute the value in forward()",
             )
         self._parameters[name] = param
 
@@ -193,9 +243,12 @@ class Module:
         self._require_init(self.__dict__.get("_kinds"), "buffer")
         self._check_name("buffer", name, *BUFFERS)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
-                "(weft Tensor or None required)"
+                "(weft Tensor or None required)",
+                expected="a tensor or None",
+                got=typename(tensor),
+                fix="convert it with weft.tensor(...)",
             )
         self._kinds[name] = BUFFER if persistent else HIDDEN_BUFFER
         self.__dict__[name] = tensor
@@ -207,7 +260,12 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name."""
         if not isinstance(module, Module) and module is not None:
-            raise TypeError(f"{typename(module)} is not a Module subclass")
+            raise ArgumentTypeError(
+                f"{typename(module)} is not a Module subclass",
+                expected="a weft.nn.Module or None",
+                got=typename(module),
+                fix="pass an instance of a module",
+            )
         self._check_name("module", name, MODULE)
         self._modules[name] = module
 
@@ -218,30 +276,60 @@ class Module:
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+                raise MissingError(
+                    f"{module._get_name()} has no attribute `{name}`",
+                    expected=f"a submodule of {module._get_name()}",
+                    got=repr(name),
+                    fix="list the names with named_modules()",
+                )
             module = getattr(module, name)
             if not isinstance(module, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
+                raise MissingError(
+                    f"`{name}` is not an nn.Module",
+                    expected="a module at each step of the path",
+                    got=typename(module),
+                    fix="list the names with named_modules()",
+                )
         found: Module = module
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Replace the module at a dotted path; with `strict` it must be there."""
         if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
+            raise ArgumentError(
+                "Cannot set the submodule without a target name!",
+                expected="a path such as 'encoder.0'",
+                got="an empty string",
+                fix="name the submodule",
+            )
         parent, _, name = target.rpartition(".")
         owner = self.get_submodule(parent)
         if strict and not hasattr(owner, name):
-            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+            raise MissingError(
+                f"{owner._get_name()} has no attribute `{name}`",
+                expected=f"an attribute of {owner._get_name()}",
+                got=repr(name),
+                fix="list the names with named_modules() or state_dict()",
+            )
         setattr(owner, name, module)
 
     def _get_member(self, target: str, kind: str, article: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
-            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+            raise MissingError(
+                f"{owner._get_name()} has no attribute `{name}`",
+                expected=f"an attribute of {owner._get_name()}",
+                got=repr(name),
+                fix="list the names with named_modules() or state_dict()",
+            )
         if kind not in owner._kinds.get(name, ""):
-            raise AttributeError(f"`{name}` is not {article}")
+            raise MissingError(
+                f"`{name}` is not {article}",
+                expected=str(article),
+                got=type(getattr(owner, name)).__name__,
+                fix="use getattr for other attributes",
+            )
         return getattr(owner, name)
 
     def get_parameter(self, target: str) -> Parameter:
@@ -335,7 +423,12 @@ class Module:
     def train(self, mode: bool = True) -> Self:
         """Set training mode here and below (dropout and batch norm look at it)."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise ArgumentError(
+                "training mode is expected to be boolean",
+                expected="True or False",
+                got=repr(mode),
+                fix="call train() or eval()",
+            )
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -388,9 +481,12 @@ class Module:
         """
         device, dtype = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, "
-                f"but got desired dtype={dtype}"
+                f"but got desired dtype={dtype}",
+                expected="a floating-point or complex dtype",
+                got=str(dtype),
+                fix="convert buffers one by one with .to(...)",
             )
 
         def convert(tensor: Tensor) -> Tensor:
@@ -502,14 +598,20 @@ class Module:
 
     def get_extra_state(self) -> Any:
         """State beyond tensors, for subclasses that have some."""
-        raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called."
+        raise NotDefinedError(
+            "Reached a code path in Module.get_extra_state() that should never be called.",
+            expected="a subclass that defines get_extra_state",
+            got=type(self).__name__,
+            fix="define get_extra_state and set_extra_state, or neither",
         )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave."""
-        raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called."
+        raise NotDefinedError(
+            "Reached a code path in Module.set_extra_state() that should never be called.",
+            expected="a subclass that defines set_extra_state",
+            got=type(self).__name__,
+            fix="define get_extra_state and set_extra_state, or neither",
         )
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -590,5 +692,10 @@ def parse_to(
         elif isinstance(argument, str | int | weft.device):
             device = argument
         elif argument is not None or position > 1:
-            raise TypeError(f"to() received an invalid argument: {typename(argument)}")
+            raise ArgumentTypeError(
+                f"to() received an invalid argument: {typename(argument)}",
+                expected="a device, a dtype or a tensor",
+                got=typename(argument),
+                fix="pass such as weft.float64 or 'cpu'",
+            )
     return device, dtype

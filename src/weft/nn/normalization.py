@@ -9,6 +9,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -120,8 +121,11 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups != 0:
-            raise ValueError(
-                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            raise ArgumentError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})",
+                expected="num_channels divisible by num_groups",
+                got=f"{num_channels} and {num_groups}",
+                fix="choose num_groups that divides num_channels",
             )
         self.num_groups, self.num_channels, self.eps, self.affine = (
             num_groups,
@@ -196,7 +200,12 @@ class _BatchNorm(Module):
         """(N, C, *) -> the same."""
         if input.dim() not in self.ranks:
             expected = " or ".join(f"{rank}D" for rank in self.ranks)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+            raise ArgumentError(
+                f"expected {expected} input (got {input.dim()}D input)",
+                expected=f"an input of {expected}",
+                got=str(list(input.shape)),
+                fix="reshape the input, or use the layer of the other rank",
+            )
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, ShapeError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -71,9 +72,19 @@ class _Recurrent(Module):
     ) -> None:
         super().__init__()
         if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+            raise ArgumentError(
+                "hidden_size must be greater than zero",
+                expected="hidden_size > 0",
+                got=repr(hidden_size),
+                fix="pass the size of the state",
+            )
         if num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
+            raise ArgumentError(
+                "num_layers must be greater than zero",
+                expected="num_layers > 0",
+                got=repr(num_layers),
+                fix="use num_layers=1",
+            )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero "
@@ -117,11 +128,19 @@ class _Recurrent(Module):
     def _check(self, input: Tensor) -> None:
         name = type(self).__name__
         if input.dim() not in (2, 3):
-            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            raise ArgumentError(
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D instead",
+                expected="(length, size), or (length, batch, size)",
+                got=str(list(input.shape)),
+                fix="unsqueeze or reshape the input",
+            )
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(
+            raise ShapeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, "
-                f"got {input.shape[-1]}"
+                f"got {input.shape[-1]}",
+                expected=f"a last dimension of {self.input_size}",
+                got=str(list(input.shape)),
+                fix="build the layer with this input_size",
             )
 
     def _initial(self, hx: Any, batch: int, input: Tensor) -> list[Tensor]:
@@ -133,7 +152,12 @@ class _Recurrent(Module):
         given = [state.unsqueeze(1) if input.dim() == 2 else state for state in given]
         for state in given:
             if tuple(state.shape) != shape:
-                raise RuntimeError(f"Expected hidden size {shape}, got {list(state.shape)}")
+                raise ShapeError(
+                    f"Expected hidden size {shape}, got {list(state.shape)}",
+                    expected=f"a state of shape {list(shape)}",
+                    got=str(list(state.shape)),
+                    fix="leave hx out to begin with zeros",
+                )
         return given
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
@@ -203,8 +227,11 @@ class RNN(_Recurrent):
         if len(args) > 3:  # PyTorch's fourth position is the nonlinearity
             args, nonlinearity = args[:3] + args[4:], args[3]
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(
-                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            raise ArgumentError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.",
+                expected="'tanh' or 'relu'",
+                got=repr(nonlinearity),
+                fix="use nonlinearity='tanh'",
             )
         super().__init__(*args, **kwargs)
         self.nonlinearity = nonlinearity

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -50,7 +51,12 @@ class _Cell(Module):
     def _check(self, input: Tensor) -> None:
         name = type(self).__name__
         if input.dim() not in (1, 2):
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+            raise ArgumentError(
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead",
+                expected="(size), or (batch, size)",
+                got=str(list(input.shape)),
+                fix="pass one step at a time",
+            )
 
     def _zeros(self, input: Tensor) -> Tensor:
         return weft.zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
@@ -82,7 +88,12 @@ class RNNCell(_Cell):
         dtype: Any = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {nonlinearity}")
+            raise ArgumentError(
+                f"Unknown nonlinearity: {nonlinearity}",
+                expected="'tanh' or 'relu'",
+                got=repr(nonlinearity),
+                fix="use nonlinearity='tanh'",
+            )
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -35,9 +36,19 @@ class Embedding(Module):
     ) -> None:
         super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
-            raise ValueError("Embedding: max_norm, scale_grad_by_freq and sparse are not supported")
+            raise ArgumentError(
+                "Embedding: max_norm, scale_grad_by_freq and sparse are not supported",
+                expected="the defaults of the three",
+                got=f"max_norm={max_norm}, scale_grad_by_freq={scale_grad_by_freq}, sparse={sparse}",
+                fix="leave them out",
+            )
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertionError("padding_idx must be within num_embeddings")
+            raise AssertedError(
+                "padding_idx must be within num_embeddings",
+                expected=f"-{num_embeddings} <= padding_idx < {num_embeddings}",
+                got=repr(padding_idx),
+                fix="pass the index of a row",
+            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         if _weight is None:
@@ -46,8 +57,11 @@ class Embedding(Module):
             self.reset_parameters()
         else:
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError(
-                    "Shape of weight does not match num_embeddings and embedding_dim"
+                raise AssertedError(
+                    "Shape of weight does not match num_embeddings and embedding_dim",
+                    expected=f"({num_embeddings}, {embedding_dim})",
+                    got=str(list(_weight.shape)),
+                    fix="use Embedding.from_pretrained(weight)",
                 )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
@@ -64,7 +78,12 @@ class Embedding(Module):
     ) -> Self:
         """A layer around a given table (n, d), by default not trained."""
         if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise AssertedError(
+                "Embeddings parameter is expected to be 2-dimensional",
+                expected="a table (n, d)",
+                got=str(list(embeddings.shape)),
+                fix="reshape it to two dimensions",
+            )
         rows, columns = embeddings.shape
         return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentTypeError, CheckpointError
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
@@ -87,7 +88,12 @@ def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> 
 def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Give a module tree the values in `state`; RuntimeError lists everything that does not fit."""
     if not isinstance(state, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
+        raise ArgumentTypeError(
+            f"Expected state_dict to be dict-like, got {type(state)}.",
+            expected="a mapping from names to tensors",
+            got=type(state).__name__,
+            fix="pass what state_dict() or weft.load() gave",
+        )
     loader = Loader(OrderedDict(state), getattr(state, "_metadata", None), strict, assign)
     loader.load(module, "")
     errors = loader.errors
@@ -99,8 +105,11 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
         ]
     if errors:
         listed = "\n\t".join(errors)
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}"
+        raise CheckpointError(
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}",
+            expected="the names and shapes of this model",
+            got=f"{len(errors)} that do not fit, listed above",
+            fix="build the model as it was saved, or pass strict=False for names",
         )
     return IncompatibleKeys(loader.missing, loader.unexpected)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentTypeError, GradientError
 from weft.graph.public import publish
 
 Tensors = Tensor | Iterable[Tensor]
@@ -41,10 +42,13 @@ def get_total_norm(
             powers = [part.abs().pow(order).sum() for part in parts]
             total = weft.stack(powers).sum().pow(1.0 / order)
     if error_if_nonfinite and not math.isfinite(float(total)):
-        raise RuntimeError(
+        raise GradientError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it "
             "cannot be clipped. To disable this error and scale the gradients by the non-finite "
-            "norm anyway, set `error_if_nonfinite=False`"
+            "norm anyway, set `error_if_nonfinite=False`",
+            expected="finite gradients",
+            got=f"a norm of {float(total)}",
+            fix="look for the cause with weft.autograd.detect_anomaly()",
         )
     return total
 
@@ -93,7 +97,12 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Give parameters the values of consecutive slices of a vector."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected weft.Tensor, but got: {type(vec)}")
+        raise ArgumentTypeError(
+            f"expected weft.Tensor, but got: {type(vec)}",
+            expected="a tensor",
+            got=type(vec).__name__,
+            fix="pass what parameters_to_vector gave",
+        )
     start = 0
     for parameter in parameters:
         end = start + parameter.numel()

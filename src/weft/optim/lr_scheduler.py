@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError
 from weft.graph.public import publish
 from weft.optim.optimizer import Optimizer
 
@@ -25,15 +26,23 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise ArgumentTypeError(
+                f"{type(optimizer).__name__} is not an Optimizer",
+                expected="an optimizer",
+                got=type(optimizer).__name__,
+                fix="pass the optimizer itself, not its parameters",
+            )
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise KeyError(
+                raise MemberNameError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
-                    "scheduler with last_epoch >= 0."
+                    "scheduler with last_epoch >= 0.",
+                    expected="initial_lr in each group, or last_epoch=-1",
+                    got=f"last_epoch={last_epoch}",
+                    fix="load the optimizer's state_dict first",
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -181,7 +190,12 @@ class ConstantLR(_FactorLR):
         last_epoch: int = -1,
     ) -> None:
         if factor > 1.0 or factor < 0:
-            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+            raise ArgumentError(
+                "Constant multiplicative factor expected to be between 0 and 1.",
+                expected="0 <= factor <= 1",
+                got=repr(factor),
+                fix="scale the optimizer's lr instead",
+            )
         self.share, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -202,12 +216,20 @@ class LinearLR(_FactorLR):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError(
+            raise ArgumentError(
                 "Starting multiplicative factor expected to be greater than 0 and less or equal "
-                "to 1."
+                "to 1.",
+                expected="0 < start_factor <= 1",
+                got=repr(start_factor),
+                fix="scale the optimizer's lr instead",
             )
         if end_factor > 1.0 or end_factor < 0:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+            raise ArgumentError(
+                "Ending multiplicative factor expected to be between 0 and 1.",
+                expected="0 <= end_factor <= 1",
+                got=repr(end_factor),
+                fix="scale the optimizer's lr instead",
+            )
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -275,9 +297,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+            raise ArgumentError(
+                f"Expected positive integer T_0, but got {T_0}",
+                expected="an integer > 0",
+                got=repr(T_0),
+                fix="pass the length of the first cycle in steps",
+            )
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+            raise ArgumentError(
+                f"Expected integer T_mult >= 1, but got {T_mult}",
+                expected="an integer >= 1",
+                got=repr(T_mult),
+                fix="use T_mult=1 for cycles of one length",
+            )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
@@ -312,10 +344,18 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            raise ArgumentError(
+                f"Expected float between 0 and 1 pct_start, but got {pct_start}",
+                expected="a float between 0 and 1",
+                got=repr(pct_start),
+                fix="pass the share of steps in which the rate grows",
+            )
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                "anneal_strategy must be one of 'cos' or 'linear', instead got " + anneal_strategy
+            raise ArgumentError(
+                "anneal_strategy must be one of 'cos' or 'linear', instead got " + anneal_strategy,
+                expected="'cos' or 'linear'",
+                got=repr(anneal_strategy),
+                fix="use anneal_strategy='cos'",
             )
         self.anneal_strategy, self.three_phase = anneal_strategy, three_phase
         self.pct_start, self.final_div_factor = pct_start, final_div_factor
@@ -326,8 +366,11 @@ class OneCycleLR(LRScheduler):
         self.momenta = None
         if cycle_momentum:
             if not {"momentum", "betas"}.intersection(optimizer.defaults):
-                raise ValueError(
-                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+                raise ArgumentError(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+                    expected="an optimizer with momentum or betas",
+                    got=type(optimizer).__name__,
+                    fix="pass cycle_momentum=False",
                 )
             low = _for_each_group(optimizer, base_momentum, "base_momentum")
             high = _for_each_group(optimizer, max_momentum, "max_momentum")
@@ -350,9 +393,12 @@ class OneCycleLR(LRScheduler):
         """The rates now; sets the momenta too."""
         time = self.last_epoch
         if time > self.total_steps:
-            raise ValueError(
+            raise ArgumentError(
                 f"Tried to step {time} times. The specified number of total steps is "
-                f"{self.total_steps}"
+                f"{self.total_steps}",
+                expected=f"at most {self.total_steps} steps",
+                got=str(time),
+                fix="build the schedule with more total_steps",
             )
         *earlier, (end, first, second) = self._phases()
         begin = 0.0
@@ -391,12 +437,20 @@ class SequentialLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not schedulers:
-            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+            raise ArgumentError(
+                "SequentialLR expects at least one scheduler, but got no scheduler.",
+                expected="at least one schedule",
+                got="none",
+                fix="pass a list of schedules",
+            )
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
+            raise ArgumentError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than "
                 f"the number of milestone points, but got number of schedulers {len(schedulers)} "
-                f"and the number of milestones to be equal to {len(milestones)}"
+                f"and the number of milestones to be equal to {len(milestones)}",
+                expected=f"{len(schedulers) - 1} milestones",
+                got=str(len(milestones)),
+                fix="pass the step at which each schedule but the first begins",
             )
         _check_same_optimizer(optimizer, schedulers)
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
@@ -437,8 +491,11 @@ class ChainedScheduler(SequentialLR):
     ) -> None:
         self._schedulers = list(schedulers)
         if not self._schedulers:
-            raise ValueError(
-                "ChainedScheduler expects at least one scheduler, but got no scheduler."
+            raise ArgumentError(
+                "ChainedScheduler expects at least one scheduler, but got no scheduler.",
+                expected="at least one schedule",
+                got="none",
+                fix="pass a list of schedules",
             )
         self.optimizer = self._schedulers[0].optimizer if optimizer is None else optimizer
         _check_same_optimizer(self.optimizer, self._schedulers)
@@ -467,13 +524,33 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError("Factor should be < 1.0.")
+            raise ArgumentError(
+                "Factor should be < 1.0.",
+                expected="factor < 1",
+                got=repr(factor),
+                fix="pass the share that remains of the rate",
+            )
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise ArgumentTypeError(
+                f"{type(optimizer).__name__} is not an Optimizer",
+                expected="an optimizer",
+                got=type(optimizer).__name__,
+                fix="pass the optimizer itself, not its parameters",
+            )
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise ArgumentError(
+                f"mode {mode} is unknown!",
+                expected="'min' or 'max'",
+                got=repr(mode),
+                fix="use mode='min' for a loss",
+            )
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise ArgumentError(
+                f"threshold mode {threshold_mode} is unknown!",
+                expected="'rel' or 'abs'",
+                got=repr(threshold_mode),
+                fix="use threshold_mode='rel'",
+            )
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.cooldown, self.eps = cooldown, eps
@@ -519,17 +596,32 @@ def _for_each_group(optimizer: Optimizer, value: Any, name: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         return [value] * count
     if len(value) != count:
-        raise ValueError(f"Expected {count} {name}, but got {len(value)}")
+        raise ArgumentError(
+            f"Expected {count} {name}, but got {len(value)}",
+            expected=f"{count} values, one per group",
+            got=str(len(value)),
+            fix="pass one number for all groups, or one for each",
+        )
     return list(value)
 
 
 def _total_steps(total: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total is None and (epochs is None or steps_per_epoch is None):
-        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+        raise ArgumentError(
+            "You must define either total_steps OR (epochs AND steps_per_epoch)",
+            expected="total_steps, or epochs and steps_per_epoch",
+            got=f"total_steps={total}, epochs={epochs}, steps_per_epoch={steps_per_epoch}",
+            fix="pass total_steps",
+        )
     given = {"total_steps": total, "epochs": epochs, "steps_per_epoch": steps_per_epoch}
     for name, count in given.items():
         if count is not None and (not isinstance(count, int) or count <= 0):
-            raise ValueError(f"Expected positive integer {name}, but got {count}")
+            raise ArgumentError(
+                f"Expected positive integer {name}, but got {count}",
+                expected="an integer > 0",
+                got=repr(count),
+                fix="count the steps of the training loop",
+            )
     if total is not None:
         return total
     assert epochs is not None and steps_per_epoch is not None
@@ -539,14 +631,20 @@ def _total_steps(total: int | None, epochs: int | None, steps_per_epoch: int | N
 def _check_same_optimizer(optimizer: Optimizer, schedulers: list[LRScheduler]) -> None:
     for index, scheduler in enumerate(schedulers):
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(
+            raise ArgumentError(
                 "`ReduceLROnPlateau` requires an argument of `step` and cannot be combined, but "
-                f"there is one at index {index} in the given schedulers sequence."
+                f"there is one at index {index} in the given schedulers sequence.",
+                expected="schedules that depend on the step alone",
+                got=type(scheduler).__name__,
+                fix="step ReduceLROnPlateau by itself",
             )
         if scheduler.optimizer is not optimizer:
-            raise ValueError(
+            raise ArgumentError(
                 "all schedulers are expected to belong to the same optimizer, but the one at index "
-                f"{index} belongs to another"
+                f"{index} belongs to another",
+                expected="schedules of one optimizer",
+                got=f"another optimizer at index {index}",
+                fix="build the schedules on one optimizer",
             )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.module import clear_gradient, typename
 from weft.runtime.interrupts import uninterrupted
@@ -180,7 +180,12 @@ class Optimizer:
 
     def _update_group(self, group: Group) -> None:
         """The algorithm: update the parameters of one group that have a gradient."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step nor _update_group")
+        raise NotDefinedError(
+            f"{type(self).__name__} defines neither step nor _update_group",
+            expected="a method step or _update_group",
+            got=type(self).__name__,
+            fix="define the algorithm in the subclass",
+        )
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` before each step."""

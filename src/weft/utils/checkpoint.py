@@ -16,7 +16,7 @@ from typing import Any
 import weft
 from weft.autograd.function import Function, Saved
 from weft.autograd.graph import current_walk, saved_tensors_hooks
-from weft.errors import ArgumentError, GradientError, WeftError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.graph import node as graph
 from weft.graph.tensor import value_of
 
@@ -112,7 +112,12 @@ def create_selective_checkpoint_contexts(
 
         return _Selective(policy), contextlib.nullcontext()
     if not callable(policy_fn_or_list):
-        raise TypeError("policy_fn_or_list must be either a function or a list of operations.")
+        raise ArgumentTypeError(
+            "policy_fn_or_list must be either a function or a list of operations.",
+            expected="a function or a list of operations",
+            got=type(policy_fn_or_list).__name__,
+            fix="pass a function (ctx, op, *args) -> CheckpointPolicy",
+        )
     return _Selective(policy_fn_or_list), contextlib.nullcontext()
 
 
