@@ -66,4 +66,11 @@ def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 _join()
 del _join
-__getattr__, __dir__ = _export_later(__name__, _EXPORTS)
+_find, __dir__ = _export_later(__name__, _EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    value = _find(name)
+    if name in _EXPORTS:
+        value = globals()[name] = _all_public({name: value})[name]
+    return value

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, as_dtype, describe, need_tensor, sizes
+from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
 from weft.functional.making import by_name
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor, cast, mutate
 from weft.ops.primitives import elementwise as call
+from weft.tensor.creation import read_size
 
 # -- the default generator -----------------------------------------------------------------------------------------
 
@@ -190,12 +191,20 @@ def randint(
 ) -> Any:
     """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
     rest = list(arguments)
-    if size is None:
+    if size is None and rest:
         size = rest.pop()
-    if high is None:
+    if high is None and rest:
         high = rest.pop()
     if low is None:
         low = rest.pop() if rest else 0
+    if rest or size is None or high is None:
+        raise ArgumentTypeError(
+            "randint() received an invalid combination of arguments",
+            expected="randint(high, size) or randint(low, high, size)",
+            got=f"{len(arguments)} positional arguments",
+            fix="pass high and the size as a tuple",
+        )
+    low, high = need_integer("randint", low, "low"), need_integer("randint", high, "high")
     _check_range(low, high)
     result = integers(int(low), int(high), sizes((size,)), generator)
     return _finished(
@@ -225,6 +234,7 @@ def randperm(
     pin_memory: bool = False,
 ) -> Any:
     """A random order of 0 .. n - 1: the order of n random 63-bit keys. Reads them."""
+    n = need_integer("randperm", n, "n")
     if n < 0:
         raise ArgumentError(
             f"n must be non-negative, got {n}", expected="n >= 0", got=str(n), fix="check n"
@@ -261,7 +271,7 @@ def normal(
         shape = broadcast_shapes([x._shape for x in tensors], "normal")
         dtype = tensors[0]._dtype
     else:
-        shape = sizes((size,)) if size is not None else ()
+        shape = read_size("normal", (size,)) if size is not None else ()
         dtype = _floating(dtype)
     return _finished(standard_normal(shape, dtype, generator) * std + mean, requires_grad)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.errors import ArgumentTypeError, DimensionError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import MOST_ELEMENTS, tape
@@ -76,6 +76,39 @@ def _as_integer(dim: Any) -> int:
             got=repr(dim),
             fix="pass one dimension",
         ) from error
+
+
+def need_integer(function: str, value: Any, argument: str, least: int = -(2**63)) -> int:
+    """An integer argument of 64 bits, at least `least`. Errors: ArgumentTypeError, ArgumentError."""
+    whole = hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ()
+    if whole and (not isinstance(value, Tensor) or value._dtype.category < 2):
+        number = operator.index(value)
+        if least <= number < 2**63:
+            return number
+        raise ArgumentError(
+            f"{function}(): argument '{argument}' is out of range, got {number}",
+            expected=f"an integer >= {least} of 64 bits",
+            got=str(number),
+            fix="check how it was computed",
+        )
+    raise ArgumentTypeError(
+        f"{function}(): argument '{argument}' must be int, not {type(value).__name__}",
+        expected="an integer",
+        got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
+        fix="convert it with int()",
+    )
+
+
+def need_rank(function: str, tensor: Tensor, least: int, argument: str = "input") -> None:
+    """Errors: ShapeError where a tensor has fewer dimensions than `least`."""
+    if len(tensor._shape) < least:
+        raise ShapeError(
+            f"{function}(): expected '{argument}' to have at least {least} "
+            f"dimension{'s' if least > 1 else ''}, got {len(tensor._shape)}",
+            expected=f"at least {least} dimension{'s' if least > 1 else ''}",
+            got=describe(argument, tensor),
+            fix=f"add dimensions with {argument}.unsqueeze(0)",
+        )
 
 
 def wrap_dim(dim: Any, rank: int) -> int:
@@ -223,6 +256,8 @@ __all__ = [
     "describe",
     "is_number",
     "need_floating",
+    "need_integer",
+    "need_rank",
     "need_tensor",
     "reduced_axes",
     "sizes",

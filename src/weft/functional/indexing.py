@@ -334,6 +334,13 @@ def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate:
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Store (or add) values at a tuple of index tensors, in place."""
     items = [slice(None) if item is None else _as_index(item) for item in indices]
+    if not any(isinstance(item, Tensor) for item in items):
+        raise TensorIndexError(
+            "index_put_(): at least one index tensor is needed",
+            expected="a tuple of tensors, with None for whole dimensions",
+            got=repr(indices),
+            fix="use x[...] = values for slices",
+        )
     viewed, pairs = _apply_basic(input, items)
     _assign_gathered(viewed, pairs, values, accumulate)
     return input

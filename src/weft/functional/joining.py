@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, wrap_dim
+from weft.functional.arguments import Shape, describe, need_tensor, wrap_dim
 from weft.functional.making import write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
@@ -20,6 +20,7 @@ from weft.graph.strides import broadcast_shapes as common_shape
 from weft.graph.tensor import Tensor, cast, record
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full
 from weft.ops.primitives import reshape as reshape_value
 
 _CAT = TABLE["cat"]
@@ -145,23 +146,24 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
 
 def hstack(tensors: Any) -> Any:
     """Tensors joined along dimension 1 (vectors along 0)."""
-    parts = [atleast_1d(tensor) for tensor in tensors]
+    parts = [atleast_1d(tensor) for tensor in _tensors("hstack", tensors)]
     return cat(parts, 0 if len(parts[0]._shape) == 1 else 1)
 
 
 def vstack(tensors: Any) -> Any:
     """Tensors joined along dimension 0, vectors as rows."""
-    return cat([atleast_2d(tensor) for tensor in tensors], 0)
+    return cat([atleast_2d(tensor) for tensor in _tensors("vstack", tensors)], 0)
 
 
 def dstack(tensors: Any) -> Any:
     """Tensors joined along dimension 2."""
-    return cat([atleast_3d(tensor) for tensor in tensors], 2)
+    return cat([atleast_3d(tensor) for tensor in _tensors("dstack", tensors)], 2)
 
 
 def column_stack(tensors: Any) -> Any:
     """Vectors as columns, joined along dimension 1."""
-    return cat([reshape(t, (-1, 1)) if len(t._shape) < 2 else t for t in tensors], 1)
+    parts = _tensors("column_stack", tensors)
+    return cat([reshape(t, (-1, 1)) if len(t._shape) < 2 else t for t in parts], 1)
 
 
 def _list(tensors: Any) -> list[Any]:
@@ -226,6 +228,17 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of a larger one."""
+    for number, tensor in enumerate(tensors):
+        if len(need_tensor("block_diag", tensor, "tensors", number + 1)._shape) > 2:
+            raise ShapeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{number} has {len(tensor._shape)} dimensions",
+                expected="matrices",
+                got=describe("tensor", tensor),
+                fix="pass the matrices of a batch one by one",
+            )
+    if not tensors:
+        return full((1, 0), 0, dtypes.get_default())
     parts = _promoted([atleast_2d(tensor) for tensor in tensors])
     columns = 0
     for part in parts:

@@ -379,6 +379,20 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     need_tensor("tensordot", a, "a", 1)
     need_tensor("tensordot", b, "b", 2)
     rank_a, rank_b = len(a._shape), len(b._shape)
+    if not isinstance(dims, int) and (not isinstance(dims, (tuple, list)) or len(dims) != 2):
+        raise ArgumentError(
+            "tensordot expects both dims_a and dims_b as lists of dims",
+            expected="a number of dimensions, or two lists of dimensions",
+            got=repr(dims),
+            fix="pass such as dims=([1], [0])",
+        )
+    if isinstance(dims, int) and not 0 <= dims <= min(rank_a, rank_b):
+        raise ArgumentError(
+            f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims}",
+            expected=f"0 <= dims <= {min(rank_a, rank_b)}",
+            got=str(dims),
+            fix="name the dimensions as two lists",
+        )
     if isinstance(dims, int):
         over_a, over_b = tuple(range(rank_a - dims, rank_a)), tuple(range(dims))
     else:
@@ -438,7 +452,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
         if dim is not None
         else next((i for i, size in enumerate(input._shape) if size == 3), -1)
     )
-    if axis < 0 or input._shape[axis] != 3 or other._shape[axis] != 3:
+    both = 0 <= axis < len(input._shape) and axis < len(other._shape)
+    if not both or input._shape[axis] != 3 or other._shape[axis] != 3:
         raise ArgumentError(
             "linalg.cross: inputs dimension -1 must have length 3.",
             expected="a dimension of size 3",

@@ -21,6 +21,7 @@ from weft.functional.arguments import (
     Shape,
     as_dtype,
     describe,
+    need_rank,
     need_tensor,
     reduced_axes,
     untracked,
@@ -186,6 +187,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
     """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
     need_tensor("cdist", x1, "x1", 1)
     need_tensor("cdist", x2, "x2", 2)
+    need_rank("cdist", x1, 2, "x1")
+    need_rank("cdist", x2, 2, "x2")
     gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
         x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
     )

@@ -17,6 +17,7 @@ from weft.functional.arguments import (
     TYPE_NAMES,
     ValuesIndices,
     describe,
+    need_integer,
     need_tensor,
     wrap_dim,
 )
@@ -264,9 +265,24 @@ def searchsorted(
 ) -> Any:
     """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
     side = side or ("right" if right else "left")
-    edges = host.to_numpy(sorted_sequence)
+    edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
     number = not isinstance(input, Tensor)
     points = np.asarray(input) if number else host.to_numpy(input)
+    if side not in ("left", "right"):
+        raise ArgumentError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
+            expected="'left' or 'right'",
+            got=repr(side),
+            fix="leave side out, or pass right=True",
+        )
+    if edges.ndim != 1 and (number or edges.ndim == 0 or edges.shape[:-1] != points.shape[:-1]):
+        raise ShapeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            "tensor and input value tensor must match",
+            expected=f"values of shape {[*edges.shape[:-1], '*']}" if edges.ndim else "boundaries",
+            got=f"boundaries {list(edges.shape)}, values {list(points.shape)}",
+            fix="use one vector of boundaries",
+        )
     if edges.ndim == 1:
         found = np.searchsorted(edges, points, side)  # type: ignore[call-overload]
     else:
@@ -283,8 +299,28 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
-    values = None if weights is None else host.to_numpy(weights)
-    counts = np.bincount(host.to_numpy(input), values, minlength)
+    need_tensor("bincount", input)
+    numbers = host.to_numpy(input)
+    if numbers.ndim != 1 or input._dtype.category > 1 or (numbers < 0).any():
+        raise ArgumentError(
+            "bincount only supports 1-d non-negative integral inputs.",
+            expected="a vector of integers >= 0",
+            got=describe("input", input) + (f", least {numbers.min()}" if numbers.size else ""),
+            fix="flatten or convert it first",
+        )
+    values = (
+        None if weights is None else host.to_numpy(need_tensor("bincount", weights, "weights", 2))
+    )
+    if values is not None and values.shape != numbers.shape:
+        raise ShapeError(
+            "weights should be 1-d and have the same length as input",
+            expected=str(list(numbers.shape)),
+            got=describe("weights", weights),
+            fix="pass one weight per element",
+        )
+    counts = np.bincount(
+        numbers.astype(np.int64), values, need_integer("bincount", minlength, "minlength", 0)
+    )
     if values is not None and values.dtype == np.float32:
         counts = counts.astype(np.float32)
     return host.from_numpy(counts)

@@ -16,7 +16,7 @@ from weft.errors import (
     ShapeError,
     TensorIndexError,
 )
-from weft.functional.arguments import describe, need_tensor, wrap_dim
+from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
 from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT, Tensor, logical_strides
@@ -24,6 +24,7 @@ from weft.graph.tensor import view as record_view
 from weft.ops import TABLE
 from weft.ops.row import named
 
+MOST_SECTIONS = 1 << 20  # of tensor_split: each is a tensor
 _SLICE, _SELECT = TABLE["slice"], TABLE["select"]
 _UNFOLD, _DIAGONAL = TABLE["unfold"], TABLE["diagonal"]
 _UNBIND, _SPLIT = named(_SELECT, "UnbindBackward0"), named(_SLICE, "SplitBackward0")
@@ -83,6 +84,7 @@ def select(input: Any, dim: int, index: Any) -> Any:
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` elements from `start` along a dimension. Errors: ShapeError, DimensionError out of range."""
     need_tensor("narrow", input)
+    need_rank("narrow", input, 1)
     axis = wrap_dim(dim, len(input._shape))
     size, begin = input._shape[axis], operator.index(start)
     if length < 0:
@@ -208,11 +210,20 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Pieces as even as possible, or cut at indices."""
+    need_tensor("tensor_split", input)
+    need_rank("tensor_split", input, 1)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if isinstance(indices_or_sections, Tensor):  # a number of sections, or indices
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
+        if not 0 < indices_or_sections <= MOST_SECTIONS:
+            raise ArgumentError(
+                f"number of sections must be larger than 0, got {indices_or_sections}",
+                expected=f"0 < sections <= {MOST_SECTIONS}",
+                got=str(indices_or_sections),
+                fix="pass the number of pieces",
+            )
         each, extra = divmod(size, indices_or_sections)
         sections = [each + 1] * extra + [each] * (indices_or_sections - extra)
         return split(input, sections, dim)

@@ -258,7 +258,16 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """`gather` with broadcasting; without dim, of the flattened tensor."""
+    need_tensor("take_along_dim", input)
     need_tensor("take_along_dim", indices, "indices", 2)
+    if dim is not None and len(indices._shape) != len(input._shape):
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{len(input._shape)} dimensions for input, and {len(indices._shape)} dimensions for indices",
+            expected=f"indices of {len(input._shape)} dimensions",
+            got=describe("indices", indices),
+            fix="unsqueeze the indices",
+        )
     if dim is None:
         return gather_value(
             reshape(input, (-1 if 0 in input._shape else _count(input._shape),)),
@@ -304,20 +313,35 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return where(chosen, reshape(take(flat, 0, place), shape), expand(input, shape))
 
 
+def _counts(repeats: Any) -> Any:
+    """How often each slice comes. Errors: ArgumentError, DTypeError."""
+    tensor = isinstance(repeats, Tensor)
+    counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
+    if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
+        raise ArgumentError(
+            "repeats must be 0-dim or 1-dim tensor of integers and cannot be negative",
+            expected="integers >= 0, one for each slice",
+            got=describe("repeats", repeats) if tensor else repr(repeats),
+            fix="pass one integer, or a vector of them",
+        )
+    return counts
+
+
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
     """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read)."""
     if repeats is None:
-        counts = host.to_numpy(input)
+        counts = _counts(input)
         return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    need_tensor("repeat_interleave", input)
     if dim is None:
         input, dim = reshape(input, (_count(input._shape),)), 0
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if isinstance(repeats, int):
         return _repeat_evenly(input, axis, repeats)
-    counts = host.to_numpy(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
+    counts = _counts(repeats)
     if counts.size == 1:
         return _repeat_evenly(input, axis, int(counts.reshape(-1)[0]))
     if counts.shape != (size,):

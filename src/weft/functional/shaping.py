@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import ShapeError
-from weft.functional.arguments import describe, need_tensor, sizes, wrap_dim, wrap_dims
+from weft.errors import ArgumentError, ShapeError
+from weft.functional.arguments import (
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+    sizes,
+    wrap_dim,
+    wrap_dims,
+)
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
+from weft.graph.node import MOST_ELEMENTS
 from weft.graph.strides import contiguous_strides, elementwise_strides
 from weft.graph.tensor import in_place
 from weft.ops import TABLE
@@ -90,7 +99,15 @@ def flipud(input: Any) -> Any:
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turned by 90 degrees k times in the plane of two dimensions."""
-    first, second = wrap_dims(tuple(dims), len(input._shape))
+    pair = wrap_dims(tuple(dims), len(input._shape))
+    if len(pair) != 2:
+        raise ArgumentError(
+            f"expected total rotation dims == 2, but got dims = {len(pair)}",
+            expected="two dimensions",
+            got=str(list(dims)),
+            fix="name the plane to turn in, such as (0, 1)",
+        )
+    first, second = pair
     order = list(range(len(input._shape)))
     order[first], order[second] = second, first
     turns = k % 4
@@ -198,6 +215,8 @@ _diagonal = diagonal
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dimension on a diagonal."""
     need_tensor("diag_embed", input)
+    need_rank("diag_embed", input, 1)
+    offset = need_integer("diag_embed", offset, "offset", -MOST_ELEMENTS)
     size = input._shape[-1] + abs(offset)
     rank = len(input._shape) + 1
     first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)

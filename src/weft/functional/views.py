@@ -12,7 +12,15 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim, wrap_dims
+from weft.functional.arguments import (
+    Shape,
+    describe,
+    need_rank,
+    need_tensor,
+    sizes,
+    wrap_dim,
+    wrap_dims,
+)
 from weft.functional.making import by_name
 from weft.graph.strides import contiguous_strides, reshape_strides
 from weft.graph.tensor import Tensor, logical_strides
@@ -174,7 +182,9 @@ def ravel(input: Any) -> Any:
 
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dimension split into several."""
+    need_tensor("unflatten", input)
     axis = wrap_dim(dim, len(input._shape))
+    need_rank("unflatten", input, 1)
     shape = tuple(sizes)
     if -1 in shape:
         place = shape.index(-1)

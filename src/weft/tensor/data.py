@@ -302,13 +302,17 @@ def _other(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             got=repr(data),
             fix="convert text to numbers first",
         )
-    if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+    if (
+        not isinstance(data, type)
+        and hasattr(data, "__array__")
+        or hasattr(data, "__array_interface__")
+    ):
         return to_array(np.asarray(data), dtype)
     if isinstance(data, (bytearray, memoryview)):
         return to_array(list(data), dtype)
     if isinstance(data, Sequence):
         return to_array(list(data), dtype)
-    if hasattr(data, "__index__"):
+    if hasattr(type(data), "__index__"):
         return to_array(operator.index(data), dtype)
     infer(data)
     raise AssertionError("infer refuses what is not a number")

@@ -16,6 +16,18 @@ from weft.graph.tensor import Tensor
 from weft.tensor.scalars import is_scalar, scalar_dtype
 
 
+def _dtype(name: str, value: Any) -> DType:
+    """Errors: TypeError on what is no dtype."""
+    if isinstance(value, DType):
+        return value
+    raise ArgumentTypeError(
+        f"{name}(): argument 'type' (position 1) must be weft.dtype, not {type(value).__name__}",
+        expected="such as weft.float32",
+        got=repr(value),
+        fix="pass one of weft's dtypes",
+    )
+
+
 class finfo:  # noqa: N801  (the public name)
     """Limits of a floating-point type (the default one unless given); of a complex type, those of its parts.
 
@@ -23,7 +35,7 @@ class finfo:  # noqa: N801  (the public name)
     """
 
     def __init__(self, dtype: DType | None = None) -> None:
-        given = dtypes.get_default() if dtype is None else dtype
+        given = dtypes.get_default() if dtype is None else _dtype("finfo", dtype)
         real = given.to_real()
         if not real.is_floating_point:
             raise ArgumentTypeError(
@@ -60,7 +72,7 @@ class iinfo:  # noqa: N801  (the public name)
     """Limits of an integer type. Errors: TypeError on other types."""
 
     def __init__(self, dtype: DType) -> None:
-        if dtype.category != 1:
+        if _dtype("iinfo", dtype).category != 1:
             raise ArgumentTypeError(
                 f"weft.iinfo() requires an integer input type. Use weft.finfo to handle "
                 f"'{dtype.name}'",

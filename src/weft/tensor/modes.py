@@ -14,6 +14,7 @@ from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, 
 
 from weft._compiled import require
 from weft._lazy import later
+from weft.errors import ArgumentTypeError
 from weft.graph.node import watch_records
 from weft.graph.tensor import note_inference
 
@@ -68,7 +69,12 @@ def _call_class(
     """`no_grad()` makes a context, `no_grad(function)` decorates."""
     kind: type = cython.cast(type, cls)
     if names != cython.NULL or PyVectorcall_NARGS(count) > 1:
-        raise TypeError(f"{kind.__name__}() takes at most one function")
+        raise ArgumentTypeError(
+            f"{kind.__name__}() takes at most one function",
+            expected=f"{kind.__name__}() or {kind.__name__}(function)",
+            got=f"{PyVectorcall_NARGS(count)} positional arguments",
+            fix="use it as a context without arguments",
+        )
     if PyVectorcall_NARGS(count) == 0:
         return kind.__new__(kind)
     return _decorate(kind, cython.cast(object, arguments[0]))
@@ -87,7 +93,14 @@ class set_grad_enabled:
     """Set grad mode now; as a context, put the former one back at the end."""
 
     def __init__(self, mode):
-        self.grad = bool(mode)
+        if not isinstance(mode, bool):
+            raise ArgumentTypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}",
+                expected="True or False",
+                got=repr(mode),
+                fix="pass a bool",
+            )
+        self.grad = mode
         self._undo = current_tape().mode.grad
         current_tape().mode.grad = self.grad
 
@@ -171,7 +184,12 @@ def is_eager():
 
 def _decorate(make, function):
     if isinstance(function, type):
-        raise TypeError("decorate the methods of a class, not the class")
+        raise ArgumentTypeError(
+            "decorate the methods of a class, not the class",
+            expected="a function",
+            got=f"class {function.__name__}",
+            fix="put the decorator on each method",
+        )
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is not None and code.co_flags & GENERATOR:
         return _decorate_generator(make, function)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.functional.arguments import need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.strides import dense_order
@@ -158,6 +159,7 @@ def linspace(
 
 def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType) -> Tensor:
     """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers."""
+    steps = need_integer(name, steps, "steps")
     if steps < 0:
         raise ShapeError(
             "number of steps must be non-negative",
@@ -213,7 +215,7 @@ def eye(
     check_device(device, "eye")
     columns = n if m is None else m
     for name, size in (("n", n), ("m", columns)):
-        if size < 0:
+        if need_integer("eye", size, name) < 0:
             raise ShapeError(
                 f"{name} must be greater or equal to 0, got {size}",
                 expected="sizes >= 0",
@@ -235,9 +237,9 @@ def empty_strided(
 ) -> Tensor:
     """A tensor of zeros with these strides, where they are a permutation of a dense layout."""
     check_device(device, "empty_strided")
-    shape, strides = read_size("empty_strided", (size,)), tuple(stride)
+    shape, strides = read_size("empty_strided", (size,)), read_size("empty_strided", (stride,))
     made = filled(shape, 0, read_dtype(dtype))
-    if dense_order(shape, strides) is None:
+    if len(strides) != len(shape) or dense_order(shape, strides) is None:
         raise ArgumentError(
             "empty_strided",
             expected="strides of a dense layout",
@@ -259,6 +261,8 @@ def _triangle(name: str, lower: bool) -> Any:
         layout: Any = None,
     ) -> Tensor:
         check_device(device, name)
+        row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
+        offset = need_integer(name, offset, "offset")
         places = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
         return cast(
             tensor_of_array(np.stack(places).astype(np.int64), dtypes.int64),
