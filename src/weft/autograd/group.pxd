@@ -11,7 +11,9 @@ cdef class Group:
     cdef list places
     cdef list whole
     cdef list bundles
-    cdef Py_ssize_t waiting
+    cdef Py_ssize_t reached
+    cdef public long long left
+    cdef public long long behind
     cdef void join(self, Node node)
     cdef void close(self)
     cdef void add(self, Node node, Tensor cotangent, long long row)

@@ -31,7 +31,8 @@ class Bundle:
 @cython.final
 @cython.cclass
 class Group:
-    """Members of one quotient that a walk has reached, in the order of their rows; how many still wait."""
+    """Members of one quotient that a walk has reached, in the order of their rows. `left` consumers of them have not
+    run; `behind` times all members had one that has, which their own counts do not know."""
 
     def __cinit__(self, rows: cython.Py_ssize_t):
         self.members = [None] * rows
@@ -43,12 +44,13 @@ class Group:
     def join(self, node: Node) -> cython.void:
         """Reach one more member; `close` follows the last one."""
         self.members[node.qrow] = node
-        self.waiting += 1
+        self.reached += 1
+        self.left += node.count
 
     @cython.cfunc
     def close(self) -> cython.void:
         """Where not all members were reached, number those that were."""
-        if self.waiting == len(self.members):
+        if self.reached == len(self.members):
             return
         members: list = []
         places: list = [None] * len(self.members)

@@ -218,43 +218,59 @@ class Walk:
             self.find_groups()
         for edge, cotangent in roots:
             self.give(edge, value(cotangent), -1, cotangent)
+        for quotient in self.groups:
+            if cython.cast(Group, cython.cast(Node, quotient).scratch).left == 0:
+                self.push(cython.cast(Node, quotient).scratch)
         for current in self.reached:
-            if current.count == 0:
+            if isinstance(current, Node):
+                if cython.cast(Node, current).count == 0 and not isinstance(
+                    cython.cast(Node, current).scratch, Group
+                ):
+                    self.ready(current)
+            elif current.count == 0:
                 self.ready(current)
 
     @cython.cfunc
     def find_groups(self) -> cython.void:
         """The reached members of each batch; what is observed or captured stays by itself."""
-        free: list = []
-        for current in self.reached:
-            if (
-                isinstance(current, Node)
-                and cython.cast(Node, current).observers is None
-                and not (self.captured and current in self.captured)
-            ):
-                free.append(current)
-        batch.group_records(free)
+        fresh: list = []
         node: Node
-        quotient: Node
-        group: Group
-        groups: list = []
-        for node in free:
-            quotient = node.quotient
-            if quotient is None:
+        for current in self.reached:
+            if not isinstance(current, Node):
                 continue
-            if quotient.mark != self.stamp:
-                self.displace(quotient)
-                quotient.mark = self.stamp
-                group = Group(quotient.info[1])
-                quotient.scratch = group
-                groups.append(group)
-                self.groups.append(quotient)
+            node = cython.cast(Node, current)
+            if (
+                (node.quotient is None and node.considered)
+                or node.observers is not None
+                or (self.captured and node in self.captured)
+            ):
+                continue
+            if node.quotient is None:
+                fresh.append(node)
             else:
-                group = quotient.scratch
-            node.scratch = group
-            group.join(node)
-        for group in groups:
-            group.close()
+                self.join_group(node)
+        batch.group_records(fresh)
+        for node in fresh:
+            if node.quotient is not None:
+                self.join_group(node)
+        for quotient in self.groups:
+            cython.cast(Group, cython.cast(Node, quotient).scratch).close()
+
+    @cython.cfunc
+    def join_group(self, node: Node) -> cython.void:
+        """Put a reached member of a batch beside the others."""
+        quotient: Node = node.quotient
+        group: Group
+        if quotient.mark != self.stamp:
+            self.displace(quotient)
+            quotient.mark = self.stamp
+            group = Group(quotient.info[1])
+            quotient.scratch = group
+            self.groups.append(quotient)
+        else:
+            group = quotient.scratch
+        node.scratch = group
+        group.join(node)
 
     @cython.cfunc
     def give(self, edge, cotangent: Node, row: cython.longlong, tensor) -> cython.void:
@@ -281,33 +297,50 @@ class Walk:
             cython.cast(list, edge.scratch).append((cotangent, row, tensor, number))
 
     @cython.cfunc
-    def give_rows(self, members: list, index: cython.Py_ssize_t, part: Tensor) -> cython.void:
-        """One cotangent with a row for each member: handed over whole where the rows are another batch's."""
-        cotangent: Node = value(part)
+    def hand_over(self, members: list, index: cython.Py_ssize_t, part) -> cython.void:
+        """Give one cotangent (or None) with a row for each member to the members' edges, and settle these: at once
+        where they lead to all rows of another batch in order."""
         count: cython.Py_ssize_t = len(members)
-        target: Node
-        node: Node
         row: cython.Py_ssize_t
-        group: Group = None
-        first = cython.cast(Node, members[0]).edges[index]
-        if isinstance(first, Node):
-            target = cython.cast(Node, first)
-            if target.mark == self.stamp and isinstance(target.scratch, Group):
-                group = target.scratch
-                if len(group.members) != count:
-                    group = None
+        group: Group = self.opposite(members, index)
         if group is not None:
-            for row in range(count):
-                node = members[row]
-                if node.edges[index] is not group.members[row]:
-                    group = None
-                    break
-        if group is not None:
-            group.whole.append(part)
+            if part is not None:
+                group.whole.append(part)
+            group.behind += 1
+            self.settle_group(group, count)
             return
+        cotangent: Node = None if part is None else value(part)
         for row in range(count):
-            node = members[row]
-            self.give(node.edges[index], cotangent, row, part)
+            edge = cython.cast(Node, members[row]).edges[index]
+            if edge is not None:
+                if part is not None:
+                    self.give(edge, cotangent, row, part)
+                self.settle(edge)
+
+    @cython.cfunc
+    def opposite(self, members: list, index: cython.Py_ssize_t) -> Group:
+        """The batch whose reached members are, in order, what one edge of each of these leads to; or None."""
+        first = cython.cast(Node, members[0]).edges[index]
+        if not isinstance(first, Node):
+            return None
+        target: Node = cython.cast(Node, first)
+        if target.mark != self.stamp or not isinstance(target.scratch, Group):
+            return None
+        group: Group = target.scratch
+        row: cython.Py_ssize_t
+        if len(group.members) != len(members):
+            return None
+        for row in range(len(members)):
+            if cython.cast(Node, members[row]).edges[index] is not group.members[row]:
+                return None
+        return group
+
+    @cython.cfunc
+    def settle_group(self, group: Group, consumers: cython.longlong) -> cython.void:
+        """So many consumers of a batch's members are done."""
+        group.left -= consumers
+        if group.left == 0:
+            self.push(group)
 
     @cython.cfunc
     def settle(self, edge) -> cython.void:
@@ -315,8 +348,11 @@ class Walk:
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             node.count -= 1
-            if node.count == 0 and node.mark == self.stamp:
-                self.ready(node)
+            if node.mark == self.stamp:
+                if isinstance(node.scratch, Group):
+                    self.settle_group(node.scratch, 1)
+                elif node.count == 0:
+                    self.ready(node)
             return
         target = target_of(edge)
         target.count -= 1
@@ -330,12 +366,6 @@ class Walk:
             return
         if isinstance(current, Node):
             node: Node = cython.cast(Node, current)
-            if isinstance(node.scratch, Group):
-                group: Group = node.scratch
-                group.waiting -= 1
-                if group.waiting == 0:
-                    self.push(group)
-                return
             if self.latest is None or node.seq > self.latest.seq:
                 node, self.latest = self.latest, node
             if node is not None:
@@ -383,6 +413,7 @@ class Walk:
         try:
             self.start(roots)
             self.drain()
+            self.reached = []  # all have run, and given up what came for them
         finally:
             mode.grad = previous
             mode.walk, mode.chosen = outer
@@ -424,9 +455,9 @@ class Walk:
         group: Group
         for quotient in self.groups:
             group = quotient.scratch
-            if group.waiting > 0:
+            if group.left > 0:
                 for node in group.members:
-                    if cython.cast(Node, node).count == 0 and (
+                    if cython.cast(Node, node).count == group.behind and (
                         latest is None or node.seq > latest.seq
                     ):
                         latest = node
@@ -437,6 +468,7 @@ class Walk:
         part: Group = Group(latest.quotient.info[1])
         rest: Group = Group(latest.quotient.info[1])
         for node in group.members:
+            cython.cast(Node, node).count -= group.behind
             chosen: Group = part if cython.cast(Node, node).count == 0 else rest
             cython.cast(Node, node).scratch = chosen
             chosen.join(node)
@@ -447,7 +479,6 @@ class Walk:
                 for cotangent, number, tensor, _output in came[row]:
                     self.give(group.members[row], cotangent, number, tensor)
         latest.quotient.scratch = rest
-        part.waiting = 0
         self.push(part)
         return True
 
@@ -496,6 +527,7 @@ class Walk:
     def pull_node(self, node: Node) -> cython.void:
         """The derivative of one node."""
         g = self.total(node.scratch, node.shape)
+        node.scratch = None
         if node.observers is not None and g is not None:
             g = before_node(node.observers, (g,), self.create)[0]
         if self.captured and node in self.captured:
@@ -569,10 +601,10 @@ class Walk:
         form = batch.form_of(first.quotient, members)
         g = group.assemble(form.shape)
         group.whole, group.bundles = [], []
-        index: cython.Py_ssize_t
+        parts: list = None
         if g is not None:
             start: object = self.place()
-            parts: list = pull_rules(
+            parts = pull_rules(
                 first.row,
                 g,
                 At(form.params, form.shapes, form.shape),
@@ -582,27 +614,27 @@ class Walk:
             )
             if start is not None:
                 self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
-            for index in range(len(first.edges)):
-                part = parts[index]
-                if part is None:
-                    continue
-                if form.flags[index]:
-                    self.give_rows(members, index, part)
-                else:
-                    self.give(first.edges[index], value(part), -1, part)
         node: Node
         for node in members:
             self.finish(node)
-        for node in members:
-            for edge in node.edges:
-                if edge is not None:
-                    self.settle(edge)
+            node.scratch = None
+        index: cython.Py_ssize_t
+        for index in range(len(first.edges)):
+            if first.edges[index] is None:
+                continue
+            part = None if parts is None else parts[index]
+            if part is not None and not form.flags[index]:
+                self.give(first.edges[index], value(part), -1, part)
+                part = None
+            self.hand_over(members, index, part)
 
     @cython.cfunc
     def pull_function(self, function: GradientFunction) -> cython.void:
         """The derivative of a gradient record with Python of its own."""
         sums: list = [None] * function.outputs
-        for contribution in function.scratch:
+        came: list = function.scratch
+        function.scratch = None
+        for contribution in came:
             number = contribution[3]
             part = self.total([contribution], cython.cast(Node, contribution[0]).shape)
             sums[number] = part if sums[number] is None else sums[number] + part
@@ -636,6 +668,7 @@ class Walk:
         """Add the cotangent of a leaf to its `.grad`, or capture it."""
         leaf: Tensor = sink.variable
         g = self.total(sink.scratch, leaf._shape)
+        sink.scratch = None
         if g is None:
             return
         dtype: object = leaf._dtype

@@ -66,42 +66,43 @@ cdef class Mode:
     cdef public object extra
 
 cdef class Node:
+    # What every pass over a large graph reads stands in the first two cache lines.
     cdef readonly OpRow row
     cdef public tuple inputs
-    cdef readonly object params
-    cdef readonly tuple shape
-    cdef readonly DType dtype
     cdef public tuple edges
-    cdef readonly object code
-    cdef public object buffer
-    cdef public tuple strides
-    cdef public object error
+    cdef readonly tuple shape
+    cdef readonly object params
     cdef public Node quotient
-    cdef public Node result
-    cdef public object payload
-    cdef public object info
-    cdef public object observers
     cdef public object scratch
-    cdef readonly long long numel
     cdef readonly long long seq
     cdef public long long qrow
-    cdef readonly int offset_in_code
     # From here to `tape`: zero in a new node.
     cdef public int state
     cdef public int live
     cdef public int members
-    cdef public bint released
-    cdef public bint batched
-    cdef public bint holds
-    cdef public bint considered
-    cdef public long long saved
-    cdef public long long offset
+    cdef public unsigned char released
+    cdef public unsigned char batched
+    cdef public unsigned char holds
+    cdef public unsigned char considered
     cdef public long long mark
     cdef public long long count
     cdef public long long index
-    cdef void* previous
     cdef void* next
+    cdef void* previous
+    cdef public long long saved
+    cdef public long long offset
     cdef void* tape
+    cdef readonly long long numel
+    cdef readonly DType dtype
+    cdef readonly object code
+    cdef readonly int offset_in_code
+    cdef public object payload
+    cdef public object info
+    cdef public object buffer
+    cdef public tuple strides
+    cdef public Node result
+    cdef public object error
+    cdef public object observers
 
 cdef class GradientFunction:
     cdef public tuple edges

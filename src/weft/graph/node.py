@@ -752,8 +752,7 @@ def show_records(record: Node, root: Node) -> cython.void:
         return
     if below is not root:
         show_records(below, root)
-    record.inputs = (below,)
-    _hide(record.inputs)
+    record.inputs = record.edges
     _link(current_tape(), record)
 
 

@@ -799,7 +799,10 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
         if _inference_used:
             _late["check_saved"](row, (x, y), edges)
     dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
-    node: Node = append(tape, row, (a, b), None, a.shape, a.numel, dtype, edges)
+    inputs: tuple = edges
+    if edges is None or edges[0] is not a or edges[1] is not b:
+        inputs = (a, b)
+    node: Node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
@@ -833,7 +836,10 @@ def _record_unary(row: OpRow, x: Tensor, params) -> Tensor:
     tape: Tape = current_tape()
     if tape.mode.grad and row.differentiable and a.dtype.category >= 2 and needs_grad(x):
         edges = (edge_of(x),)
-    node: Node = append(tape, row, (a,), params, a.shape, a.numel, a.dtype, edges)
+    inputs: tuple = edges
+    if edges is None or edges[0] is not a:
+        inputs = (a,)
+    node: Node = append(tape, row, inputs, params, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result

@@ -68,24 +68,33 @@ class Agenda:
     waits = cython.declare(cython.p_int)  # per node: operands that have not run
     starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
     readers = cython.declare(cython.p_int)
-    sources = cython.declare(cython.p_int)  # of all nodes in turn: where their operands stand
+    needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
+    pairs = cython.declare(cython.p_int)  # where an operand stands, and where its reader does
+    filled = cython.declare(cython.Py_ssize_t)
     room = cython.declare(cython.Py_ssize_t)
+    later = cython.declare(
+        list
+    )  # (where a reader stands, its operand): operands met after their readers
 
     def __cinit__(self, nodes: list):
         count: cython.size_t = len(nodes)
-        position: cython.Py_ssize_t
-        for position in range(len(nodes)):
-            cython.cast(Node, nodes[position]).index = position
         self.nodes = nodes
         self.signatures = [None] * len(nodes)
         self.table = {}
         self.families = {}
         self.heap = []
         self.alone = []
+        self.later = []
         self.height = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
         self.waits = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
         self.starts = cython.cast(cython.p_int, calloc(count + 2, cython.sizeof(cython.int)))
-        if self.height == cython.NULL or self.waits == cython.NULL or self.starts == cython.NULL:
+        self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
+        if (
+            self.height == cython.NULL
+            or self.waits == cython.NULL
+            or self.starts == cython.NULL
+            or self.needed == cython.NULL
+        ):
             raise MemoryError
 
     def __dealloc__(self):
@@ -93,7 +102,8 @@ class Agenda:
         free(self.waits)
         free(self.starts)
         free(self.readers)
-        free(self.sources)
+        free(self.needed)
+        free(self.pairs)
 
     @cython.cfunc
     def place_of(self, source: Node) -> cython.longlong:
@@ -106,16 +116,43 @@ class Agenda:
         return -1
 
     @cython.cfunc
-    def sign(self, fresh: list) -> cython.void:
-        """Give the nodes that have not been considered their signatures."""
+    def read(self) -> cython.void:
+        """Look at every node once, oldest first: give it a signature if it has not been considered before, and note
+        what it waits for. A large graph does not fit the caches: to look at it twice would take twice as long."""
+        position: cython.Py_ssize_t
         node: Node
+        source: Node
         signature: Signature
-        for node in fresh:
-            if may_join(node):
-                signature = self.signature_of(node)
-                signature.remaining += 1
-                self.crowded = self.crowded or signature.remaining >= _LEAST_ROWS
-                self.signatures[node.index] = signature
+        for position in range(len(self.nodes)):
+            node = self.nodes[position]
+            node.index = position
+            self.needed[position] = node.live > 0
+            if not node.considered and node.state == PENDING:
+                node.considered = True
+                if may_join(node):
+                    signature = self.signature_of(node)
+                    signature.remaining += 1
+                    self.crowded = self.crowded or signature.remaining >= _LEAST_ROWS
+                    self.signatures[position] = signature
+            if node.quotient is not None:
+                self.await_operand(position, node.quotient, True)
+            elif node.inputs is not None:
+                for source in node.inputs:
+                    self.await_operand(position, source, True)
+
+    @cython.cfunc
+    @cython.inline
+    def await_operand(
+        self, position: cython.Py_ssize_t, source: Node, again: cython.bint
+    ) -> cython.void:
+        """Note that a node waits for an operand, unless that is computed already."""
+        if source is None or source.state != PENDING:
+            return
+        place: cython.longlong = self.place_of(source)
+        if place >= 0:
+            self.note_pair(place, position)
+        elif again:
+            self.later.append((position, source))
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
@@ -150,45 +187,40 @@ class Agenda:
 
     @cython.cfunc
     def link(self) -> cython.void:
-        """List the readers of each node, oldest first, and count the operands that each waits for."""
+        """List the readers of each node, and count the operands that each waits for."""
         count: cython.Py_ssize_t = len(self.nodes)
-        position: cython.Py_ssize_t
         place: cython.longlong
-        total: cython.Py_ssize_t = 0
-        source: Node
-        for position in range(count):
-            for source in operands_of(self.nodes[position]):
-                place = self.place_of(source)
-                if place >= 0:
-                    self.note_source(total, place)
-                    total += 1
-                    self.waits[position] += 1
-                    self.starts[place + 2] += 1
+        position: cython.Py_ssize_t
+        index: cython.Py_ssize_t
+        for position, source in self.later:
+            self.await_operand(position, source, False)
+        for index in range(self.filled):
+            self.starts[self.pairs[2 * index] + 2] += 1
+            self.waits[self.pairs[2 * index + 1]] += 1
         for position in range(count):
             self.starts[position + 2] += self.starts[position + 1]
-        self.readers = cython.cast(cython.p_int, calloc(total + 1, cython.sizeof(cython.int)))
+        self.readers = cython.cast(cython.p_int, calloc(self.filled + 1, cython.sizeof(cython.int)))
         if self.readers == cython.NULL:
             raise MemoryError
-        total = 0
-        for position in range(count):
-            for _ in range(self.waits[position]):
-                place = self.sources[total]
-                total += 1
-                self.readers[self.starts[place + 1]] = position
-                self.starts[place + 1] += 1
+        for index in range(self.filled):
+            place = self.pairs[2 * index]
+            self.readers[self.starts[place + 1]] = self.pairs[2 * index + 1]
+            self.starts[place + 1] += 1
 
     @cython.cfunc
-    def note_source(self, number: cython.Py_ssize_t, place: cython.longlong) -> cython.void:
-        """Keep where an operand stands, in an array that grows."""
-        if number == self.room:
+    def note_pair(self, place: cython.longlong, reader: cython.longlong) -> cython.void:
+        """Keep where an operand and its reader stand, in an array that grows."""
+        if self.filled == self.room:
             room: cython.size_t = 2 * self.room + 1024
             grown: cython.p_int = cython.cast(
-                cython.p_int, realloc(self.sources, room * cython.sizeof(cython.int))
+                cython.p_int, realloc(self.pairs, 2 * room * cython.sizeof(cython.int))
             )
             if grown == cython.NULL:
                 raise MemoryError
-            self.sources, self.room = grown, room
-        self.sources[number] = place
+            self.pairs, self.room = grown, room
+        self.pairs[2 * self.filled] = place
+        self.pairs[2 * self.filled + 1] = reader
+        self.filled += 1
 
     @cython.cfunc
     def measure(self) -> cython.void:
@@ -231,7 +263,7 @@ class Agenda:
     @cython.cfunc
     def look_up(self, place: cython.int) -> cython.void:
         """A node's height from those of its readers; a dead one may have lost operands, and joins nobody."""
-        needed: cython.bint = cython.cast(Node, self.nodes[place]).live > 0
+        needed: cython.bint = self.needed[place]
         index: cython.int
         reader: cython.int
         for index in range(self.starts[place], self.starts[place + 1]):
@@ -329,15 +361,9 @@ def form_groups(nodes: list) -> list:
     start: cython.Py_ssize_t = 0
     while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
         start += 1  # nothing older than the first fresh node reads from one
-    fresh: list = []
-    node: Node
     agenda: Agenda = Agenda(nodes[start:] if start else nodes)
-    for node in agenda.nodes:
-        if not node.considered and node.state == PENDING:
-            node.considered = True
-            fresh.append(node)
     try:
-        agenda.sign(fresh)
+        agenda.read()
         if not agenda.crowded:
             return []
         agenda.link()
@@ -345,14 +371,6 @@ def form_groups(nodes: list) -> list:
         return agenda.run()
     finally:
         agenda.part()
-
-
-@cython.cfunc
-def operands_of(node: Node) -> tuple:
-    """What a node waits for: its inputs, or the batch that it is a row of."""
-    if node.quotient is not None:
-        return (node.quotient,)
-    return () if node.inputs is None else node.inputs
 
 
 @cython.cfunc
