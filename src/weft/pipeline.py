@@ -310,6 +310,8 @@ def require(node: Node) -> cython.void:
             if node.tape == cython.NULL:
                 rejoin(node)
             tape: Tape = cython.cast(Tape, node.tape)
+            if tape.mode.extra is not None and "refuse" in tape.mode.extra:
+                raise tape.mode.extra["refuse"]()
             run_tape(tape)
             if node.state == PENDING_STATE and tape.running is not None:
                 raise ExecutionError(

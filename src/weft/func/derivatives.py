@@ -19,7 +19,11 @@ from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, rebuild
 from weft.graph import node as graph
-from weft.graph.node import AccumulateGrad
+from weft.graph.node import AccumulateGrad, OutputEdge
+from weft.graph.tensor import edge_for, value_of, wrap_node
+from weft.ops import TABLE
+
+_CLONE = TABLE["clone"]
 
 
 @contextmanager
@@ -96,25 +100,31 @@ class Point:
 
 
 def _alias(leaf: Any) -> Any:
-    if leaf.requires_grad:
-        return leaf.clone()
-    own = leaf.detach()
-    own.requires_grad = True
-    return own.clone()
+    """The same value behind a gradient record of its own, on the caller's graph where the argument has one."""
+    if leaf.strides is not None:  # a copy, which lies as the argument does
+        own = leaf if leaf.requires_grad else leaf.detach().requires_grad_()
+        return own.clone()
+    value = value_of(leaf)
+    edge = edge_for(leaf) if leaf.requires_grad else None
+    record = graph.make_node(_CLONE, None, None, value.shape, value.dtype, (edge,))
+    graph.finish(record)
+    return wrap_node(value, record)
 
 
 def _reaches_more(output: Any, stops: set[Any]) -> bool:
     """Whether a graph has leaves other than those behind some records."""
     edge: GradientEdge = get_gradient_edge(output)
-    stack, seen = [edge.node], set()
+    stack, seen = [edge.node], set(stops)
     while stack:
         record = stack.pop()
-        if record in seen or record in stops:
+        if record in seen:
             continue
         seen.add(record)
         if isinstance(record, AccumulateGrad):
             return True
-        stack.extend(node for node, _ in record.next_functions if node is not None)
+        for below in record.edges:
+            if below is not None:
+                stack.append(below.function if isinstance(below, OutputEdge) else below)
     return False
 
 

@@ -1,4 +1,4 @@
-"""jacrev, jacfwd, hessian: whole Jacobians, one row or one column after the other; equal steps run as one batch."""
+"""jacrev, jacfwd, hessian: whole Jacobians, as one row or one column over all units (`vmap`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
+from weft.errors import ArgumentError
 from weft.func.derivatives import (
     Point,
     _level,
@@ -16,51 +17,62 @@ from weft.func.derivatives import (
     tensors_of,
     with_arguments,
 )
+from weft.func.mapping import vmap
 from weft.func.tree import map_leaves, rebuild
 
 
-def _unit(like: Any, place: int) -> Any:
-    """One at a row-major place, zeros elsewhere."""
-    flat = weft.arange(like.numel()) == place
-    return flat.to(like.dtype).reshape(like.shape)
+def _units(like: Any) -> Any:
+    """One at each row-major place in turn, zeros elsewhere. Shapes: (numel, *like.shape)."""
+    count = like.numel()
+    return weft.eye(count, dtype=like.dtype).reshape((count, *like.shape))
 
 
-def _rows(point: Point, outputs: list[Any], create: bool) -> list[list[Any]]:
+def _rows(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:
     """d output / d each argument, for each output, the output's dimensions first."""
-    return [_rows_of(point, output, create) for output in outputs]
+
+    def pull(output: Any) -> list[Any]:
+        def one(seed: Any) -> Any:
+            return tuple(point.pull([output], [seed], create, True))
+
+        found = vmap(one, chunk_size=chunk_size)(_units(output)) if output.numel() else point.given
+        return [
+            part.reshape((*output.shape, *leaf.shape))
+            if output.numel()
+            else weft.zeros((*output.shape, *leaf.shape), dtype=leaf.dtype)
+            for part, leaf in zip(found, point.given, strict=True)
+        ]
+
+    return [pull(output) for output in outputs]
 
 
-def _rows_of(point: Point, output: Any, create: bool) -> list[Any]:
-    rows = [point.pull([output], [_unit(output, i)], create, True) for i in range(output.numel())]
-    return [
-        weft.stack([row[index] for row in rows]).reshape((*output.shape, *leaf.shape))
-        if rows
-        else weft.zeros((*output.shape, *leaf.shape), dtype=leaf.dtype)
-        for index, leaf in enumerate(point.given)
-    ]
-
-
-def _columns(point: Point, outputs: list[Any], create: bool) -> list[list[Any]]:
+def _columns(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:
     """The same for all outputs, by tangents."""
     found: list[list[Any]] = [[] for _ in outputs]
     for index, leaf in enumerate(point.given):
-        columns = []
-        for place in range(leaf.numel()):
+
+        def one(unit: Any, index: int = index) -> Any:
             tangents = [weft.zeros_like(other) for other in point.given]
-            tangents[index] = _unit(leaf, place)
-            columns.append(point.push(outputs, tangents, create))
+            tangents[index] = unit
+            return tuple(point.push(outputs, tangents, create))
+
+        last = vmap(one, out_dims=-1)(_units(leaf)) if leaf.numel() else outputs
         for number, output in enumerate(outputs):
             shape = (*output.shape, *leaf.shape)
-            if not columns:
-                found[number].append(weft.zeros(shape, dtype=output.dtype))
-                continue
-            stacked = weft.stack([column[number] for column in columns], -1)
-            found[number].append(stacked.reshape(shape))
+            found[number].append(
+                last[number].reshape(shape)
+                if leaf.numel()
+                else weft.zeros(shape, dtype=output.dtype)
+            )
     return found
 
 
 def _transform(
-    func: Callable[..., Any], argnums: Any, has_aux: bool, name: str, forward: bool
+    func: Callable[..., Any],
+    argnums: Any,
+    has_aux: bool,
+    name: str,
+    derive: Callable[..., Any],
+    chunk_size: int | None = None,
 ) -> Any:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -71,7 +83,7 @@ def _transform(
             output, aux = split_aux(func(*full, **kwargs), has_aux, name)
             outputs = tensors_of(output, name)
             create = point.needs_graph(outputs)
-            parts = (_columns if forward else _rows)(point, outputs, create)
+            parts = derive(point, outputs, create, chunk_size)
         trees = [rebuild(picked, iter(released(part, create))) for part in parts]
         result = rebuild(output, iter(trees))
         aux = map_leaves(lambda leaf: released([leaf], create)[0], aux)
@@ -90,16 +102,29 @@ def jacrev(
 ) -> Any:
     """A function that returns the Jacobian of `func` by its arguments `argnums`, by reverse mode.
 
-    Shapes: output + argument, in the structure of output and then of the arguments.
+    `chunk_size` rows are computed together (all of them unless given).
+
+    Shapes: output + argument, in the structure of output and then of the arguments. Errors: ValueError on a chunk
+    without rows.
     """
-    return _transform(func, argnums, has_aux, "jacrev", False)
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentError(
+            "jacrev: `chunk_size` should be greater than 0.",
+            expected="a positive number or None",
+            got=str(chunk_size),
+            fix="leave it out",
+        )
+    return _transform(func, argnums, has_aux, "jacrev", _rows, chunk_size)
 
 
 def jacfwd(
     func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Any:
-    """As `jacrev`, by tangents: cheaper where there are fewer inputs than outputs."""
-    return _transform(func, argnums, has_aux, "jacfwd", True)
+    """As `jacrev`, by tangents: cheaper where there are fewer inputs than outputs.
+
+    `func` runs once, so that all columns see the same random numbers, whatever `randomness` says.
+    """
+    return _transform(func, argnums, has_aux, "jacfwd", _columns)
 
 
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Any:

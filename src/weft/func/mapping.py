@@ -1,18 +1,26 @@
 """vmap: a function of one example, over all examples.
 
-The function runs once per example and what it records is batched with the others, so it may read values and decide on
-them. Python side effects happen once per example.
+The function runs on the first example, and what it has recorded is recorded once more over all examples
+(`weft.func.lifting`). Where it reads a value, it runs on the other examples too, one after the other, and equal
+operations of different examples run as one: so it may decide on values. The first example's result stands in both
+cases. Python side effects happen once, or once per example where values are read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import weft
+from weft import pipeline
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft.func.lifting import Lifting, Unliftable
 from weft.func.tree import leaves, rebuild
+from weft.graph import node as graph
+from weft.graph.tensor import record
+from weft.ops import TABLE
 
 
 def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
@@ -56,6 +64,13 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
                 fix="choose a dimension that the tensor has",
             )
         sizes.append(value.shape[dim])
+    if 0 in sizes:
+        raise ArgumentError(
+            "vmap: the mapped dimension is empty",
+            expected="at least one example",
+            got="a dimension of size 0",
+            fix="leave the call out where there is nothing to map over",
+        )
     if not sizes:
         raise ArgumentError(
             "vmap: at least one input must be mapped over",
@@ -86,20 +101,20 @@ class _Randomness:
                 fix="pass one of them",
             )
         self.kind = kind
-        generator = weft.random.default_generator
-        self.start = (generator._seed, generator._offset)
+        self.generator = weft.random.default_generator
+        self.start = (self.generator._seed, self.generator._offset)
 
     def before(self) -> None:
         """An example begins."""
         if self.kind == "same":
-            generator = weft.random.default_generator
-            generator._seed, generator._offset = self.start
+            self.generator._seed, self.generator._offset = self.start
 
-    def after(self) -> None:
-        """Errors: RuntimeError where an example has drawn numbers and may not."""
-        generator = weft.random.default_generator
-        if self.kind == "error" and (generator._seed, generator._offset) != self.start:
-            generator._seed, generator._offset = self.start
+    def drawn(self) -> bool:
+        """Whether numbers have been drawn. Errors: RuntimeError where they may not."""
+        if (self.generator._seed, self.generator._offset) == self.start:
+            return False
+        if self.kind == "error":
+            self.generator._seed, self.generator._offset = self.start
             raise GradientError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap",
@@ -107,6 +122,80 @@ class _Randomness:
                 got="randomness='error'",
                 fix="pass randomness='different' or 'same'",
             )
+        return True
+
+
+class _Map:
+    """One call of a mapped function: its arguments, and along which dimension each is mapped."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, in_dims: Any) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        values, named = leaves(args), leaves(kwargs)
+        self.dims = _spread(in_dims, args, "in_dims")
+        self.dims += [0 if isinstance(value, weft.Tensor) else None for value in named]
+        self.values = values + named
+        self.split = len(values)
+        self.count = _size(self.values, self.dims)
+
+    def call(self, example: list[Any]) -> Any:
+        """The function at one example."""
+        args = rebuild(self.args, iter(example[: self.split]))
+        return self.func(*args, **rebuild(self.kwargs, iter(example[self.split :])))
+
+    def example(self, index: int) -> list[Any]:
+        """The arguments of one example: views."""
+        return [
+            value if dim is None else value.select(dim, index)
+            for value, dim in zip(self.values, self.dims, strict=True)
+        ]
+
+    def part(self, start: int, count: int) -> _Map:
+        """The same call for some of the examples."""
+        part = _Map.__new__(_Map)
+        part.__dict__.update(self.__dict__)
+        part.count = count
+        part.values = [
+            value if dim is None else value.narrow(dim, start, count)
+            for value, dim in zip(self.values, self.dims, strict=True)
+        ]
+        return part
+
+
+class _Traced:
+    """Around the run on the first example: no batches are formed; reads and writes to what lies outside are noticed,
+    or reads refused."""
+
+    def __init__(self, strict: bool) -> None:
+        self.mode = graph.tape().mode
+        self.strict = strict
+        self.start = graph.last_sequence()
+
+    def __enter__(self) -> _Traced:
+        self.former = (self.mode.walk, self.mode.extra)
+        self.mode.walk = self.mode.walk or -1  # walks in here form no batches
+        self.writes: list[int] = []
+        self.mode.extra = {**(self.mode.extra or {}), "writes": self.writes}
+        if self.strict:
+            self.mode.extra["refuse"] = _refusal
+        self.flushes = pipeline.counters["flushes"]
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.mode.walk, self.mode.extra = self.former
+        self.read = pipeline.counters["flushes"] != self.flushes
+        self.wrote = min(self.writes, default=self.start + 1) <= self.start
+        if self.mode.extra is not None and "writes" in self.mode.extra:
+            self.mode.extra["writes"] += self.writes
+
+
+def _refusal() -> GradientError:
+    return GradientError(
+        "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor in some "
+        "data-dependent control flow",
+        expected="a function that reads no values, as strict=True asks for",
+        got="a read",
+        fix="leave strict out: the function then runs example by example, in batches between reads",
+    )
 
 
 def vmap(
@@ -116,13 +205,15 @@ def vmap(
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
+    strict: bool = False,
 ) -> Any:
     """`func` over a dimension of its arguments: `in_dims` (an integer or None per argument, or one for all) names the
-    dimension to map over, `out_dims` where it goes in the results.
+    dimension to map over, `out_dims` where it goes in the results. `chunk_size` examples go together. `func` may read
+    values and decide on them, unless `strict`.
 
     Errors: ValueError on sizes that differ; RuntimeError on random numbers unless `randomness` is 'same' or
-    'different'.
-    Cost: one call per example; equal operations of different examples run as one.
+    'different', and on a read where `strict`.
+    Cost: one call; one per example where `func` reads values or draws 'different' numbers.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ArgumentError(
@@ -131,54 +222,127 @@ def vmap(
             got=str(chunk_size),
             fix="leave it out",
         )
+    _Randomness(randomness)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        dims = _spread(in_dims, args, "in_dims")
-        values, named = leaves(args), leaves(kwargs)
-        named_dims = [0 if isinstance(value, weft.Tensor) else None for value in named]
-        count = _size(values + named, dims + named_dims)
+        mapped = _Map(func, args, kwargs, in_dims)
         chance = _Randomness(randomness)
-        results = []
-        for index in range(count):
-            chance.before()
-            one = rebuild(args, iter(_example(values, dims, index)))
-            others = rebuild(kwargs, iter(_example(named, named_dims, index)))
-            results.append(func(*one, **others))
-            chance.after()
-        return _joined(results, out_dims)
+        size = chunk_size or mapped.count
+        parts = [
+            _mapped(mapped.part(at, min(size, mapped.count - at)), chance, out_dims, strict)
+            for at in range(0, mapped.count, size)
+        ]
+        return _joined_parts(parts, out_dims)
 
     return wrapper
 
 
-def _example(values: list[Any], dims: list[int | None], index: int) -> list[Any]:
-    return [
-        value if dim is None else value.select(dim, index)
-        for value, dim in zip(values, dims, strict=True)
+def _mapped(mapped: _Map, chance: _Randomness, out_dims: Any, strict: bool) -> Any:
+    """The results over some examples: lifted from the first one, or one after the other."""
+    lifting = Lifting(mapped.count)
+    example = [
+        value if dim is None else _first(lifting, value, dim)
+        for value, dim in zip(mapped.values, mapped.dims, strict=True)
     ]
+    chance.before()
+    with _Traced(strict) as traced:
+        first = mapped.call(example)
+    drawn = chance.drawn()
+    changed = [
+        one if dim is not None and one._version else None
+        for one, dim in zip(example, mapped.dims, strict=True)
+    ]
+    alone = traced.read or traced.wrote or any(one is not None for one in changed)
+    if not alone and not (drawn and chance.kind == "different"):
+        with contextlib.suppress(Unliftable), weft.enable_grad():
+            return _placed(lifting, first, out_dims)
+    for own, one in zip(mapped.example(0), changed, strict=True):
+        if one is not None:  # the function has written into its argument
+            own.copy_(one)
+    return _joined([first, *_others(mapped, chance)], out_dims)
+
+
+def _first(lifting: Any, value: Any, dim: int) -> Any:
+    """The first example of an argument, as a value of its own."""
+    whole = value if dim == 0 else value.movedim(dim, 0)
+    one = record(TABLE["select"], (whole,), (0, 0), tuple(whole.shape)[1:], whole.dtype)
+    lifting.stand_in(one, whole)
+    return one
+
+
+def _others(mapped: _Map, chance: _Randomness) -> list[Any]:
+    """The results of the function on all examples but the first."""
+    results = []
+    for index in range(1, mapped.count):
+        chance.before()
+        results.append(mapped.call(mapped.example(index)))
+        chance.drawn()
+    return results
+
+
+def _placed(lifting: Any, first: Any, out_dims: Any) -> Any:
+    """The lifted results with their batch dimension where it belongs."""
+    found = leaves(first)
+    for leaf in found:
+        _need_tensor(leaf, first)
+    dims = _spread(out_dims, first, "out_dims")
+    placed = []
+    for leaf, whole, dim in zip(found, lifting.lift(found), dims, strict=True):
+        if dim is None:
+            if whole is not None:
+                raise _batched_without_dim()
+            placed.append(leaf)
+            continue
+        if whole is None:
+            whole = leaf.unsqueeze(0).expand(lifting.count, *leaf.shape)
+        placed.append(whole if dim == 0 else whole.movedim(0, dim))
+    return rebuild(first, iter(placed))
+
+
+def _batched_without_dim() -> ArgumentError:
+    return ArgumentError(
+        "vmap: can not return a BatchedTensor when out_dim is None",
+        expected="a result that is the same for all examples",
+        got="one that depends on the example",
+        fix="choose out_dim=0 for it",
+    )
+
+
+def _need_tensor(leaf: Any, first: Any) -> None:
+    """Errors: TypeError."""
+    if not isinstance(leaf, weft.Tensor):
+        raise ArgumentTypeError(
+            f"vmap({getattr(type(first), '__name__', '')}, ...): function must only return Tensors, got type "
+            f"{type(leaf)} as a return.",
+            expected="tensors",
+            got=repr(leaf),
+            fix="wrap it with weft.tensor(...)",
+        )
 
 
 def _joined(results: list[Any], out_dims: Any) -> Any:
     """The results of all examples, stacked."""
-    if not results:
-        raise ArgumentError(
-            "vmap: the mapped dimension is empty",
-            expected="at least one example",
-            got="a dimension of size 0",
-            fix="leave the call out where there is nothing to map over",
-        )
     first = results[0]
     columns = list(zip(*[leaves(result) for result in results], strict=True))
     dims = _spread(out_dims, first, "out_dims")
     joined = []
     for column, dim in zip(columns, dims, strict=True):
-        if not isinstance(column[0], weft.Tensor):
-            raise ArgumentTypeError(
-                f"vmap({getattr(type(first), '__name__', '')}, ...): function must only return Tensors, got type "
-                f"{type(column[0])} as a return.",
-                expected="tensors",
-                got=repr(column[0]),
-                fix="wrap it with weft.tensor(...)",
-            )
+        _need_tensor(column[0], first)
         joined.append(column[0] if dim is None else weft.stack(column, dim))
     return rebuild(first, iter(joined))
+
+
+def _joined_parts(parts: list[Any], out_dims: Any) -> Any:
+    """The results of all chunks, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    dims = _spread(out_dims, parts[0], "out_dims")
+    columns = zip(*[leaves(part) for part in parts], strict=True)
+    return rebuild(
+        parts[0],
+        iter(
+            column[0] if dim is None else weft.cat(column, dim)
+            for column, dim in zip(columns, dims, strict=True)
+        ),
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import weft
 from weft.errors import ArgumentError, GradientError
+from weft.nn.members import MODULE
 
 
 def functional_call(
@@ -21,27 +22,46 @@ def functional_call(
 ) -> Any:
     """`module(*args, **kwargs)` with the parameters and buffers of a dictionary (or several) in place of its own.
 
-    Errors: RuntimeError in strict mode on missing or unexpected names.
+    Errors: RuntimeError in strict mode on missing or unexpected names; ValueError on a name in two dictionaries, and
+    on different values for a shared parameter.
     """
-    given: dict[str, Any] = {}
     several = not isinstance(parameter_and_buffer_dicts, dict)
+    given: dict[str, Any] = {}
     for state in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
+        _check_disjoint(given, state)
         given.update(state)
-    own = _members(module)
+    owners = _owners(module)
+    own = {path: owner[name] for path, (owner, name) in owners.items()}
     if strict:
         _check_names(module, given, own)
     if tie_weights:
-        _tie(module, given, own)
+        _tie(given, own)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(module, given):
+    with _swapped(owners, given):
         return module(*arguments, **(kwargs or {}))
 
 
-def _members(module: Any) -> dict[str, Any]:
-    return {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
+    """Where each parameter and buffer lies: the attributes of its module, and its name there."""
+    found = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        dotted, values = path + "." if path else "", owner.__dict__
+        for name, kind in owner._kinds.items():
+            if kind != MODULE and values[name] is not None:
+                found[dotted + name] = (values, name)
+    return found
+
+
+def _check_disjoint(given: dict[str, Any], state: dict[str, Any]) -> None:
+    """Errors: ValueError where a name is in two dictionaries."""
+    twice = [name for name in state if name in given]
+    if twice:
+        raise ArgumentError(
+            f"{twice} appear in multiple dictionaries; behavior of functional call is ambiguous",
+            expected="a name in one of the dictionaries",
+            got=", ".join(twice),
+            fix="join the dictionaries first, in the order that you mean",
+        )
 
 
 def _check_names(module: Any, given: dict[str, Any], own: dict[str, Any]) -> None:
@@ -65,32 +85,45 @@ def _check_names(module: Any, given: dict[str, Any], own: dict[str, Any]) -> Non
     )
 
 
-def _tie(module: Any, given: dict[str, Any], own: dict[str, Any]) -> None:
-    """Give all names of a shared member the value that one of them got."""
-    values = {id(own[name]): value for name, value in given.items() if name in own}
+def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
+    """Give all names of a shared member the value that one of them got. Errors: ValueError where two got different
+    ones."""
+    if len({id(member) for member in own.values()}) == len(own):
+        return
+    values: dict[int, Any] = {}
+    for name, value in given.items():
+        if name not in own:
+            continue
+        former = values.setdefault(id(own[name]), value)
+        if former is not value:
+            raise ArgumentError(
+                f"functional_call got multiple values for keys that are tied, {name} among them. Consider using "
+                "tie_weights=False",
+                expected="one value for a shared parameter",
+                got="several",
+                fix="pass one of its names, or tie_weights=False",
+            )
     for name, member in own.items():
         if name not in given and id(member) in values:
             given[name] = values[id(member)]
 
 
 @contextmanager
-def _swapped(module: Any, given: dict[str, Any]) -> Iterator[None]:
+def _swapped(
+    owners: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]
+) -> Iterator[None]:
     """The members of a module replaced for a while."""
     former = []
     try:
         for path, value in given.items():
-            owner_path, _, name = path.rpartition(".")
-            try:
-                owner = module.get_submodule(owner_path)
-            except AttributeError:
-                continue
-            if name in owner.__dict__:
-                former.append((owner, name, owner.__dict__[name]))
-                owner.__dict__[name] = value
+            if path in owners:
+                owner, name = owners[path]
+                former.append((owner, name, owner[name]))
+                owner[name] = value
         yield
     finally:
         for owner, name, value in reversed(former):
-            owner.__dict__[name] = value
+            owner[name] = value
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -710,7 +710,7 @@ def representable(value, dtype: DType):
     return value
 
 
-def make_node(row: OpRow, inputs: tuple, params, shape: tuple, dtype: DType, edges=None):
+def make_node(row: OpRow, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
     """`new_node` for interpreted callers (schedule, tests)."""
     return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
 

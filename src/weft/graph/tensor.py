@@ -1173,6 +1173,8 @@ def mutate(tensor: Tensor, new: Tensor):
         _check_mutation(tensor, grad)
     region = _region_of(tensor) if grad else None
     storage: Storage = share(tensor)
+    if mode.extra is not None and "writes" in mode.extra:
+        mode.extra["writes"].append(storage.node.seq)
     if storage.foreign is not None:
         _late["write_through"](tensor, new)
     elif (

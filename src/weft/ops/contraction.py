@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from weft.errors import ShapeError
 from weft.graph.strides import broadcast_shapes
-from weft.ops.primitives import conj, linear, matmul, transpose
+from weft.ops.primitives import conj, linear, matmul, reshape, transpose
 from weft.ops.row import define
 
 Shape = tuple[int, ...]
@@ -34,8 +35,8 @@ def _pull_right(g: Any, self: Any, at: Any) -> Any:
     """aᴴ g; rows of a shared right operand are flattened first, so that one product sums over the batch."""
     a_shape, b_shape = at.shapes
     if len(b_shape) == 2 and len(a_shape) > 2:
-        rows = int(np.prod(a_shape[:-1]))
-        self, g = self.reshape(rows, a_shape[-1]), g.reshape(rows, g.shape[-1])
+        rows = math.prod(a_shape[:-1])
+        self, g = reshape(self, (rows, a_shape[-1])), reshape(g, (rows, g._shape[-1]))
     return matmul(transpose(conj(self)), g)  # (k, m) @ (m, n) -> (k, n)
 
 
@@ -64,7 +65,7 @@ define(
 
 def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
     if x[-1] != weight[1]:
-        rows = int(np.prod(x[:-1]))
+        rows = math.prod(x[:-1])
         raise ShapeError(
             f"linear: mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {weight[1]}x{weight[0]})",
             expected="input.shape[-1] == weight.shape[1]",
@@ -77,9 +78,9 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
 def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     """gᵀ x̄ over all rows."""
     (x_shape, weight_shape) = at.shapes
-    rows = int(np.prod(x_shape[:-1]))
-    flat = self.reshape(rows, x_shape[-1])
-    return matmul(transpose(g.reshape(rows, weight_shape[0])), conj(flat))  # (n, r) @ (r, k)
+    rows = math.prod(x_shape[:-1])
+    flat = reshape(self, (rows, x_shape[-1]))
+    return matmul(transpose(reshape(g, (rows, weight_shape[0]))), conj(flat))  # (n, r) @ (r, k)
 
 
 # x @ weight.T in one record: the weight is read as it lies, and a vector needs no extra dimension.

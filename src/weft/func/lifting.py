@@ -1,0 +1,399 @@
+# cython: language_level=3
+"""Lifting: what one example has recorded, over all examples at once.
+
+In come the results of a function that ran on one example, and for each of its mapped arguments the whole batch; out
+go results with a leading batch dimension. Each recorded node that depends on the example is recorded once more on the
+batch, by its row's own batch rule; what does not depend on it is shared. Values and gradient edges are lifted beside
+each other. `Unliftable` says that there is something without a rule (a custom Function, an operation that has run):
+the function has then to run example by example.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+from cython.cimports.weft.graph.node import (
+    AccumulateGrad,
+    GradientFunction,
+    Node,
+    OpRow,
+    OutputEdge,
+    _scalar_row,
+    _value_row,
+    count_elements,
+    finish,
+    new_node,
+)
+from cython.cimports.weft.graph.tensor import Tensor, value, wrap
+
+from weft._compiled import require
+from weft.graph.node import COMPOSITE, CONTRACT, ELEMENTWISE, PENDING_STATE, last_sequence
+from weft.graph.tensor import edge_for
+from weft.ops.primitives import (
+    expand,
+    gather,
+    matmul,
+    reshape,
+    scatter,
+    scatter_add,
+    take,
+    take_add,
+    take_put,
+    transpose,
+)
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+Shape = tuple
+_pending = cython.declare(cython.int, PENDING_STATE)
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_contract = cython.declare(cython.int, CONTRACT)
+_composite = cython.declare(cython.int, COMPOSITE)
+_view_row = cython.declare(OpRow, TABLE["view"])
+_expand_row = cython.declare(OpRow, TABLE["expand"])
+# Rows are told by their codes: one row may stand under several names.
+_linear_code = cython.declare(cython.int, TABLE["linear"].code)
+_matmul_code = cython.declare(cython.int, TABLE["matmul"].code)
+_take_code = cython.declare(cython.int, TABLE["take"].code)
+_add_code = cython.declare(cython.int, TABLE["take_add"].code)
+_put_code = cython.declare(cython.int, TABLE["take_put"].code)
+
+
+class Unliftable(Exception):  # noqa: N818 - says which way to go, not that something is wrong
+    """Something that an example has recorded has no rule over all examples."""
+
+
+@cython.cclass
+class Lifting:
+    """The nodes of one example, and what stands for them over all `count` examples."""
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    start = cython.declare(cython.longlong)
+    values = cython.declare(dict)  # node of the example -> node of the batch
+    edges = cython.declare(dict)  # gradient record of the example -> edge of the batch
+    tracked = cython.declare(set)  # gradient records that results need
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.start = last_sequence()
+        self.values = {}
+        self.edges = {}
+        self.tracked = set()
+
+    def stand_in(self, example: Any, whole: Any) -> None:
+        """Say what a mapped argument is over all examples, the batch dimension in front."""
+        self.values[value(example)] = value(whole)
+        edge = edge_for(whole)
+        if edge is not None:
+            self.edges[edge_for(example)] = edge
+
+    def lift(self, results: list[Any]) -> list[Any]:
+        """The results over all examples; None for what is the same for all. Errors: Unliftable."""
+        nodes: list = [value(result) for result in results]
+        edges: list = [edge_for(result) for result in results]
+        self.walk(nodes, edges)
+        lifted: list = []
+        for node, edge in zip(nodes, edges, strict=True):
+            if node not in self.values and (edge is None or edge not in self.edges):
+                lifted.append(None)
+                continue
+            whole, behind = self.operand(node, edge, True)
+            lifted.append(wrap(whole, behind))
+        return lifted
+
+    @cython.cfunc
+    def walk(self, nodes: list, edges: list) -> cython.void:
+        """Lift everything that the results depend on, oldest first."""
+        self.find_records([edge for edge in edges if edge is not None])
+        stack: list = [*nodes, *self.tracked]
+        met: set = set()
+        found: list = []
+        node: Node
+        while stack:
+            node = stack.pop()
+            if node in met or node.seq <= self.start or node in self.values:
+                continue
+            met.add(node)
+            found.append(node)
+            self.check(node)
+            if node.inputs is not None:
+                stack.extend(node.inputs)
+            if node.result is not None:
+                stack.append(node.result)
+        found.sort(key=_age)
+        for node in found:
+            self.lift_node(node)
+
+    @cython.cfunc
+    def find_records(self, stack: list) -> cython.void:
+        """The gradient records of the example that results lead to."""
+        while stack:
+            record = stack.pop()
+            if isinstance(record, OutputEdge):
+                record = cython.cast(OutputEdge, record).function
+            if isinstance(record, GradientFunction):
+                if cython.cast(GradientFunction, record).seq > self.start:
+                    raise Unliftable("a custom Function")
+                continue
+            if isinstance(record, AccumulateGrad) or record in self.tracked:
+                continue
+            if cython.cast(Node, record).seq <= self.start or record in self.edges:
+                continue
+            self.tracked.add(record)
+            stack.extend([edge for edge in cython.cast(Node, record).edges if edge is not None])
+
+    @cython.cfunc
+    def check(self, node: Node) -> cython.void:
+        """Errors: Unliftable where a node has run, is in a batch, or is somebody else's business too."""
+        if node.quotient is not None:
+            raise Unliftable("a node of a batch")
+        if node in self.tracked and (node.released or node.observers is not None):
+            raise Unliftable("a gradient record that is released or observed")
+        known: cython.bint = node.row is _value_row or node.row is _scalar_row
+        if node.state != _pending and not known:
+            raise Unliftable("a value that has been read")
+
+    @cython.cfunc
+    def depends(self, node: Node, tracked: cython.bint) -> cython.bint:
+        """Whether a node's value or gradient is another one for each example."""
+        if node.inputs is not None:
+            for source in node.inputs:
+                if source in self.values:
+                    return True
+        if tracked:
+            for edge in node.edges:
+                if edge is not None and edge in self.edges:
+                    return True
+        return False
+
+    @cython.cfunc
+    def lift_node(self, node: Node) -> cython.void:
+        """Record a node over all examples, where it depends on them."""
+        tracked: cython.bint = node in self.tracked
+        if not self.depends(node, tracked):
+            return
+        if node.inputs is None or node.row.kind == _composite:
+            self.lift_record(node)
+            return
+        operands: list = []
+        behind: list = []
+        flags: list = []
+        index: cython.Py_ssize_t
+        for index in range(len(node.inputs)):
+            edge = node.edges[index] if tracked else None
+            source, edge_of_batch = self.operand(node.inputs[index], edge, False)
+            operands.append(source)
+            behind.append(edge_of_batch)
+            flags.append(source is not node.inputs[index])
+        whole: Node = self.record(node, operands, behind, flags, tracked)
+        self.values[node] = whole
+        if tracked:
+            self.edges[node] = whole
+
+    @cython.cfunc
+    def operand(self, source: Node, edge, always: cython.bint):
+        """The value and the edge of an operand over all examples; as they are where nothing depends on them."""
+        batched: cython.bint = source in self.values
+        below = None if edge is None else self.edges.get(edge)
+        if below is None and not batched and not always:
+            return source, edge
+        if batched and edge is not None and below is None:
+            raise Unliftable("a value that depends on the example, with a gradient that does not")
+        whole: Node = self.values[source] if batched else self.repeated(source, None)[0]
+        return whole, below
+
+    @cython.cfunc
+    def repeated(self, source: Node, edge):
+        """A value that is the same for all examples, with a batch dimension."""
+        shape: Shape = source.shape
+        one, behind = _viewed(_view_row, source, edge, (1, *shape), (1, *shape))
+        many: Shape = (self.count, *shape)
+        return _viewed(_expand_row, one, behind, many, many)
+
+    @cython.cfunc
+    def record(
+        self, node: Node, operands: list, behind: list, flags: list, tracked: cython.bint
+    ) -> Node:
+        """The same operation on the batch."""
+        row: OpRow = node.row
+        shapes: Shape = tuple([cython.cast(Node, source).shape for source in node.inputs])
+        if row.code == _linear_code and flags != [True, False]:
+            return self.linear(node, operands, behind, flags)
+        if row.code in (_take_code, _add_code, _put_code) and flags != [False, True]:
+            return self.indexed(node, operands, behind, flags)
+        shapes = self.align(node, operands, behind, flags, shapes)
+        if row.code == _matmul_code and shapes[0][len(shapes[0]) - 1] == 1:
+            return _outer(operands, behind)
+        params = node.params
+        if row.batch is not None:
+            params = row.batch(params, shapes, tuple(flags), self.count)
+        if row.kind != _elementwise and (
+            row.batch is None or (params is None and node.params is not None)
+        ):
+            raise Unliftable(f"{row.name} over all examples")
+        shape: Shape = (self.count, *node.shape)
+        return _recorded(row, operands, behind, params, shape, node, tracked)
+
+    @cython.cfunc
+    def align(self, node: Node, operands: list, behind: list, flags: list, shapes: Shape) -> Shape:
+        """Bring the operands into the shapes that the batch rule expects, the batch dimension in front; their shapes
+        at one example."""
+        row: OpRow = node.row
+        aligned: cython.bint = row.kind == _elementwise or row.kind == _contract
+        rank: cython.Py_ssize_t = len(node.shape)
+        index: cython.Py_ssize_t
+        for index in range(len(operands)):
+            missing: cython.Py_ssize_t = rank - len(shapes[index])
+            if not flags[index]:
+                if not aligned and row.code != _take_code:
+                    operands[index], behind[index] = self.repeated(operands[index], behind[index])
+                    flags[index] = True
+            elif missing > 0 and (aligned or row.code == _expand_row.code):
+                shape: Shape = (self.count, *(1,) * missing, *shapes[index])
+                operands[index], behind[index] = _viewed(
+                    _view_row, operands[index], behind[index], shape, shape
+                )
+                if not aligned:
+                    shapes = (shape[1:],)
+        return shapes
+
+    @cython.cfunc
+    def lift_record(self, node: Node) -> cython.void:
+        """A gradient record without a value of its own: a view, a region written, a composite."""
+        if node not in self.tracked:
+            return
+        row: OpRow = node.row
+        shapes: Shape = node.payload if node.payload is not None else (node.shape,)
+        edges: list = []
+        inputs: list = []
+        index: cython.Py_ssize_t
+        for index in range(len(node.edges)):
+            edge = node.edges[index]
+            below = None if edge is None else self.edges.get(edge)
+            if edge is not None and below is None:
+                raise Unliftable("a gradient that does not depend on the example")
+            edges.append(below)
+            if node.inputs is not None:
+                inputs.append(self.operand(node.inputs[index], None, True)[0])
+        flags = (True,) * len(edges)
+        params = node.params
+        if row.batch is not None:
+            params = row.batch(params, shapes, flags, self.count)
+        known: cython.bint = row.batch is not None or row.kind == _elementwise
+        if not known or (params is None and node.params is not None):
+            raise Unliftable(f"the gradient of {row.name} over all examples")
+        shape: Shape = (self.count, *node.shape)
+        sources = tuple(inputs) if node.inputs is not None else None
+        whole: Node = new_node(
+            row, sources, params, shape, count_elements(shape), node.dtype, tuple(edges)
+        )
+        whole.payload = tuple([(self.count, *part) for part in shapes])
+        if node.result is not None:
+            whole.result = self.operand(node.result, None, True)[0]
+            whole.result.live += 1
+        finish(whole)
+        self.edges[node] = whole
+
+    # -- rows whose own rule does not say everything ---------------------------------------------------------------
+
+    @cython.cfunc
+    def wrapped(self, node: Node, operands: list, behind: list, flags: list) -> list:
+        """The operands as tensors with a batch dimension each."""
+        found: list = []
+        index: cython.Py_ssize_t
+        for index in range(len(operands)):
+            if not flags[index]:
+                operands[index], behind[index] = self.repeated(operands[index], behind[index])
+            found.append(wrap(operands[index], behind[index]))
+        return found
+
+    @cython.cfunc
+    def linear(self, node: Node, operands: list, behind: list, flags: list) -> Node:
+        """x @ weight.T where the weight is another one for each example: a product of batches."""
+        x, weight = self.wrapped(node, operands, behind, flags)
+        size: cython.Py_ssize_t = cython.cast(Node, node.inputs[1]).shape[1]
+        rows: cython.Py_ssize_t = cython.cast(Node, node.inputs[0]).numel // max(size, 1)
+        result = matmul(reshape(x, (self.count, rows, size)), transpose(weight))
+        return value(reshape(result, (self.count, *node.shape)))
+
+    @cython.cfunc
+    def indexed(self, node: Node, operands: list, behind: list, flags: list) -> Node:
+        """Slices through indices along a dimension, where not only the index is another one for each example: as
+        single elements, so that indices are checked against one example's size."""
+        axis: cython.Py_ssize_t = node.params[0] + 1
+        table: Node = node.inputs[0]
+        index: Node = node.inputs[1]
+        writes: cython.bint = len(operands) == 3
+        shared: Tensor = wrap(operands[1], None)
+        keep: cython.bint = not flags[1]
+        flags[1] = flags[1] or keep
+        tensors: list = self.wrapped(node, operands, behind, flags)
+        if keep:
+            if not writes:
+                return value(take(tensors[0], axis, shared))
+            function = take_add if node.row.code == _add_code else take_put
+            return value(function(tensors[0], axis, shared, tensors[2]))
+        before: Shape = table.shape[: axis - 1]
+        after: Shape = table.shape[axis:]
+        places = reshape(
+            tensors[1], (self.count, *(1,) * len(before), index.numel, *(1,) * len(after))
+        )
+        flat: Shape = (self.count, *before, index.numel, *after)
+        places = expand(places, flat)
+        if not writes:
+            return value(reshape(gather(tensors[0], axis, places), (self.count, *node.shape)))
+        store = scatter_add if node.row.code == _add_code else scatter
+        return value(store(tensors[0], axis, places, reshape(tensors[2], flat)))
+
+
+def _age(node: Node) -> int:
+    return node.seq
+
+
+@cython.cfunc
+def _outer(operands: list, behind: list) -> Node:
+    """A product over a dimension of size 1, as elements: what it costs is writing the result. Adding 0 makes what a
+    matrix product makes of a negative zero."""
+    column: Tensor = wrap(operands[0], behind[0])
+    row: Tensor = wrap(operands[1], behind[1])
+    return value(column * row + 0)
+
+
+@cython.cfunc
+def _viewed(row: OpRow, source: Node, edge, params, shape: Shape):
+    """A view of a value, and its gradient record where there is an edge."""
+    if source.shape == shape:
+        return source, edge
+    edges = None if edge is None else (edge,)
+    node: Node = new_node(row, (source,), params, shape, count_elements(shape), source.dtype, edges)
+    if edge is None:
+        return node, None
+    node.payload = (source.shape,)
+    return node, node
+
+
+@cython.cfunc
+def _recorded(
+    row: OpRow,
+    operands: list,
+    behind: list,
+    params,
+    shape: Shape,
+    like: Node,
+    tracked: cython.bint,
+) -> Node:
+    """A node of the dtype of another."""
+    node: Node = new_node(
+        row,
+        tuple(operands),
+        params,
+        shape,
+        count_elements(shape),
+        like.dtype,
+        tuple(behind) if tracked else None,
+    )
+    if tracked:
+        node.payload = tuple([cython.cast(Node, source).shape for source in operands])
+    return node

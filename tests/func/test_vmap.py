@@ -1,0 +1,342 @@
+"""vmap: one example's record over all examples, and example by example where it reads values; against PyTorch where
+that can do it, and against a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
+
+F = weft.nn.functional
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows whenever examples run one after the other."""
+    counts: list[int] = []
+    others = mapping._others
+
+    def counted(mapped: Any, chance: Any) -> Any:
+        counts.append(mapped.count)
+        return others(mapped, chance)
+
+    monkeypatch.setattr(mapping, "_others", counted)
+    return counts
+
+
+def rows(count: int = 5, size: int = 3) -> Any:
+    return weft.from_numpy(np.random.default_rng(0).standard_normal((count, size)))
+
+
+def close(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), 1e-12, 1e-12)
+
+
+# -- together ----------------------------------------------------------------------------------------------------------
+
+TABLE = weft.from_numpy(np.random.default_rng(1).standard_normal((7, 3)))
+WEIGHT = weft.from_numpy(np.random.default_rng(2).standard_normal((4, 3)))
+
+
+def in_place(x: Any) -> Any:
+    y = x.clone()
+    y[1:] *= 2
+    y += x
+    return y
+
+
+TOGETHER: dict[str, Any] = {
+    "views": lambda x: x.reshape(3, 1).expand(2, 3, 4)[1, ::2].transpose(0, 1).flip(0),
+    "matrix times vector": lambda x: WEIGHT @ x,
+    "vector times matrix": lambda x: x @ WEIGHT.mT,
+    "outer": lambda x: x.outer(x),
+    "linear": lambda x: F.linear(x, WEIGHT),
+    "softmax": lambda x: F.softmax(x, -1),
+    "layer norm": lambda x: F.layer_norm(x, (3,)),
+    "norm": lambda x: x.norm(),
+    "max": lambda x: x.max(0).values,
+    "cumsum": lambda x: x.cumsum(0),
+    "in place": in_place,
+    "cat": lambda x: weft.cat([x, x * 2, WEIGHT[0]]),
+    "pad": lambda x: F.pad(x, (1, 2)),
+    "conv": lambda x: F.conv1d(x.reshape(1, 1, 3), WEIGHT[:2, :2].reshape(2, 1, 2)),
+    "constants": lambda x: x + weft.ones(3, dtype=weft.float64),
+    "where": lambda x: weft.where(x > 0, x, WEIGHT[0]),
+    "a loop": lambda x: sum(x * i for i in range(3)),
+    "detach": lambda x: x.detach() * x,
+    "no grad": lambda x: x * weft.no_grad()(lambda: x.sin())(),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_examples_run_together(name: str, alone: list[int]) -> None:
+    function, x = TOGETHER[name], rows()
+    close(vmap(function)(x), weft.stack([function(row) for row in x]))
+    slope = grad(lambda row: (function(row) * 1.5).sin().sum())
+    close(vmap(slope)(x), weft.stack([slope(row) for row in x]))
+    curve = hessian(lambda row: (function(row) * 1.5).sin().sum())
+    close(vmap(curve)(x), weft.stack([curve(row) for row in x]))
+    assert alone == []
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_map_has_gradients(name: str, alone: list[int]) -> None:
+    """By what it maps over, and by what all examples share."""
+    function, x = TOGETHER[name], rows().requires_grad_()
+    shared = weft.ones(3, dtype=weft.float64, requires_grad=True)
+    mapped = vmap(lambda row: function(row * shared))(x).sin().sum()
+    looped = weft.stack([function(row * shared) for row in x]).sin().sum()
+    ours = weft.autograd.grad(mapped, (x, shared), create_graph=True)
+    theirs = weft.autograd.grad(looped, (x, shared), create_graph=True)
+    for one, other in zip(ours, theirs, strict=True):
+        close(one, other)
+    second = [weft.autograd.grad((g[0] ** 2).sum(), shared)[0] for g in (ours, theirs)]
+    close(*second)
+    assert alone == []
+
+
+def test_indices_and_tables_of_each_example(alone: list[int]) -> None:
+    index = weft.tensor([[0, 6], [3, 3], [1, 2]])
+    tables = weft.stack([TABLE, TABLE * 2, TABLE + 1])
+    for function, args, dims in (
+        (lambda t, i: t[i], (TABLE, index), (None, 0)),
+        (lambda t, i: t[i], (tables, index), (0, 0)),
+        (lambda t, i: t[i], (tables, index[0]), (0, None)),
+        (lambda t, i: t[:, i.clamp(max=2)], (tables, index), (0, 0)),
+        (lambda t, i: F.embedding(i, t).sum(0), (TABLE, index), (None, 0)),
+        (lambda t, i: t.index_add(0, i, t[:2]), (TABLE, index), (None, 0)),
+        (lambda t, i: t.index_copy(0, i + weft.tensor([0, 0]), t[:2]), (tables, index), (0, 0)),
+        (lambda t, i: t.gather(0, i.unsqueeze(1)), (tables, index), (0, 0)),
+    ):
+        per = [[a[k] if d == 0 else a for a, d in zip(args, dims, strict=True)] for k in range(3)]
+        close(vmap(function, dims)(*args), weft.stack([function(*p) for p in per]))
+
+        def slope(t: Any, i: Any, function: Any = function) -> Any:
+            return grad(lambda t: function(t, i).square().sum())(t)
+
+        close(vmap(slope, dims)(*args), weft.stack([slope(*p) for p in per]))
+    assert alone == []
+
+
+def test_an_index_outside_its_own_example_is_refused() -> None:
+    tables = weft.stack([TABLE, TABLE * 2])
+    with pytest.raises(IndexError):
+        vmap(lambda t, i: t.index_select(0, i))(tables, weft.tensor([[7], [0]])).tolist()
+
+
+# -- one after the other ---------------------------------------------------------------------------------------------
+
+
+def test_values_may_be_read_and_decide(alone: list[int]) -> None:
+    def function(row: Any) -> Any:
+        while row.norm() < 4:
+            row = row * 1.5
+        return row * row[0].item() if row.sum() > 0 else -row
+
+    x = rows()
+    close(vmap(function)(x), weft.stack([function(row) for row in x]))
+    slope = grad(lambda row: function(row).sin().sum())
+    close(vmap(slope)(x), weft.stack([slope(row) for row in x]))
+    assert alone == [5, 5]
+
+
+def test_what_reads_runs_once_per_example() -> None:
+    seen: list[float] = []
+    vmap(lambda row: seen.append(row.sum().item()) or row)(rows())
+    assert seen == [row.sum().item() for row in rows()]
+
+
+def test_strict_refuses_a_read_at_its_line() -> None:
+    for function in (
+        lambda row: row if row.sum() > 0 else -row,
+        lambda row: row * row[0].item(),
+        lambda row: row * float(row[0]),
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"vmap: It looks like you're .*\.item\(\)"
+        ) as caught:
+            vmap(function, strict=True)(rows())
+        assert "test_vmap.py" in str(caught.value) and "strict" in str(caught.value)
+    close(vmap(weft.sin, strict=True)(rows()), rows().sin())
+    assert rows().sum().item() == rows().sum().item()
+
+
+def test_a_custom_function_runs_on_each_example(alone: list[int]) -> None:
+    class Double(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    x = rows().requires_grad_()
+    vmap(Double.apply)(x).sum().backward()
+    assert x.grad.tolist() == [[2.0] * 3] * 5
+    assert alone == [5]
+
+
+def test_writes_reach_what_lies_outside_example_after_example(alone: list[int]) -> None:
+    total, x = weft.zeros(3, dtype=weft.float64), rows()
+
+    def function(row: Any) -> Any:
+        total.add_(row)
+        return total * 1
+
+    found = vmap(function)(x)
+    close(found, x.cumsum(0))
+    close(total, x.sum(0))
+    assert alone == [5]
+
+
+def test_writes_into_an_argument_reach_it(alone: list[int]) -> None:
+    x, wanted = rows(), rows() * 2
+    found = vmap(lambda row: row.mul_(2).sum(), in_dims=1)(x)
+    close(x, wanted)
+    close(found, wanted.sum(0))
+
+
+# -- the arguments of vmap ---------------------------------------------------------------------------------------------
+
+
+def test_dimensions_in_and_out_follow_the_structure() -> None:
+    x, y = rows(4, 3), rows(3, 4)
+
+    def function(pair: Any, other: Any) -> Any:
+        return {"sum": pair["a"] + pair["b"][0], "rest": (other, pair["a"].sum())}
+
+    found = vmap(function, ({"a": 0, "b": (1,)}, None), {"sum": 1, "rest": (None, 0)})(
+        {"a": x, "b": (y,)}, WEIGHT
+    )
+    close(found["sum"], (x + y.mT).mT)
+    assert found["rest"][0] is WEIGHT or found["rest"][0].tolist() == WEIGHT.tolist()
+    close(found["rest"][1], x.sum(1))
+    close(vmap(lambda row: row, -1, -1)(x), x)
+
+
+def test_a_result_of_each_example_needs_a_dimension() -> None:
+    with pytest.raises(ValueError, match="out_dim"):
+        vmap(lambda row: row, 0, None)(rows())
+
+
+@pytest.mark.parametrize("size", (1, 2, 5, 9))
+def test_chunks(size: int, alone: list[int]) -> None:
+    x = rows()
+    close(vmap(lambda row: row.sin(), chunk_size=size)(x), x.sin())
+    close(vmap(lambda row: row.sin(), 1, 1, chunk_size=size)(x), x.sin())
+    close(vmap(lambda row: WEIGHT[0], chunk_size=size)(x), WEIGHT[0].expand(5, 3))
+    assert alone == []
+
+
+def test_random_numbers() -> None:
+    x = rows()
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(lambda row: row + weft.rand(3, dtype=weft.float64))(x)
+    weft.manual_seed(3)
+    same = vmap(lambda row: row * 0 + weft.rand(3, dtype=weft.float64), randomness="same")(x)
+    assert all(row == same[0].tolist() for row in same.tolist())
+    for size in (None, 2):
+        weft.manual_seed(3)
+        different = vmap(lambda row: row * 0 + weft.rand(3), 0, 0, "different", chunk_size=size)(x)
+        assert len({tuple(row) for row in different.tolist()}) == 5
+    with pytest.raises(ValueError, match="randomness"):
+        vmap(weft.sin, randomness="none")
+
+
+# -- transforms in one another ----------------------------------------------------------------------------------------
+
+
+def test_nested_maps(alone: list[int]) -> None:
+    x, y = rows(4, 3), rows(5, 3)
+    pairs = vmap(vmap(lambda a, b: (a * b).sum(), (None, 0)), (0, None))(x, y)
+    close(pairs, x @ y.mT)
+    inner = vmap(lambda a: vmap(grad(lambda b: (a * b).sin().sum()))(y))(x)
+    close(inner[2, 3], x[2] * (x[2] * y[3]).cos())
+    assert alone == []
+
+
+def test_jacobians(alone: list[int]) -> None:
+    def function(x: Any) -> Any:
+        return (WEIGHT @ x).sin() * x.sum()
+
+    x = rows()[0]
+    reverse, forward = jacrev(function)(x), jacfwd(function)(x)
+    close(reverse, forward)
+    for size in (1, 2, 3):
+        close(jacrev(function, chunk_size=size)(x), reverse)
+    close(vmap(jacrev(function))(rows())[0], reverse)
+    close(jacrev(vmap(function))(rows())[0, :, 0], reverse)
+    curve = hessian(lambda v: function(v).square().sum())
+    close(curve(x), jacrev(jacrev(lambda v: function(v).square().sum()))(x))
+    close(curve(x), curve(x).mT)
+    with pytest.raises(ValueError, match="chunk_size"):
+        jacrev(function, chunk_size=0)
+    assert alone == []
+
+
+def test_products(alone: list[int]) -> None:
+    x, v = rows(), rows() + 1
+
+    def function(row: Any) -> Any:
+        return row.sin() * row.sum()
+
+    pushed = vmap(lambda a, b: jvp(function, (a,), (b,))[1])(x, v)
+    pulled = vmap(lambda a, b: vjp(function, a)[1](b)[0])(x, v)
+    for k in range(5):
+        slope = jacrev(function)(x[k])
+        close(pushed[k], slope @ v[k])
+        close(pulled[k], slope.mT @ v[k])
+    assert alone == []
+
+
+class Net(weft.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = weft.nn.Conv2d(1, 2, 3, padding=1)
+        self.norm = weft.nn.LayerNorm(8)
+        self.head = weft.nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        hidden = F.max_pool2d(self.conv(x).relu(), 2).flatten(1)
+        return self.head(F.gelu(self.norm(hidden)))
+
+
+def test_gradients_of_each_sample(alone: list[int]) -> None:
+    weft.manual_seed(0)
+    net = Net().double()
+    state = {name: p.detach() for name, p in net.named_parameters()}
+    x, y = rows(6, 16).reshape(6, 1, 4, 4), weft.tensor([0, 1, 2, 2, 1, 0])
+
+    def loss(state: Any, x: Any, y: Any) -> Any:
+        return F.cross_entropy(functional_call(net, state, (x[None],)), y[None])
+
+    found = vmap(grad(loss), (None, 0, 0))(state, x, y)
+    for k in range(6):
+        one = grad(loss)(state, x[k], y[k])
+        for name, gradient in one.items():
+            close(found[name][k], gradient)
+    whole = weft.autograd.grad(F.cross_entropy(net(x), y), list(net.parameters()))
+    for gradient, name in zip(whole, state, strict=True):
+        close(found[name].mean(0), gradient)
+    assert alone == []
+
+
+def test_an_ensemble_of_modules(alone: list[int]) -> None:
+    nets = [weft.nn.Linear(3, 2).double() for _ in range(4)]
+    state, buffers = weft.func.stack_module_state(nets)
+    x = rows()
+
+    def call(state: Any, x: Any) -> Any:
+        return functional_call(nets[0], (state, buffers), (x,))
+
+    close(vmap(call, (0, None))(state, x), weft.stack([net(x) for net in nets]))
+    slopes = vmap(grad(lambda s, x: call(s, x).square().sum()), (0, None))(state, x)
+    for k, net in enumerate(nets):
+        for name, p in net.named_parameters():
+            close(slopes[name][k], weft.autograd.grad(net(x).square().sum(), p)[0])
+    assert alone == []
