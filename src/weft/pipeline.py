@@ -340,6 +340,8 @@ def number_of(tensor: Tensor) -> object:
     storage: Storage = tensor.storage
     if storage is None:
         node = value(tensor)
+    elif tensor.lens != 0:
+        return None
     elif storage.foreign is None:
         node = storage.node
     else:

@@ -180,7 +180,9 @@ class _Writer:
         """The name of a tensor in the file; with its region where it shares memory, and its kind where it has one."""
         more: dict[str, Any] = {}
         storage = tensor.storage
-        covering = self._shared.get(id(storage)) if storage is not None else None
+        covering = (
+            self._shared.get(id(storage)) if storage is not None and not tensor.lens else None
+        )
         if covering is None:
             name = self._store(tensor, tensor, path)
         elif covering is tensor:
@@ -223,8 +225,10 @@ def _shared_storages(obj: Any) -> dict[int, Tensor]:
     """For each storage that several tensors show: the first of them that shows all of it, or a handle that does."""
     found: dict[int, list[Tensor]] = {}
     for tensor in _tensors_in(obj):
-        if tensor.storage is not None and not any(
-            tensor is other for other in found.get(id(tensor.storage), ())
+        if (
+            tensor.storage is not None
+            and not tensor.lens
+            and not any(tensor is other for other in found.get(id(tensor.storage), ()))
         ):
             found.setdefault(id(tensor.storage), []).append(tensor)
     shared = {}

@@ -48,6 +48,8 @@ SPELLINGS.update(
         "cube": lambda lib, x, params: x**3,
         "mean": _reduction("mean"),
         "clamp": lambda lib, x, params: lib.clamp(x, *params),
+        "view_as_real": lambda lib, x, params: lib.view_as_real(x),
+        "view_as_complex": lambda lib, x, params: lib.view_as_complex(x.contiguous()),
         "clamp_between": lambda lib, x, low, high, params: lib.clamp(x, low, high),
         "trunc_divide": lambda lib, a, b, params: lib.div(a, b, rounding_mode="trunc"),
         "clamp_min": lambda lib, a, b, params: lib.clamp(a, min=b),

@@ -214,7 +214,8 @@ def pushed(point: Point) -> Any:
         seeds = [tensor_of(moves[i], point.dtype) for i in point.which]
         pairs = zip(leaves, seeds, strict=True)
         return sum(array(gradients(result, [leaf], seed)[0]) for leaf, seed in pairs)
-    seed = tensor_of(np.zeros(result.shape), point.dtype).requires_grad_()
+    dtype = result.dtype.name if result.dtype.is_complex else point.dtype
+    seed = tensor_of(np.zeros(result.shape), dtype).requires_grad_()
     pulled = gradients(result, leaves, seed)
     along = [tensor_of(moves[i], point.dtype) for i in point.which]
     return array(weft.autograd.grad(pulled, seed, along)[0])

@@ -15,6 +15,7 @@ from weft.functional import (
     elementary,
     indexing,
     joining,
+    lenses,
     linalg,
     math,
     norms,
@@ -30,7 +31,7 @@ from weft.functional import (
 )  # fmt: skip
 
 _MODULES: tuple[Any, ...] = (
-    elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying,
+    elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
     indexing, scattering, joining, linalg, contraction, softmax,
 )  # fmt: skip
 

@@ -197,29 +197,11 @@ def isneginf(input: Any) -> Any:
 
 def isreal(input: Any) -> Any:
     """Whether each element has no imaginary part."""
-    return imag(input) == 0 if input._dtype.is_complex else full(input._shape, True, dtypes.bool_)
-
-
-def conj(input: Any) -> Any:
-    """The complex conjugate; the tensor itself where it is real."""
-    return call("conj", input) if input._dtype.is_complex else input
-
-
-def real(input: Any) -> Any:
-    """The real parts; the tensor itself where it is real."""
-    return call("real", input) if input._dtype.is_complex else input
-
-
-def imag(input: Any) -> Any:
-    """The imaginary parts. Errors: DTypeError on real tensors."""
-    if not input._dtype.is_complex:
-        raise DTypeError(
-            "imag is not implemented for tensors with non-complex dtypes.",
-            expected="a complex tensor",
-            got=describe("input", input),
-            fix="leave imag out: the imaginary part of a real tensor is 0",
-        )
-    return call("imag", input)
+    return (
+        call("imag", input) == 0
+        if input._dtype.is_complex
+        else full(input._shape, True, dtypes.bool_)
+    )
 
 
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
@@ -285,15 +267,14 @@ def rad2deg(input: Any) -> Any:
 
 FUNCTIONS.update(
     by_name(
-        neg, positive, bitwise_not, sign, round, square, frac, relu, isposinf, isneginf, isreal, conj, real, imag,
+        neg, positive, bitwise_not, sign, round, square, frac, relu, isposinf, isneginf, isreal,
         complex, polar, angle, logit, deg2rad, rad2deg,
     )
 )  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
-_NOT_METHODS = ("complex", "polar", "real", "imag", "expit")
+_NOT_METHODS = ("complex", "polar", "expit")
 METHODS: dict[str, Any] = {
     name: function for name, function in FUNCTIONS.items() if name not in _NOT_METHODS
 }
-METHODS.update(real=property(real), imag=property(imag))
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
 LATE = {"neg": neg, "invert": bitwise_not}

@@ -246,6 +246,13 @@ def _clamp_between(x: Any, low: Any, high: Any) -> Any:
     with untracked():
         result = call("clamp_max", call("clamp_min", x, low), high)
     dtype, shape = result._dtype, result._shape
+    if dtype.category == 0:
+        raise DTypeError(
+            "\"clamp\" not implemented for 'Bool'",
+            expected="numeric operands",
+            got=describe("input", x),
+            fix="convert one operand first",
+        )
     x = cast(x, dtype)
     if not isinstance(low, Tensor) and not isinstance(high, Tensor):
         return record_gradient(_CLAMP_BY_NUMBERS, (x,), (low, high), result)

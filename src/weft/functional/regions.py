@@ -21,12 +21,33 @@ from weft.ops.primitives import elementwise as call
 _STRIDED = TABLE["strided"]
 
 
+def _twice(strides: Shape) -> Shape:
+    return tuple([2 * stride for stride in strides])
+
+
+# Where the views of `lenses` lie, in units of what they show.
+_LENSES: dict[str, Any] = {
+    "conj": lambda strides, offset: (strides, offset),
+    "real": lambda strides, offset: (_twice(strides), 2 * offset),
+    "imag": lambda strides, offset: (_twice(strides), 2 * offset + 1),
+    "view_as_real": lambda strides, offset: ((*_twice(strides), 1), 2 * offset),
+    "view_as_complex": lambda strides, offset: (
+        tuple([stride // 2 for stride in strides[:-1]]),
+        offset // 2,
+    ),
+}
+
+
 def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
     """Offset and strides, over row-major memory of `shape`, of what a chain of view rows covers; None where a row
     of the chain needs a copy."""
     strides, offset = contiguous_strides(shape), 0
     for row, params, target in recipe:
-        strides, offset = row.strides(params, shape, strides, offset)
+        through = _LENSES.get(row.name)
+        if through is not None:
+            strides, offset = through(strides, offset)
+        else:
+            strides, offset = row.strides(params, shape, strides, offset)
         if strides is None:
             return None
         shape = target

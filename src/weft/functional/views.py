@@ -26,7 +26,6 @@ from weft.graph.strides import contiguous_strides, reshape_strides
 from weft.graph.tensor import Tensor, logical_strides
 from weft.graph.tensor import view as record_view
 from weft.ops import TABLE
-from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape as reshape_value
 from weft.ops.row import named
 
@@ -308,12 +307,6 @@ def _reversed(input: Any) -> Any:
     return permuted(input, tuple(range(len(input._shape)))[::-1])
 
 
-def _adjoint(input: Any) -> Any:
-    """The conjugate transpose (`.mH`)."""
-    flipped = mT(input)
-    return call("conj", flipped) if input._dtype.is_complex else flipped
-
-
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to other places; the others keep their order."""
     rank = len(input._shape)
@@ -410,5 +403,5 @@ METHODS: dict[str, Any] = {
     **FUNCTIONS,
     **by_name(view, reshape, permute, view_as, reshape_as, expand, expand_as),
 }
-METHODS.update(mT=property(mT), T=property(_reversed), mH=property(_adjoint), H=property(_adjoint))
+METHODS.update(mT=property(mT), T=property(_reversed))
 LATE: dict[str, Any] = {}

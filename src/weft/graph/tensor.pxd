@@ -61,6 +61,7 @@ cdef class Tensor:
     cdef public long long offset
     cdef public long long seen
     cdef public int creation
+    cdef public int lens
     cdef public bint leaf_grad
     cdef public bint retains
     cdef public bint inference

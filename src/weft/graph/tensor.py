@@ -21,6 +21,7 @@ from cython.cimports.weft.graph.node import (
     Tape,
     _ambient,
     _packer,
+    _view_kind,
     append,
     count_elements,
     current_tape,
@@ -520,6 +521,8 @@ def value(tensor: Tensor) -> Node:
 @cython.cfunc
 def _stored(tensor: Tensor) -> Node:
     storage: Storage = tensor.storage
+    if tensor.lens != 0:
+        return _late["seen_through"](tensor)
     if storage.foreign is not None:
         return _late["snapshot"](tensor)
     if tensor.recipe == () and storage.node.shape is tensor._shape:
@@ -575,6 +578,7 @@ def _is_step(node: Node, step: tuple) -> cython.bint:
     """Whether a record is that of one step of a view, and can have a value."""
     return (
         node.state == PENDING
+        and node.row.kind == _view_kind
         and node.row is step[0]
         and node.params is step[1]
         and (node.inputs is not None or not node.considered)
@@ -631,13 +635,21 @@ def _regenerate(tensor: Tensor) -> cython.void:
         tensor.edge = None
         return
     shape: tuple = base._shape
+    dtype: DType = base._dtype
     first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
     index: cython.Py_ssize_t
     for index in range(first, len(tensor.recipe)):
         row, params, target = tensor.recipe[index]
-        edge = view_edge(row, params, shape, target, tensor._dtype, edge)
+        dtype = _viewed_dtype(row, dtype)
+        edge = view_edge(row, params, shape, target, dtype, edge)
         shape = target
     tensor.edge = edge
+
+
+@cython.cfunc
+def _viewed_dtype(row: OpRow, dtype: DType) -> DType:
+    """The dtype of a view: another one where it shows parts of complex numbers, or numbers made of parts."""
+    return dtype if row.dtype is None else row.dtype(None, dtype)
 
 
 @cython.cfunc
@@ -1091,6 +1103,7 @@ def alias_of(tensor: Tensor):
     alias.strides = tensor.strides
     alias.offset = tensor.offset
     alias.recipe = tensor.recipe
+    alias.lens = tensor.lens
     alias.seen = storage.version
     alias.inference = tensor.inference
     return alias
@@ -1104,9 +1117,10 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     watch(result)
     result.storage = storage
     result._shape = shape
-    result._dtype = tensor._dtype
+    result._dtype = _viewed_dtype(row, tensor._dtype)
     result.strides = None if is_contiguous(shape, strides) else strides
     result.offset = offset
+    result.lens = tensor.lens
     result.recipe = tensor.recipe + ((row, params, shape),)
     result.counter = tensor.counter
     result.inference = tensor.inference
@@ -1114,9 +1128,21 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
     result.creation = tensor.creation if mode.grad else UNDER_NO_GRAD
     if mode.grad and needs_grad(tensor):
-        result.edge = view_edge(row, params, tensor._shape, shape, tensor._dtype, edge_of(tensor))
+        result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
     result.seen = storage.version
     return result
+
+
+def handle_of_storage(tensor: Tensor):
+    """An untracked handle of all elements of a tensor's storage, in memory order."""
+    storage: Storage = share(tensor)
+    whole: Tensor = wrap(storage.node, None)
+    storage.node.live -= 1
+    whole.node = None
+    whole.storage = storage
+    whole.recipe = ()
+    whole.seen = storage.version
+    return whole
 
 
 def logical_strides(tensor: Tensor):
@@ -1171,6 +1197,9 @@ def mutate(tensor: Tensor, new: Tensor):
         )
     if mode.grad:
         _check_mutation(tensor, grad)
+    if tensor.lens != 0:
+        _late["write_through_lens"](tensor, new)
+        return tensor
     region = _region_of(tensor) if grad else None
     storage: Storage = share(tensor)
     if mode.extra is not None and "writes" in mode.extra:
@@ -1307,6 +1336,7 @@ def replace_value(tensor: Tensor, other: Tensor):
     tensor.strides = other.strides
     tensor.offset = other.offset
     tensor.recipe = other.recipe
+    tensor.lens = other.lens
     tensor.seen = storage.version
 
 

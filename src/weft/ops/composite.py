@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft.graph.tensor import cast
+from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, iota, reduce, reshape, unreduce, where
 from weft.ops.row import define
 
 
@@ -25,6 +25,8 @@ def _composite(
     samples: Any,
     takes: str = "float",
     grad_name: str = "",
+    dtype: Any = None,
+    shape: Any = lambda p, *shapes: shapes[0],
 ) -> None:
     define(
         name,
@@ -34,7 +36,8 @@ def _composite(
         pull=pull,
         batch=batch,
         samples=samples,
-        shape=lambda p, *shapes: shapes[0],
+        shape=shape,
+        dtype=dtype,
         push="rule",
         takes=takes,
         grad_name=grad_name,
@@ -226,6 +229,44 @@ _composite(
     },
     lambda p, shapes, flags, n: p,
     [((3, 4), (3, 4), None)],
+)
+
+# -- complex numbers and pairs of their parts ------------------------------------------------------------------------
+
+
+def joined_parts(pairs: Any) -> Any:
+    """(..., 2) real numbers -> (...) complex ones."""
+    shape, last = pairs._shape[:-1], len(pairs._shape) - 1
+    return call("complex", *[reshape(slice_axis(pairs, last, part, 1), shape) for part in (0, 1)])
+
+
+def paired_parts(x: Any) -> Any:
+    """(...) complex numbers -> (..., 2) real ones."""
+    parts = [reshape(call(part, x), (*x._shape, 1)) for part in ("real", "imag")]
+    return concat(tuple(parts), len(x._shape))
+
+
+_composite(
+    "view_as_real",
+    "self",
+    lambda x, params: np.stack([np.real(x), np.imag(x)], -1),
+    {"self": lambda g: joined_parts(g)},
+    lambda p, shapes, flags, n: p,
+    [((3, 4), None)],
+    "complex",
+    dtype=lambda params, d: d.to_real(),
+    shape=lambda p, shape: (*shape, 2),
+)
+_composite(
+    "view_as_complex",
+    "self",
+    lambda x, params: x[..., 0] + 1j * x[..., 1],
+    {"self": lambda g: paired_parts(g)},
+    lambda p, shapes, flags, n: p,
+    [((3, 2), None)],
+    "float32 float64",
+    dtype=lambda params, d: d.to_complex(),
+    shape=lambda p, shape: shape[:-1],
 )
 
 # -- activations -----------------------------------------------------------------------------------------------------

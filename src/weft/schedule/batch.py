@@ -454,7 +454,9 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     count: cython.Py_ssize_t = len(members)
     shapes: tuple = first.payload
     flags: tuple = (True,) * len(shapes)
-    params = first.row.batch(first.params, shapes, flags, count)
+    params = first.params
+    if first.row.batch is not None:  # the view through a lens of an elementwise row has none
+        params = first.row.batch(first.params, shapes, flags, count)
     if params is None and first.params is not None:
         return
     inputs: tuple = None

@@ -37,6 +37,9 @@ def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
             got=f"a result of {tensor.grad_fn.name()}",
             fix="copy tensor.detach(), or tensor.clone()",
         )
+    if tensor.lens:
+        made = memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        return made
     storage = storage_of(tensor)
     whole = memo.get(id(storage))
     if whole is None:
@@ -57,12 +60,13 @@ def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
     if tensor.hooks:
         warnings.warn("backward hooks are not pickled and will be lost", UserWarning, stacklevel=2)
     state = dict(tensor.__dict__)
+    shown = tensor.detach().clone() if tensor.lens else tensor
     arguments = (
         type(tensor),
-        storage_of(tensor),
-        tensor._shape,
-        logical_strides(tensor),
-        tensor.offset,
+        storage_of(shown),
+        shown._shape,
+        logical_strides(shown),
+        shown.offset,
         tensor.requires_grad,
         state,
     )

@@ -37,7 +37,15 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             got="requires_grad=True",
             fix="call .detach().numpy(), or .numpy(force=True)",
         )
-    return export_array(self)
+    for word, is_set in (("conj", self.is_conj()), ("neg", self.is_neg())):
+        if is_set and not force:
+            raise GradientError(
+                f"Can't call numpy() on Tensor that has {word} bit set. Use tensor.resolve_{word}().numpy() instead.",
+                expected="a tensor that shows what is in memory",
+                got="a view that is computed where it is read",
+                fix=f"call .resolve_{word}().numpy(), or .numpy(force=True)",
+            )
+    return export_array(self.resolve_conj().resolve_neg())
 
 
 def as_array(tensor: Tensor, dtype: Any = None) -> Any:

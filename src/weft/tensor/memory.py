@@ -92,6 +92,7 @@ def _window(memory: Any, tensor: Tensor) -> Any:
     """A tensor's region of a flat array."""
     if 0 in tensor._shape:
         return np.zeros(tensor._shape, memory.dtype)
+    memory = memory.view(raw_dtype(tensor._dtype))  # of another type through a lens
     size = memory.itemsize
     strides = [stride * size for stride in logical_strides(tensor)]
     return np.ndarray(tensor._shape, memory.dtype, memory, tensor.offset * size, strides)
@@ -100,7 +101,7 @@ def _window(memory: Any, tensor: Tensor) -> Any:
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
     storage = tensor.storage
-    if storage is not None:
+    if storage is not None and not tensor.lens:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
         if storage.node.state == DONE:

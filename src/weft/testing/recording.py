@@ -30,6 +30,8 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "mean": lambda x, params: weft.mean(x, params[0], params[1]),
     "clamp": lambda x, params: weft.clamp(x, *params),
     "clamp_between": lambda x, low, high, params: weft.clamp(x, low, high),
+    "view_as_real": lambda x, params: weft.view_as_real(x),
+    "view_as_complex": lambda x, params: weft.view_as_complex(x.contiguous()),
     "max": lambda x, params: first_extreme("max", x, *params)[0],
     "min": lambda x, params: first_extreme("min", x, *params)[0],
     "max_all": lambda x, params: extreme_of_all("max", x, *params),

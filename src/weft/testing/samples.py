@@ -281,6 +281,11 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "binary_cross_entropy": (_GRID, _GRID, None),
     "hypot": (_GRID, _GRID, None),
     "norm": (_GRID, ((1,),)),
+    "view_as_real": (_GRID, None),
+    "view_as_complex": ((40_000, 2), None),
+    "mean": (_GRID, ((1,), False)),
+    "clamp": (_GRID, (-0.5, 0.75)),
+    "clamp_between": (_GRID, _GRID, _GRID, None),
     "standardize": (_GRID, ((1,), 1e-5)),
     "gather_rows": (_GRID, (70,), ([0, 0, 1] * 150, [3, 299, -1] * 150, None), (450, 70)),
 }

@@ -2,6 +2,4 @@
 
 MISSING: dict[str, str] = {
     "test_025_several_outputs_of_one_node[weft]": "each piece of a split is a node of its own",
-    "test_101_numpy[weft]": "conj is computed, not a flag on the memory of its operand",
-    "test_112_conj_is_lazy_and_unordered[weft]": "conj is computed, not a flag",
 }

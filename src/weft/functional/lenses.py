@@ -1,0 +1,268 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Views that show other elements than their storage holds: conjugates, real and imaginary parts, pairs of parts.
+
+A tensor comes in; a handle of the same memory goes out, with a lens: what is done to an element of the storage to get
+one of the tensor. Strides and offsets of real views count real numbers. Values are computed through the lens where
+they are read (`seen_through`); what is written goes back through it (`write_through_lens`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, DTypeError, MutationError
+from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.making import by_name
+from weft.graph.tensor import (
+    handle_of_storage,
+    logical_strides,
+    mutate,
+    record_elementwise,
+    value_of,
+)
+from weft.graph.tensor import view as record_view
+from weft.ops import TABLE
+from weft.ops.composite import joined_parts, paired_parts
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import put, reshape, strided
+from weft.ops.row import named
+
+# What a handle does to what it reads: conjugate, see complex numbers as pairs of real ones, change the sign, see pairs
+# of real numbers as complex ones.
+CONJUGATE, PARTS, NEGATE, JOIN = 1, 2, 4, 8
+
+_CONJ = TABLE["conj"]
+_REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))
+_AS_REAL, _AS_COMPLEX = TABLE["view_as_real"], TABLE["view_as_complex"]
+_RESOLVE_CONJ = named(TABLE["clone"], "ResolveConjBackward0")
+_RESOLVE_NEG = named(TABLE["clone"], "ResolveNegBackward0")
+
+
+def _lens_view(row: Any, x: Any, shape: Shape, strides: Shape, offset: int, lens: int) -> Any:
+    made = record_view(row, x, None, shape, strides, offset)
+    made.lens = lens
+    return made
+
+
+# -- the views -----------------------------------------------------------------------------------------------------
+
+
+def conj(input: Any) -> Any:
+    """The complex conjugate, as a view of the same memory; the tensor itself where it is real."""
+    if not need_tensor("conj", input)._dtype.is_complex:
+        return input
+    strides = logical_strides(input)
+    return _lens_view(_CONJ, input, input._shape, strides, input.offset, input.lens ^ CONJUGATE)
+
+
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    """The complex conjugate, computed."""
+    need_tensor("conj_physical", input)
+    result = call("conj", input) if input._dtype.is_complex else input
+    if out is None:
+        return result
+    out.copy_(result)
+    return out
+
+
+def adjoint(input: Any) -> Any:
+    """The conjugate transpose of the last two dimensions, as a view."""
+    return conj(input.mT)
+
+
+def _part(row: Any, input: Any, second: int) -> Any:
+    strides = tuple([2 * stride for stride in logical_strides(input)])
+    lens = input.lens & ~(CONJUGATE | JOIN)
+    if not input.lens & JOIN:
+        lens |= PARTS
+    if second and input.lens & CONJUGATE:
+        lens |= NEGATE
+    return _lens_view(row, input, input._shape, strides, 2 * input.offset + second, lens)
+
+
+def real(input: Any) -> Any:
+    """The real parts, as a view; the tensor itself where it is real."""
+    return _part(_REAL, input, 0) if need_tensor("real", input)._dtype.is_complex else input
+
+
+def imag(input: Any) -> Any:
+    """The imaginary parts, as a view. Errors: DTypeError on real tensors."""
+    if not need_tensor("imag", input)._dtype.is_complex:
+        raise DTypeError(
+            "imag is not implemented for tensors with non-complex dtypes.",
+            expected="a complex tensor",
+            got=describe("input", input),
+            fix="leave imag out: the imaginary part of a real tensor is 0",
+        )
+    return _part(_IMAG, input, 1)
+
+
+def set_real(self: Any, new: Any) -> None:
+    """`z.real = new`: written into the tensor."""
+    real(self).copy_(new)
+
+
+def set_imag(self: Any, new: Any) -> None:
+    """`z.imag = new`: written into the tensor."""
+    imag(self).copy_(new)
+
+
+def view_as_real(input: Any) -> Any:
+    """Complex numbers as pairs of real ones in a last dimension of size 2, as a view.
+
+    Errors: RuntimeError on real tensors and on conjugates that are not resolved.
+    """
+    if not need_tensor("view_as_real", input)._dtype.is_complex:
+        raise DTypeError(
+            "view_as_real is only supported for complex tensors",
+            expected="a complex tensor",
+            got=describe("input", input),
+            fix="leave it out for real tensors",
+        )
+    if input.lens & CONJUGATE:
+        raise ArgumentError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+            "the original.",
+            expected="a tensor without the conjugate bit",
+            got="a conjugate view",
+            fix="call .resolve_conj() first",
+        )
+    strides = (*[2 * stride for stride in logical_strides(input)], 1)
+    lens = input.lens & ~JOIN if input.lens & JOIN else input.lens | PARTS
+    return _lens_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, lens)
+
+
+def view_as_complex(input: Any) -> Any:
+    """Pairs of real numbers in the last dimension as complex ones, as a view.
+
+    Errors: RuntimeError where the last dimension is not two neighbours in memory.
+    """
+    shape, strides = need_tensor("view_as_complex", input)._shape, logical_strides(input)
+    complaint = ""
+    if input._dtype.name not in ("float32", "float64"):
+        complaint = "view_as_complex is only supported for floating point tensors"
+    elif not shape or shape[-1] != 2:
+        complaint = "Tensor must have a last dimension of size 2"
+    elif strides[-1] != 1:
+        complaint = "Tensor must have a last dimension with stride 1"
+    elif any(stride % 2 for stride in strides[:-1]) or input.offset % 2:
+        complaint = "Tensor must have a stride divisible by 2 for all but last dimension"
+    if complaint:
+        raise ArgumentError(
+            complaint,
+            expected="float32 or float64 of shape (..., 2), pairs side by side in memory",
+            got=f"{describe('input', input)} with strides {list(strides)}",
+            fix="use weft.complex(real, imag), or .contiguous() first",
+        )
+    if input.lens & NEGATE:
+        input = resolve_neg(input)
+    halved = tuple([stride // 2 for stride in strides[:-1]])
+    lens = input.lens & ~PARTS if input.lens & PARTS else input.lens | JOIN
+    return _lens_view(_AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, lens)
+
+
+# -- the bits ------------------------------------------------------------------------------------------------------
+
+
+def is_conj(input: Any) -> bool:
+    """Whether the tensor is a conjugate that is computed where it is read."""
+    return bool(input.lens & CONJUGATE)
+
+
+def is_neg(input: Any) -> bool:
+    """Whether the tensor is a negative that is computed where it is read: the imaginary part of a conjugate."""
+    return bool(input.lens & NEGATE)
+
+
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself, or a copy without the conjugate bit."""
+    return record_elementwise(_RESOLVE_CONJ, (input,), None) if is_conj(input) else input
+
+
+def resolve_neg(input: Any) -> Any:
+    """The tensor itself, or a copy without the negative bit."""
+    return record_elementwise(_RESOLVE_NEG, (input,), None) if is_neg(input) else input
+
+
+# -- through the lens ----------------------------------------------------------------------------------------------
+
+
+def _flat_parts(whole: Any) -> Any:
+    """All numbers of complex memory: real, imaginary, real, ..."""
+    return reshape(paired_parts(whole), (2 * whole.numel(),))
+
+
+def _joined(flat: Any) -> Any:
+    """Pairs of neighbours of a flat tensor as complex numbers."""
+    half = flat.numel() // 2
+    return joined_parts(strided(flat, (half, 2), 0, (2, 1)))
+
+
+def _flat(whole: Any, lens: int) -> Any:
+    """The memory in the units of a lens."""
+    if lens & PARTS:
+        return _flat_parts(whole)
+    flat = reshape(whole, (whole.numel(),))
+    return _joined(flat) if lens & JOIN else flat
+
+
+def _bent(x: Any, lens: int) -> Any:
+    """Conjugated and negated as a lens does; its own inverse."""
+    x = call("conj", x) if lens & CONJUGATE else x
+    return call("neg", x) if lens & NEGATE else x
+
+
+def seen_through(tensor: Any) -> Any:
+    """The node of the value of a tensor with a lens."""
+    flat = _flat(handle_of_storage(tensor), tensor.lens)
+    shape, strides = tensor._shape, logical_strides(tensor)
+    whole = tensor.offset == 0 and tensor.strides is None and flat.numel() == tensor.numel()
+    shown = reshape(flat, shape) if whole else strided(flat, shape, tensor.offset, strides)
+    return value_of(_bent(shown, tensor.lens))
+
+
+def write_through_lens(tensor: Any, new: Any) -> None:
+    """Give the region that a tensor with a lens shows a new value: the memory behind it is written as a whole."""
+    base = tensor.base
+    if base is None or base.lens or not _is_whole(base):
+        if base is not None and base.requires_grad:
+            raise MutationError(
+                "in-place operation on this view of a part of a complex tensor",
+                expected="a view of a whole tensor, or no gradient",
+                got=describe("base", base),
+                fix="write through the base tensor instead",
+            )
+        base = handle_of_storage(tensor)
+    flat = _flat(base, tensor.lens)
+    source = _bent(new, tensor.lens)
+    written = put(flat, source, tensor.offset, logical_strides(tensor))
+    if tensor.lens & PARTS:
+        written = _joined(written)
+    elif tensor.lens & JOIN:
+        written = _flat_parts(written)
+    mutate(base, reshape(written, base._shape))
+
+
+def _is_whole(base: Any) -> bool:
+    """Whether a tensor shows all of its storage in order."""
+    return bool(
+        base.offset == 0
+        and base.strides is None
+        and base.storage.node.numel == base.numel()
+        and base.recipe == ()
+    )
+
+
+FUNCTIONS: dict[str, Any] = by_name(
+    conj, conj_physical, adjoint, real, imag, view_as_real, view_as_complex, is_conj, is_neg, resolve_conj,
+    resolve_neg,
+)  # fmt: skip
+METHODS: dict[str, Any] = {
+    **by_name(conj, conj_physical, adjoint, is_conj, is_neg, resolve_conj, resolve_neg),
+    "real": property(real, set_real),
+    "imag": property(imag, set_imag),
+    "mH": property(adjoint),
+    "H": property(adjoint),
+}
+LATE: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}
