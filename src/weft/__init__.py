@@ -45,9 +45,17 @@ def _flush() -> None:
     flush()
 
 
+def _most_pending_bytes() -> int:
+    """The recorder's budget of bytes."""
+    from weft.pipeline import most_pending_bytes
+
+    return most_pending_bytes()
+
+
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
-    late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE, "flush": _flush}
+    late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
+    late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes}
     bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}

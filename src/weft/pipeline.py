@@ -76,6 +76,17 @@ def flush() -> None:
     run_tape(graph.tape())
 
 
+MOST_PENDING_BYTES = 1 << 32
+
+
+def most_pending_bytes() -> int:
+    """How many bytes may be recorded, or held by what is recorded, before it runs: an amount that whole training steps
+    fit into, or a quarter of a small machine's memory."""
+    from weft.runtime.machine import physical_memory
+
+    return min(MOST_PENDING_BYTES, physical_memory() // 4) + 1
+
+
 @cython.ccall
 def run_tape(tape: Tape) -> cython.void:
     """Run one thread's pending work on the calling thread."""
@@ -89,6 +100,8 @@ def run_tape(tape: Tape) -> cython.void:
             if _counters.failures > 0:
                 fail_descendants(tape.pending())
             execute(tape)
+            tape.left = tape.count
+            tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
             graph.free_idle()
         finally:
             if collector:

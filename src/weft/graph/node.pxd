@@ -50,6 +50,8 @@ cdef class Tape:
     cdef void* tail
     cdef public long long count
     cdef public long long pending_bytes
+    cdef public long long left
+    cdef public long long arrived_bytes
     cdef public long long watermark
     cdef public Mode mode
     cdef public object running

@@ -153,13 +153,16 @@ class Mode:
 
 @cython.cclass
 class Tape:
-    """The pending nodes of one thread, in order of creation."""
+    """The pending nodes of one thread, in order of creation. `left` of them stood there after the last flush;
+    `arrived_bytes` have been filled with values from outside since then, which pending nodes may hold."""
 
     def __cinit__(self):
         self.head = cython.NULL
         self.tail = cython.NULL
         self.count = 0
         self.pending_bytes = 0
+        self.left = 0
+        self.arrived_bytes = 0
         self.mode = Mode()
         self.running = None
 
@@ -661,6 +664,8 @@ def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> No
     node.state = DONE
     node.buffer = buffer
     node.offset = offset
+    tape: Tape = current_tape()
+    tape.arrived_bytes += node.numel * dtype.itemsize
     return node
 
 
@@ -737,6 +742,18 @@ def rejoin(node: Node, beside: Node = None):
         away: cython.bint = beside is None or beside.tape == cython.NULL
         _link(current_tape() if away else cython.cast(Tape, beside.tape), node)
     return tape_of(node)
+
+
+def leave_alone(sequence: cython.longlong):
+    """Keep the pending nodes created since then out of batches: they are one chain for each value already."""
+    tape: Tape = current_tape()
+    pointer: cython.p_void = tape.tail
+    while pointer != cython.NULL:
+        node: Node = cython.cast(Node, pointer)
+        if node.seq <= sequence:
+            return
+        node.considered = True
+        pointer = node.previous
 
 
 def last_sequence():

@@ -78,7 +78,8 @@ KIND_OF_VIEW = (1 << OUTPUT_SHIFT) - 1
 _rows = {}
 _late = {}
 _budget_nodes = 100_000
-_budget_bytes = 1 << 30
+FIRST_BUDGET = 1 << 27  # asked for more, the recorder looks how much memory the machine has
+_budget_bytes = FIRST_BUDGET
 _bool = dtypes.bool_
 _idle = 0
 _inference_used = False
@@ -669,7 +670,11 @@ def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edg
 @cython.exceptval(-1, check=False)
 def after_record(tape: Tape) -> cython.int:
     """Run what is pending where the budget or eager mode asks for it."""
-    if tape.count > _budget_nodes or tape.pending_bytes > _budget_bytes or tape.mode.eager:
+    if (
+        tape.count - tape.left > _budget_nodes
+        or tape.pending_bytes + tape.arrived_bytes > _budget_bytes
+        or tape.mode.eager
+    ):
         _relieve(tape)
     return 0
 
@@ -677,8 +682,13 @@ def after_record(tape: Tape) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _relieve(tape: Tape) -> cython.int:
-    if tape.running is None:
-        _late["flush"]()
+    global _budget_bytes
+    if tape.running is not None:
+        return 0
+    if _budget_bytes == FIRST_BUDGET and not tape.mode.eager:
+        _budget_bytes = _late["most_pending_bytes"]()
+        return after_record(tape)
+    _late["flush"]()
     return 0
 
 

@@ -24,6 +24,7 @@ KIND_OF_VIEW: Any
 _rows: Any
 _late: Any
 _budget_nodes: Any
+FIRST_BUDGET: Any
 _budget_bytes: Any
 _bool: Any
 _idle: Any

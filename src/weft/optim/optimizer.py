@@ -18,6 +18,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
+from weft.graph.node import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.module import clear_gradient, typename
 from weft.runtime.interrupts import uninterrupted
@@ -173,9 +174,11 @@ class Optimizer:
         for group in self.param_groups:
             _check_gradients(group)
         with uninterrupted():
+            before = last_sequence()
             for group in self.param_groups:
                 with weft.set_grad_enabled(bool(group.get("differentiable", False))):
                     self._update_group(group)
+            leave_alone(before)
         return loss
 
     def _update_group(self, group: Group) -> None:

@@ -27,6 +27,7 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 # Smaller groups cost more in gathering than they save.
 _LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
+_LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 
 
 @cython.final
@@ -69,6 +70,7 @@ class Agenda:
     starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
     readers = cython.declare(cython.p_int)
     needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
+    joined = cython.declare(cython.p_char)  # per node: whether it is in a group
     pairs = cython.declare(cython.p_int)  # where an operand stands, and where its reader does
     filled = cython.declare(cython.Py_ssize_t)
     room = cython.declare(cython.Py_ssize_t)
@@ -89,11 +91,13 @@ class Agenda:
         self.waits = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
         self.starts = cython.cast(cython.p_int, calloc(count + 2, cython.sizeof(cython.int)))
         self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
+        self.joined = cython.cast(cython.p_char, calloc(count + 1, 1))
         if (
             self.height == cython.NULL
             or self.waits == cython.NULL
             or self.starts == cython.NULL
             or self.needed == cython.NULL
+            or self.joined == cython.NULL
         ):
             raise MemoryError
 
@@ -103,6 +107,7 @@ class Agenda:
         free(self.starts)
         free(self.readers)
         free(self.needed)
+        free(self.joined)
         free(self.pairs)
 
     @cython.cfunc
@@ -316,6 +321,31 @@ class Agenda:
         return members
 
     @cython.cfunc
+    def least_rows(self, node: Node) -> cython.longlong:
+        """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
+        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched."""
+        if node.row.kind != _ELEMENTWISE:
+            return _LEAST_ROWS
+        nbytes: cython.longlong = node.numel * node.dtype.itemsize
+        if self.reads_batch(node):
+            return max(_LEAST_ROWS, nbytes >> 10)
+        return max(_LEAST_LONE, nbytes >> 7)
+
+    @cython.cfunc
+    def reads_batch(self, node: Node) -> cython.bint:
+        """Whether some operand is a row of a batch."""
+        source: Node
+        place: cython.longlong
+        for source in node.inputs:
+            if source.state == PENDING:
+                if source.quotient is not None:
+                    return True
+                place = self.place_of(source)
+                if place >= 0 and self.joined[place]:
+                    return True
+        return False
+
+    @cython.cfunc
     def part(self) -> cython.void:
         """Undo the cycles of signatures that know each other, so that no node waits for the collector."""
         for families in self.families.values():
@@ -339,8 +369,10 @@ class Agenda:
             if not signature.ready:
                 continue  # taken already: an entry from before more of it was ready
             members: list = self.take(signature)
-            if len(members) >= least_rows(signature.first):
+            if len(members) >= self.least_rows(self.nodes[members[0]]):
                 groups.append([self.nodes[position] for position in members])
+                for position in members:
+                    self.joined[position] = True
             for position in members:
                 self.ran(position)
         return groups
@@ -371,14 +403,6 @@ def form_groups(nodes: list) -> list:
         return agenda.run()
     finally:
         agenda.part()
-
-
-@cython.cfunc
-def least_rows(node: Node) -> cython.longlong:
-    """How many such operations gain from running as one: elementwise ones fuse alone, and copying their rows costs."""
-    if node.row.kind == _ELEMENTWISE:
-        return max(_LEAST_ROWS, node.numel * node.dtype.itemsize >> 10)
-    return _LEAST_ROWS
 
 
 # -- signatures ----------------------------------------------------------------------------------------------------
