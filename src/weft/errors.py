@@ -25,6 +25,12 @@ def is_internal(filename: str) -> bool:
     return known
 
 
+def _is_host(names: dict[str, object]) -> bool:
+    """Whether a module is NumPy's, SciPy's or Python's own: what they call on a tensor, a user asked them for."""
+    root = str(names.get("__name__", "")).partition(".")[0]
+    return root in ("numpy", "scipy") or root in sys.stdlib_module_names
+
+
 def describe_position(code: CodeType | None, offset: int) -> str:
     """`train.py:41 in forward` for a code object and the byte offset of an instruction in it."""
     if code is None:
@@ -38,11 +44,11 @@ def describe_position(code: CodeType | None, offset: int) -> str:
 
 
 def user_line() -> str:
-    """The innermost frame outside the library, as `train.py:41 in forward`."""
+    """The innermost frame outside the library, and outside what calls it back, as `train.py:41 in forward`."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not is_internal(code.co_filename):
+        if not is_internal(code.co_filename) and not _is_host(frame.f_globals):
             return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return "<unknown>"

@@ -18,10 +18,11 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
 from weft.functional.making import by_name
+from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, mutate
+from weft.graph.tensor import Tensor, cast, in_place, mutate
 from weft.ops.primitives import elementwise as call
 from weft.tensor.creation import read_size
 
@@ -283,7 +284,28 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     return cast(_coins(input._shape, chance, generator), input._dtype).detach()
 
 
+def _real(function: str, value: Any, argument: str) -> float:
+    """A real number, checked before any random number is drawn. Errors: ArgumentTypeError."""
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return value  # type: ignore[return-value]
+    raise ArgumentTypeError(
+        f"{function}(): argument '{argument}' must be float, not {type(value).__name__}",
+        expected="a number",
+        got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
+        fix="pass one number for all elements",
+    )
+
+
 def _coins(shape: Shape, p: Any, generator: Any) -> Any:
+    if isinstance(p, Tensor):
+        p = expand(p, shape)
+    elif not 0 <= _real("bernoulli", p, "p") <= 1:
+        raise ArgumentError(
+            f"bernoulli_ expects p to be in [0, 1], but got p={p}",
+            expected="0 <= p <= 1",
+            got=str(p),
+            fix="pass a probability",
+        )
     bits = cast(chosen(generator).bits(shape), dtypes.float64)
     limit = cast(p.detach(), dtypes.float64) * 2.0**32 if isinstance(p, Tensor) else p * 2.0**32
     return bits < limit
@@ -366,8 +388,8 @@ def uniform_(
     input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keywords: Any
 ) -> Any:
     """Uniform numbers in [from, to), in place."""
-    low = keywords.get("from", from_)
-    if low > to:
+    low = _real("uniform_", keywords.get("from", from_), "from")
+    if low > _real("uniform_", to, "to"):
         raise ArgumentError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}",
             expected="from <= to",
@@ -375,19 +397,20 @@ def uniform_(
             fix="swap them",
         )
     numbers = unit(input._shape, _floating(input._dtype), generator)
-    return mutate(input, numbers * (to - low) + low)
+    return in_place(input, numbers * (to - low) + low)
 
 
 def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     """Normal numbers, in place."""
-    if std < 0:
+    mean = _real("normal_", mean, "mean")
+    if _real("normal_", std, "std") < 0:
         raise ArgumentError(
             f"normal_ expects std >= 0.0, but found std={std}",
             expected="std >= 0",
             got=str(std),
             fix="pass a positive number",
         )
-    return mutate(
+    return in_place(
         input, standard_normal(input._shape, _floating(input._dtype), generator) * std + mean
     )
 
@@ -416,6 +439,13 @@ def _span(dtype: Any) -> int:
 
 def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Exponential numbers of rate lambd, in place."""
+    if not _real("exponential_", lambd, "lambd") > 0:
+        raise ArgumentError(
+            f"exponential_ expects lambda > 0.0, but found lambda={lambd}",
+            expected="lambd > 0",
+            got=str(lambd),
+            fix="pass a positive rate",
+        )
     wide = dtypes.float64 if input._dtype is dtypes.float64 else dtypes.float32
     numbers = call("log", 1 - unit(input._shape, wide, generator)) * (-1.0 / lambd)
     return mutate(input, cast(numbers, input._dtype))

@@ -30,6 +30,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Errors: RuntimeError for tensors of different sizes; TypeError for other kinds of examples.
     """
+    if not isinstance(batch, Sequence) or isinstance(batch, str | bytes) or not batch:
+        raise ArgumentTypeError(
+            f"default_collate(): a batch is a list of examples, not {type(batch).__name__}",
+            expected="a sequence of at least one example",
+            got=repr(batch),
+            fix="pass a list",
+        )
     first = batch[0]
     if isinstance(first, Tensor):
         return weft.stack(list(batch), 0)

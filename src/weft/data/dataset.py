@@ -10,7 +10,14 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, AssertedError, DimensionError, NotDefinedError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AssertedError,
+    DimensionError,
+    NotDefinedError,
+)
+from weft.functional.arguments import need_rank, need_tensor
 
 
 class Dataset:
@@ -47,6 +54,10 @@ class TensorDataset(Dataset):
     """Tensors of equal length, one example being a tuple of their rows."""
 
     def __init__(self, *tensors: Tensor) -> None:
+        for number, tensor in enumerate(tensors):
+            need_rank(
+                "TensorDataset", need_tensor("TensorDataset", tensor, "tensors", number + 1), 1
+            )
         if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
             raise AssertedError(
                 "Size mismatch between tensors",
@@ -90,6 +101,14 @@ class ConcatDataset(Dataset):
                 got="none",
                 fix="pass a list of data sets",
             )
+        for number, part in enumerate(self.datasets):
+            if not hasattr(type(part), "__len__"):
+                raise ArgumentTypeError(
+                    f"ConcatDataset: data set {number} has no length",
+                    expected="data sets with __len__ and __getitem__",
+                    got=type(part).__name__,
+                    fix="chain streams in an IterableDataset of your own",
+                )
         self.cumulative_sizes = list(itertools.accumulate(len(part) for part in self.datasets))
 
     def __len__(self) -> int:

@@ -78,16 +78,18 @@ def _as_integer(dim: Any) -> int:
         ) from error
 
 
-def need_integer(function: str, value: Any, argument: str, least: int = -(2**63)) -> int:
-    """An integer argument of 64 bits, at least `least`. Errors: ArgumentTypeError, ArgumentError."""
+def need_integer(
+    function: str, value: Any, argument: str, least: int = -(2**63), most: int = 2**63 - 1
+) -> int:
+    """An integer argument between `least` and `most`. Errors: ArgumentTypeError, ArgumentError."""
     whole = hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ()
     if whole and (not isinstance(value, Tensor) or value._dtype.category < 2):
         number = operator.index(value)
-        if least <= number < 2**63:
+        if least <= number <= most:
             return number
         raise ArgumentError(
             f"{function}(): argument '{argument}' is out of range, got {number}",
-            expected=f"an integer >= {least} of 64 bits",
+            expected=f"{least} <= {argument} <= {most}",
             got=str(number),
             fix="check how it was computed",
         )
@@ -96,6 +98,18 @@ def need_integer(function: str, value: Any, argument: str, least: int = -(2**63)
         expected="an integer",
         got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
         fix="convert it with int()",
+    )
+
+
+def need_flag(function: str, value: Any, argument: str) -> bool:
+    """True or False. Errors: ArgumentTypeError."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ArgumentTypeError(
+        f"{function}(): argument '{argument}' must be bool, not {type(value).__name__}",
+        expected="True or False",
+        got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
+        fix="pass a bool",
     )
 
 
@@ -255,6 +269,7 @@ __all__ = [
     "as_dtype",
     "describe",
     "is_number",
+    "need_flag",
     "need_floating",
     "need_integer",
     "need_rank",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import ArgumentError, DTypeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.making import by_name, make_in_place, write_out
@@ -87,6 +87,14 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
     """One number or 0-d tensor in every place of a shape."""
     if isinstance(value, Tensor):
+        if value._shape:
+            raise ShapeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{len(value._shape)} dimensions.",
+                expected="a number, or a tensor without dimensions",
+                got=describe("value", value),
+                fix="use copy_ for several values",
+            )
         return expand(cast(value, dtype), shape)
     return full(shape, fill_value(dtype, value), dtype)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.errors import DTypeError
+from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
@@ -139,6 +139,13 @@ def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
         _refuse("round", input)
     if input._dtype.category < 2:
         result = call("clone", input)
+    elif abs(decimals) > 300:
+        raise ArgumentError(
+            f"round(): decimals={decimals} is out of range",
+            expected="-300 <= decimals <= 300",
+            got=str(decimals),
+            fix="pass the number of places behind the point",
+        )
     elif decimals == 0:
         result = record_elementwise(TABLE["round"], (input,), None)
     elif decimals > 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor, wrap_dim
+from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.functional.making import write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
@@ -184,7 +184,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape that several shapes broadcast to."""
     return tuple(
-        common_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes], "broadcast_shapes")
+        common_shape([sizes((shape,), "broadcast_shapes") for shape in shapes], "broadcast_shapes")
     )
 
 

@@ -387,11 +387,11 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     input, other = _floats("xlogy", input, other)
-    log = call("log", other) if isinstance(other, Tensor) else math.log(other)
+    if not isinstance(other, Tensor):
+        other = full((), other, input._dtype)
+    log = call("log", other)
     product = where(input == 0, 0, input * log)
-    result = (
-        where(call("isnan", other), math.nan, product) if isinstance(other, Tensor) else product
-    )
+    result = where(call("isnan", other), math.nan, product)
     return result if out is None else write_out(out, result)
 
 

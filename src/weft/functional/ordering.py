@@ -18,6 +18,7 @@ from weft.functional.arguments import (
     ValuesIndices,
     describe,
     need_integer,
+    need_rank,
     need_tensor,
     wrap_dim,
 )
@@ -160,6 +161,15 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     array = host.to_numpy(input)
     if not array.ndim:
         return sort(input)
+    if not array.shape[axis]:
+        raise DimensionError(
+            f"mode(): Expected reduction dim {axis} to have non-zero size.",
+            expected="at least one element along the dimension",
+            got=describe("input", input),
+            fix="check .numel() first",
+        )
+    if not array.size:
+        return picked(input, axis, host.from_numpy(np.zeros_like(array[:1], np.int64)), keepdim)
 
     def last_of_most(line: Any) -> Any:
         values, counts = np.unique(line, return_counts=True)
@@ -196,6 +206,12 @@ def cummin(input: Any, dim: int) -> Any:
     return _running(input, dim, True)
 
 
+def _axis(name: str, input: Any, dim: Any) -> int:
+    """A dimension whose slices are compared. Errors: ShapeError, DimensionError."""
+    need_rank(name, input, 1)
+    return wrap_dim(dim, len(input._shape))
+
+
 def unique(
     input: Any,
     sorted: bool = True,
@@ -206,6 +222,7 @@ def unique(
     """The distinct elements (or slices along `dim`) in ascending order, with inverse indices and counts on request.
     Reads the values."""
     need_tensor("unique", input)
+    dim = None if dim is None else _axis("unique", input, dim)
     array = host.to_numpy(input)
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
@@ -237,6 +254,8 @@ def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Runs of equal elements (or slices) as one each. Reads the values."""
+    need_tensor("unique_consecutive", input)
+    dim = None if dim is None else _axis("unique_consecutive", input, dim)
     array = host.to_numpy(input)
     lines = array.reshape(-1) if dim is None else np.moveaxis(array, dim, 0)
     changed = np.ones(len(lines), bool)

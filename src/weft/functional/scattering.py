@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
 from weft.functional.comparing import fill_value
@@ -135,6 +135,13 @@ def scatter(
 ) -> Any:
     """A copy with src (a tensor or number) stored at index along a dimension."""
     src = value if src is None else src
+    if src is None:
+        raise ArgumentTypeError(
+            "scatter() received an invalid combination of arguments",
+            expected="scatter(dim, index, src) or scatter(dim, index, value=number)",
+            got="neither src nor value",
+            fix="pass one of the two",
+        )
     if reduce == "add":
         return _scatter("scatter", scatter_sum, input, dim, index, src)
     if reduce is not None:
@@ -247,6 +254,14 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     index = wrapped(index, input._shape[axis] if input._shape else 1)
     shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if isinstance(value, Tensor):
+        if value._shape:
+            raise ShapeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{len(value._shape)} dimension(s).",
+                expected="a number, or a tensor without dimensions",
+                got=describe("value", value),
+                fix="use index_copy for several values",
+            )
         source = expand(cast(value, input._dtype), shape or (1,))
     else:
         source = full(

@@ -20,7 +20,6 @@ from weft.functional.arguments import (
 )
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
-from weft.graph.node import MOST_ELEMENTS
 from weft.graph.strides import contiguous_strides, elementwise_strides
 from weft.graph.tensor import in_place
 from weft.ops import TABLE
@@ -216,7 +215,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     """Matrices with the last dimension on a diagonal."""
     need_tensor("diag_embed", input)
     need_rank("diag_embed", input, 1)
-    offset = need_integer("diag_embed", offset, "offset", -MOST_ELEMENTS)
+    offset = need_integer("diag_embed", offset, "offset", -(2**30), 2**30)
     size = input._shape[-1] + abs(offset)
     rank = len(input._shape) + 1
     first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)

@@ -138,6 +138,19 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         ),
         "pass a tuple of index tensors",
     ),
+    "memory format": (
+        "weft.memory_format",
+        lambda value: _is_a("MemoryFormat", value),
+        "pass such as weft.contiguous_format",
+    ),
+    "buffer": (
+        "bytes-like object",
+        lambda value: (
+            isinstance(value, (bytes, bytearray, memoryview, np.ndarray))
+            or hasattr(type(value), "__buffer__")
+        ),
+        "pass bytes, a bytearray or a memoryview",
+    ),
     "path": (
         "path or a binary file",
         lambda value: isinstance(value, (str, os.PathLike)) or hasattr(value, "read"),
@@ -148,9 +161,19 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, Tensor) or _is_number(value) or _all(_is_number)(value),
         "pass numbers",
     ),
+    "reals": (
+        "Tensor, float or floats",
+        lambda value: isinstance(value, Tensor) or _is_real(value) or _all(_is_real)(value),
+        "pass real numbers",
+    ),
+    "shares": ("list of numbers", _all(_is_real), "pass a list of lengths or shares"),
     "order": (
         "number or the name of a norm",
-        lambda value: isinstance(value, str) or (_is_real(value) and not _is_tensor(value)),
+        lambda value: (
+            value in ("fro", "nuc")
+            if isinstance(value, str)
+            else _is_real(value) and not _is_tensor(value)
+        ),
         "pass such as 2, math.inf or 'fro'",
     ),
     "sequence": (
@@ -168,12 +191,42 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, (str, int)) or _is_a("device", value),
         "pass 'cpu'",
     ),
+    "iterable": (
+        "list",
+        lambda value: hasattr(type(value), "__iter__") and not isinstance(value, (str, bytes)),
+        "pass a list",
+    ),
+    "data set": (
+        "data set",
+        lambda value: hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__"),
+        "pass a weft.data.Dataset or a list",
+    ),
+    "optimizer": ("Optimizer", lambda value: _is_a("Optimizer", value), "pass an optimizer"),
+    "schedules": (
+        "list of schedules",
+        _all(lambda value: hasattr(value, "optimizer")),
+        "pass a list of learning rate schedules",
+    ),
+    "modules": (
+        "list or dictionary of modules",
+        lambda value: isinstance(value, Mapping) or _all(lambda part: not _is_integer(part))(value),
+        "pass a dictionary, or pairs of names and modules",
+    ),
+    "rates": (
+        "function or list of functions",
+        lambda value: (
+            callable(value)
+            or (isinstance(value, (list, tuple)) and all(callable(part) for part in value))
+        ),
+        "pass a function of the step",
+    ),
+    "dictionary": ("dict", lambda value: isinstance(value, Mapping), "pass a dictionary"),
     "callable": ("callable", callable, "pass a function"),
 }
 _BY_NAME = {
     "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
     "source x1 x2 input1 input2 abs imag real out boundaries sorted_sequence weights running_mean running_var query "
-    "key attn_mask anchor positive negative var pos_weight condition input3 offsets",
+    "key attn_mask weight bias anchor positive negative var pos_weight condition input3 offsets",
     "operand": "other exponent end_ value_or_tensor",
     "tensors": "tensors operands matrices",
     "int": "dim0 dim1 dim2 start_dim end_dim diagonal k chunks steps n m row col offset num_samples minlength "
@@ -183,9 +236,17 @@ _BY_NAME = {
     "number": "value fill_value beta alpha negative_slope lambd threshold start end step base eps p momentum rtol "
     "atol margin delta label_smoothing std mean correction nan posinf neginf norm_type error max_norm clip_value",
     "operand_or_none": "min max",
-    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable bias invert "
+    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable invert "
     "return_inverse return_counts error_if_nonfinite accumulate wrap equal_nan ceil_mode count_include_pad "
     "align_corners log_target right out_int32 pin_memory non_blocking copy full",
+    "optimizer": "optimizer",
+    "schedules": "schedulers",
+    "rates": "lr_lambda",
+    "iterable": "milestones lengths batch datasets",
+    "data set": "dataset",
+    "dictionary": "defaults",
+    "callable": "collate_fn worker_init_fn",
+    "tensor or tensors": "parameters params",
     "dtype": "dtype",
     "generator": "generator",
     "device": "device",
@@ -207,8 +268,10 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "take": {"index": "tensor"},
     "can_cast": {"from_": "own dtype", "to": "own dtype"},
     "promote_types": {"type1": "own dtype", "type2": "own dtype"},
-    "quantile": {"q": "numbers"},
+    "quantile": {"q": "reals"},
     "vector_norm": {"ord": "order"},
+    "linalg_norm": {"ord": "order"},
+    "tensor_backward": {"inputs": "tensor or tensors"},
     "matrix_norm": {"ord": "order"},
     "norm": {"ord": "order", "p": "order"},
     "narrow": {"start": "int", "length": "int"},
@@ -223,6 +286,23 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "type_as": {"other": "tensor"},
     "load": {"f": "path"},
     "save": {"f": "path"},
+    "pad": {"pad": "sizes"},
+    "random_split": {"lengths": "shares"},
+    "MultiStepLR": {"milestones": "sizes"},
+    "set_rng_state": {"new_state": "tensor"},
+    "realize": {"tensors": "tensors"},
+    "multinomial": {"num_samples": "int"},
+    "interpolate": {"size": "ints", "scale_factor": "numbers"},
+    "upsample": {"size": "ints", "scale_factor": "numbers"},
+    "make_subclass": {"require_grad": "bool"},
+    "is_contiguous": {"memory_format": "memory format"},
+    "size": {"dim": "int"},
+    "frombuffer": {"buffer": "buffer"},
+    "Unflatten": {"unflattened_size": "sizes"},
+    "ModuleDict": {"modules": "modules"},
+    "ParameterDict": {"parameters": "modules"},
+    "ModuleList": {"modules": "iterable"},
+    "ParameterList": {"values": "iterable"},
     "isin": {"elements": "numbers", "test_elements": "numbers", "invert": "bool"},
 }
 _NAMED = {
@@ -272,7 +352,7 @@ def explain(
     """The error for a call that failed with `error`, or None where the arguments are not to blame."""
     if _of_user(error.__traceback__):
         return None
-    name = _called(function)
+    name = _called(function, values)
     try:
         signature = _signature(function)
         bound = signature.bind(*values, **keywords)
@@ -289,8 +369,10 @@ def explain(
     return _of_limits(name, bound.arguments, error)
 
 
-def _called(function: Callable[..., Any]) -> str:
+def _called(function: Callable[..., Any], values: list[Any]) -> str:
     """What users call a function: `exp`, `Linear`, `Module.register_buffer`."""
+    if function.__name__ == "__init__" and values:
+        return type(values[0]).__name__
     if "<locals>" in function.__qualname__:
         return function.__name__
     return function.__qualname__.removesuffix(".__init__")
@@ -337,7 +419,8 @@ def _given(
     for name, value in arguments.items():
         parameter = signature.parameters[name]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            values = value[0] if len(value) == 1 and isinstance(value[0], (tuple, list)) else value
+            alone = len(value) == 1 and isinstance(value[0], (tuple, list)) and value[0]
+            values = value[0] if alone else value
             yield from ((parameter, item) for item in values)
         elif parameter.kind is not parameter.VAR_KEYWORD:
             yield parameter, value

@@ -88,9 +88,15 @@ def publish(namespace: dict):
             and not name.startswith("_")
             and member.__module__.startswith(namespace["__name__"])
         ):
-            for called, method in list(vars(member).items()):
-                if called == "__init__" or (_is_function(called, method) and called != "forward"):
-                    setattr(member, called, public(method))
+            for base in member.__mro__:
+                if base.__module__.startswith(namespace["__name__"]):
+                    _publish_methods(base)
+
+
+def _publish_methods(cls: type):
+    for name, method in list(vars(cls).items()):
+        if name == "__init__" or (_is_function(name, method) and name != "forward"):
+            setattr(cls, name, public(method))
 
 
 def _is_function(name: str, member: object):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from weft import Tensor
-from weft.errors import ArgumentError, DimensionError
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -212,11 +212,33 @@ class _Named(Module):
 
     def update(self, members: Any) -> None:
         """Add from a mapping or from pairs."""
-        for key, member in members.items() if isinstance(members, Mapping | _Named) else members:
+        pairs = members.items() if isinstance(members, Mapping | _Named) else members
+        for key, member in _as_pairs(type(self).__name__, pairs):
             self[key] = member
 
     def __setitem__(self, key: str, member: Any) -> None:
         raise NotImplementedError
+
+
+def _as_pairs(name: str, pairs: Any) -> list[Any]:
+    """All pairs, so that nothing is added where one of them is none. Errors: TypeError, ValueError."""
+    found = list(pairs)
+    for number, pair in enumerate(found):
+        if not isinstance(pair, Iterable) or isinstance(pair, str):
+            raise ArgumentTypeError(
+                f"{name} update sequence element #{number} should be Iterable; is {type(pair).__name__}",
+                expected="pairs of a name and a member",
+                got=type(pair).__name__,
+                fix="pass a dictionary",
+            )
+        if len(list(pair)) != 2:
+            raise ArgumentError(
+                f"{name} update sequence element #{number} has length {len(list(pair))}; 2 is required",
+                expected="pairs of a name and a member",
+                got=repr(pair),
+                fix="pass a dictionary",
+            )
+    return found
 
 
 class ModuleDict(_Named):

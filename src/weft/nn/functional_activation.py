@@ -16,6 +16,7 @@ from weft.functional import elementary, scattering
 from weft.functional.arguments import (
     describe,
     need_floating,
+    need_rank,
     need_tensor,
     untracked,
     widen,
@@ -208,6 +209,8 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
 
 def glu(input: Any, dim: int = -1) -> Any:
     """The first half of a dimension times the sigmoid of the second."""
+    need_tensor("glu", input)
+    need_rank("glu", input, 1)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if size % 2:

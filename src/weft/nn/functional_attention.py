@@ -36,8 +36,10 @@ def _shared_heads(x: Any, heads: int) -> Any:
 
 
 def _check(query: Any, key: Any, value: Any) -> None:
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        need_tensor("scaled_dot_product_attention", tensor, name)
+    named = (("query", query), ("key", key), ("value", value))
+    for place, (name, tensor) in enumerate(named):
+        need_tensor("scaled_dot_product_attention", tensor, name, place + 1)
+    for name, tensor in named:
         if len(tensor._shape) < 2:
             raise ShapeError(
                 "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 "

@@ -10,17 +10,31 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
 from weft.ops.primitives import permute, reshape
 
 
+def _checked(value: Any, name: str) -> int:
+    least = 0 if name in ("padding", "output_padding") else 1
+    number = need_integer(name, value, name)
+    if number < least:
+        kind = "negative" if least == 0 else "non-positive"
+        raise ArgumentError(
+            f"{kind} {name} is not supported",
+            expected=f"{name} >= {least}",
+            got=str(number),
+            fix="crop the input by slicing" if least == 0 else f"use {name}=1",
+        )
+    return number
+
+
 def numbers(value: Any, count: int, name: str) -> Shape:
     """One number per spatial dimension. Errors: ArgumentError."""
     if isinstance(value, int):
-        return (value,) * count
-    found = tuple([int(v) for v in value])
+        return (_checked(value, name),) * count
+    found = tuple([_checked(v, name) for v in value])
     if len(found) == 1:
         return found * count
     if len(found) != count:
@@ -67,9 +81,29 @@ def _padding(
     return tuple([(width, width) for width in both])
 
 
+def _check_weight(name: str, weight: Any, bias: Any, spatial: int) -> None:
+    need_tensor(name, weight, "weight", 2)
+    if bias is not None:
+        need_tensor(name, bias, "bias", 3)
+    if len(weight._shape) != spatial + 2:
+        raise ShapeError(
+            f"{name}: expected a weight of {spatial + 2} dimensions, got {len(weight._shape)}",
+            expected=f"(out, in / groups, *) with {spatial} sizes",
+            got=describe("weight", weight),
+            fix="reshape the weight, or use the convolution of its rank",
+        )
+
+
 def _check(name: str, input: Any, weight: Any, bias: Any, groups: int, spatial: int) -> None:
     need_tensor(name, input)
-    need_tensor(name, weight, "weight", 2)
+    _check_weight(name, weight, bias, spatial)
+    if groups <= 0:
+        raise ArgumentError(
+            "non-positive groups is not supported",
+            expected="groups > 0",
+            got=str(groups),
+            fix="use groups=1",
+        )
     if len(input._shape) not in (spatial + 1, spatial + 2):
         raise ShapeError(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got "
@@ -208,6 +242,8 @@ def _transposed(
 ) -> Any:
     """The transpose of a convolution: a convolution of the spread input with the mirrored kernel."""
     need_tensor(name, input)
+    _check_weight(name, weight, bias, spatial)
+    need_rank(name, input, spatial + 1)
     batched = len(input._shape) == spatial + 2
     x = input if batched else reshape(input, (1, *input._shape))
     if x._shape[1] != weight._shape[0]:
@@ -316,6 +352,14 @@ def unfold(
     """The patches of (N, C, H, W) as columns. Shapes: (N, C * KH * KW, positions)."""
     kernel, steps = numbers(kernel_size, 2, "kernel_size"), numbers(stride, 2, "stride")
     gaps, widths = numbers(dilation, 2, "dilation"), numbers(padding, 2, "padding")
+    need_tensor("unfold", input)
+    if len(input._shape) not in (3, 4):
+        raise ShapeError(
+            f"Expected 3D or 4D (batch mode) tensor for input, but got: {list(input._shape)}",
+            expected="(C, H, W) or (N, C, H, W)",
+            got=describe("input", input),
+            fix="add dimensions with unsqueeze",
+        )
     x = input if len(input._shape) == 4 else reshape(input, (1, *input._shape))
     edges = tuple([(width, width) for width in widths])
     _check_kernel(input, x._shape, kernel, gaps, edges)

@@ -13,7 +13,7 @@ import math
 import warnings
 from typing import Any
 
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional import math as elementwise
 from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.making import write_out
@@ -154,6 +154,14 @@ def cross_entropy(
 
 
 def _class_weights(weight: Any, logs: Any) -> Any:
+    if len(need_tensor("cross_entropy", weight, "weight", 3)._shape) != 1:
+        raise ShapeError(
+            f"weight tensor should be defined either for all classes or no classes but got weight tensor of shape: "
+            f"{list(weight._shape)}",
+            expected="one weight per class",
+            got=describe("weight", weight),
+            fix="pass a vector",
+        )
     return reshape(weight, (weight._shape[0],) + (1,) * max(len(logs._shape) - 2, 0))
 
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, describe, need_floating, need_tensor, untracked, widen
+from weft.functional.arguments import (
+    Shape,
+    describe,
+    need_floating,
+    need_integer,
+    need_rank,
+    need_tensor,
+    untracked,
+    widen,
+)
 from weft.functional.reductions import count_of, reduce_over
 from weft.graph.tensor import cast, in_place, record_gradient
 from weft.ops import TABLE
@@ -162,7 +171,9 @@ def group_norm(
 ) -> Any:
     """Mean 0 and variance 1 within groups of channels. Errors: ShapeError."""
     _check_channels("group_norm", input, weight, bias)
+    need_rank("group_norm", input, 2)
     batch, channels = input._shape[:2]
+    need_integer("group_norm", num_groups, "num_groups", 1)
     if channels % num_groups:
         raise ShapeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "

@@ -11,9 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ShapeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    Shape,
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+)
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
@@ -132,6 +139,13 @@ def _cut(views: Any, places: Shape) -> Any:
 
 
 def _lowest(dtype: Any) -> Any:
+    if dtype.category not in (1, 2):
+        raise DTypeError(
+            f"\"max_pool\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            expected="a real or integer tensor",
+            got=dtype.name,
+            fix="convert with .float() first",
+        )
     return -float("inf") if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
 
 
@@ -353,14 +367,22 @@ def avg_pool3d(
 
 
 def _targets(input: Any, output_size: Any, spatial: int) -> Shape:
+    need_rank(f"adaptive pooling over {spatial} dimensions", input, spatial + 1)
     wanted = (
         (output_size,) * spatial
         if output_size is None or isinstance(output_size, int)
         else tuple(output_size)
     )
+    if len(wanted) != spatial or any(want is not None and want < 0 for want in wanted):
+        raise ArgumentError(
+            f"adaptive pooling: output_size must have {spatial} elements that are not negative",
+            expected=f"one size, or {spatial} sizes",
+            got=repr(output_size),
+            fix="pass one size for all dimensions",
+        )
     return tuple(
         [
-            have if want is None else int(want)
+            have if want is None else need_integer("adaptive pooling", want, "output_size")
             for want, have in zip(wanted, input._shape[-spatial:], strict=True)
         ]
     )

@@ -13,8 +13,9 @@ import numpy as np
 
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
 from weft.functional.comparing import fill_value
+from weft.graph.node import MOST_ELEMENTS
 from weft.nn.functional_pool import adaptive_avg_pool
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis, take
@@ -23,7 +24,7 @@ from weft.ops.primitives import permute, reshape, slice_axis, take
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Elements added (or, with negative widths, cut) at both ends of the last dimensions, last dimension first."""
     need_tensor("pad", input)
-    widths = [int(width) for width in pad]
+    widths = [need_integer("pad", width, "pad", -MOST_ELEMENTS) for width in pad]
     if len(widths) % 2 or len(widths) // 2 > len(input._shape):
         text = (
             "Padding length must be divisible by 2"
@@ -96,6 +97,7 @@ def _edge_index(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
 
 
 def _sizes(input: Any, size: Any, scale_factor: Any) -> tuple[Shape, list[float | None]]:
+    need_rank("interpolate", input, 3)
     spatial = len(input._shape) - 2
     if (size is None) == (scale_factor is None):
         text = (
@@ -108,6 +110,15 @@ def _sizes(input: Any, size: Any, scale_factor: Any) -> tuple[Shape, list[float 
             expected="one of the two",
             got=f"size={size}, scale_factor={scale_factor}",
             fix="pass one",
+        )
+    given = size if size is not None else scale_factor
+    if isinstance(given, (tuple, list)) and len(given) != spatial:
+        raise ArgumentError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(input._shape[2:])} and {'output size' if size is not None else 'scale_factor'} of {given}",
+            expected=f"one number, or {spatial} numbers",
+            got=repr(given),
+            fix="pass one number per spatial dimension",
         )
     if size is not None:
         wanted = (size,) * spatial if isinstance(size, int) else tuple(int(s) for s in size)
@@ -193,8 +204,9 @@ def upsample(
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
+    need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
     *lead, channels, height, width = input._shape
-    r = upscale_factor
+    r = need_integer("pixel_shuffle", upscale_factor, "upscale_factor", 1)
     if channels % (r * r):
         raise ShapeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
@@ -211,8 +223,17 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
+    need_rank("pixel_unshuffle", need_tensor("pixel_unshuffle", input), 3)
     *lead, channels, height, width = input._shape
-    r, n = downscale_factor, len(lead)
+    r, n = need_integer("pixel_unshuffle", downscale_factor, "downscale_factor", 1), len(lead)
+    if height % r or width % r:
+        raise ShapeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got "
+            f"{height} x {width} and {r}",
+            expected=f"height and width divisible by {r}",
+            got=describe("input", input),
+            fix="pad or crop the input",
+        )
     x = reshape(input, (*lead, channels, height // r, r, width // r, r))
     x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
     return reshape(x, (*lead, channels * r * r, height // r, width // r))

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import weft
 from weft import Tensor
+from weft.functional.arguments import need_flag, need_tensor
 
 
 class Parameter(Tensor):
@@ -20,7 +21,8 @@ class Parameter(Tensor):
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
-        source = weft.empty(0) if data is None else data
+        need_flag("Parameter", requires_grad, "requires_grad")
+        source = weft.empty(0) if data is None else need_tensor("Parameter", data, "data")
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         return made
 
@@ -57,7 +59,8 @@ class Buffer(Tensor):
         *,
         persistent: bool = True,
     ) -> Self:
-        source = weft.empty(0) if data is None else data
+        need_flag("Buffer", requires_grad, "requires_grad")
+        source = weft.empty(0) if data is None else need_tensor("Buffer", data, "data")
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         made.persistent = persistent
         return made

@@ -229,7 +229,11 @@ def _nested(data: Any, dtype: DType) -> Any:
 
 
 def _holds_tensors(data: Any) -> bool:
+    whole, depth = data, 0
     while isinstance(data, (list, tuple)) and len(data):
+        depth += 1
+        if depth > MOST_DIMENSIONS:  # also a list that holds itself
+            _leaf_types(whole)
         data = (
             data[0]
             if not isinstance(data[0], (int, float))

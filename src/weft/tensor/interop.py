@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentTypeError, GradientError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.graph import dtype as dtypes
 from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
@@ -61,7 +61,22 @@ def wrap_array(array: Any) -> Tensor:
 
 def from_dlpack(ext_tensor: Any, **keywords: Any) -> Tensor:
     """A tensor that shares the memory of any object with the DLPack protocol (on the CPU)."""
-    array = np.from_dlpack(ext_tensor)
+    if isinstance(ext_tensor, type) or not hasattr(ext_tensor, "__dlpack__"):
+        raise ArgumentTypeError(
+            f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__",
+            expected="an object with the DLPack protocol",
+            got=type(ext_tensor).__name__,
+            fix="use weft.as_tensor for lists and numbers",
+        )
+    try:
+        array = np.from_dlpack(ext_tensor)
+    except BufferError as error:
+        raise ArgumentError(
+            f"from_dlpack(): {error}",
+            expected="numbers in contiguous or strided memory of the CPU",
+            got=type(ext_tensor).__name__,
+            fix="convert or copy the array first",
+        ) from error
     return share_array(array)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from weft.autograd.handle import refuse_in_transform
 from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
+from weft.functional import arguments
 from weft.graph.dtype import DType
+from weft.graph.node import MOST_ELEMENTS
 from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import (
     KIND_OF_VIEW,
@@ -312,7 +314,14 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             got=describe(self),
             fix="use .detach().resize_(...), or .reshape(...) for the same number of elements",
         )
-    shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else tuple(sizes)
+    shape = arguments.sizes(sizes, "resize_")
+    if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
+        raise ShapeError(
+            f"resize_: Trying to create tensor with a negative dimension, or too many elements: {list(shape)}",
+            expected=f"sizes >= 0 of at most {MOST_ELEMENTS} elements",
+            got=str(list(shape)),
+            fix="check how the size was computed",
+        )
     need, have = prod(shape), prod(self._shape)
     storage = storage_of(self)
     if self.offset + need <= storage.node.numel:
