@@ -68,6 +68,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     observers = (
         _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)
     )
+    self.hooks = (
+        self.hooks
+    )  # setting an attribute shows the handle to the collector: the hook may hold it
     return add_hook(observers.tensor_hooks, (number, hook))
 
 

@@ -52,6 +52,11 @@ class Observers:
         self.metadata: dict[str, Any] = {}
         self.grad_dtype: Any = UNSET
 
+    def forget_hooks(self) -> None:
+        """Let go of all hooks, of a record that cannot run again."""
+        for table in (self.tensor_hooks, self.prehooks, self.posthooks):
+            table.clear()
+
 
 def add_hook(table: dict[int, Any], entry: Any) -> RemovableHandle:
     """Register one hook."""

@@ -572,6 +572,8 @@ class Walk:
         if self.keep:
             return
         node.released = True
+        if node.observers is not None and node.saved != 0:
+            node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
         release_saves(node)
         if node.quotient is not None and not node.batched:
             node.batched = True

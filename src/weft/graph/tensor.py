@@ -1437,7 +1437,26 @@ def _traverse(
     attributes: cython.p_void = cython.cast(Tensor, holder).attributes
     if result == 0 and attributes != cython.NULL:
         result = visit(cython.cast(cython.pointer(PyObject), attributes), argument)
+    if result == 0:
+        result = _traverse_hooks(cython.cast(Tensor, holder), visit, argument)
     return result
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _traverse_hooks(tensor: Tensor, visit: visitproc, argument: cython.p_void) -> cython.int:
+    """Show the collector the hooks on a record that only this handle holds: one may close over the handle."""
+    if tensor.edge is None or not isinstance(tensor.edge, Node):
+        return 0
+    record: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor.edge)
+    own: cython.Py_ssize_t = 1
+    if cython.cast(cython.pointer(PyObject), tensor.node) == record:
+        own = 2
+    if Py_REFCNT(record) != own or cython.cast(Node, record).observers is None:
+        return 0
+    return visit(
+        cython.cast(cython.pointer(PyObject), cython.cast(Node, record).observers), argument
+    )
 
 
 @cython.cfunc

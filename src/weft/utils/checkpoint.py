@@ -205,8 +205,10 @@ class _Frame:
                     self.function(*args, **self.kwargs)
             finally:
                 mode.saved_hooks = outer
-        self.check(values)
-        self.values = dict(enumerate(values))
+        made = list(values)
+        values.clear()  # the new records hold the hook, which must not hold their results
+        self.check(made)
+        self.values = dict(enumerate(made))
 
     def check(self, values: list[Any]) -> None:
         """Errors: CheckpointError."""
