@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from weft.autograd.observe import RemovableHandle
+from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
 from weft.autograd.walk import target_for
 from weft.errors import ArgumentError, GradientError
@@ -39,17 +40,28 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
             got=f"{tensor.dtype.name}{list(tensor.shape)} without a graph",
             fix="call requires_grad_() before the forward pass",
         )
-    record, number = target_for(edge)
-    return GradientEdge(record, number)
+    record, number = shown(edge)
+    return GradientEdge(record, number, edge if isinstance(record, SeveralOutputs) else None)
 
 
 def find_edge(target: Any) -> Any:
     """The edge of a tensor or GradientEdge as records keep it; None where there is no graph."""
     if not isinstance(target, GradientEdge):
         return edge_for(target)
+    if isinstance(target.node, SeveralOutputs):
+        return target.ownership_token or _no_such_edge(target)
     if isinstance(target.node, GradientFunction):
         return OutputEdge(target.node, target.output_nr)
     return target.node
+
+
+def _no_such_edge(edge: GradientEdge) -> NoReturn:
+    raise GradientError(
+        f"the edge to output {edge.output_nr} of {edge.node.name()} does not say which tensor it is of",
+        expected="the edge of a tensor",
+        got=f"GradientEdge(<{edge.node.name()}>, {edge.output_nr})",
+        fix="make it with weft.autograd.graph.get_gradient_edge(tensor)",
+    )
 
 
 class EdgeOutput:
@@ -57,6 +69,8 @@ class EdgeOutput:
 
     def __init__(self, edge: GradientEdge) -> None:
         record: Any = edge.node
+        if isinstance(edge.node, SeveralOutputs):
+            record = edge.ownership_token
         if isinstance(edge.node, AccumulateGrad):
             record = edge.node.variable
         if isinstance(edge.node, GradientFunction):
@@ -213,7 +227,7 @@ def _when_any(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[Remo
 
 
 def _when_all(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[RemovableHandle]:
-    records = [get_gradient_edge(tensor).node for tensor in tensors]
+    records = [target_for(edge_for(tensor))[0] for tensor in tensors]
     waiting: dict[int, tuple[list[Any], int]] = {}
     lock = threading.Lock()
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from weft._lazy import later
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
+from weft.errors import GradientError
 from weft.graph.node import RESULT_BIT, SCALAR_ROW, AccumulateGrad, GradientFunction, Node
-from weft.graph.tensor import value_of, wrap_node
+from weft.graph.tensor import edge_for, value_of, wrap_node
 from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
 
@@ -32,7 +33,52 @@ def observers_of(record: Any) -> Observers:
 
 def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
     """Where the cotangents of the inputs go: (record or None, number of its output), one per input."""
-    return tuple((None, 0) if edge is None else walk.target_for(edge) for edge in self.edges or ())
+    return tuple((None, 0) if edge is None else shown(edge) for edge in self.edges or ())
+
+
+def shown(edge: Any) -> tuple[Any, int]:
+    """(record, output number) of an edge as users see it."""
+    if isinstance(edge, Node) and edge.info is not None:
+        return edge.info  # type: ignore[no-any-return]
+    found: tuple[Any, int] = walk.target_for(edge)
+    return found
+
+
+class SeveralOutputs:
+    """The record of an operation with several outputs, as users see it. Inside, each output has a record of its own, so
+    that walks batch over them; each holds this one, as (record, number of the output) in its `info`."""
+
+    def __init__(self, record: Any) -> None:
+        self._name, self.edges, self.where = record.name(), record.edges, record.where
+        self.metadata: dict[str, Any] = {}
+
+    next_functions = property(next_functions)
+
+    def name(self) -> str:
+        """The name of the operation, as `SplitBackward0`."""
+        return str(self._name)
+
+    def __repr__(self) -> str:
+        return f"<{self._name} at {id(self):#x}>"
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Errors: GradientError, as its outputs are differentiated one by one."""
+        raise GradientError(
+            f"hooks on {self._name}, which has several outputs, are not supported",
+            expected="a hook on a record with one output, or on a tensor",
+            got=self._name,
+            fix="register it on the outputs (tensor.register_hook), or on next_functions",
+        )
+
+    register_prehook = register_hook
+
+
+def join_outputs(pieces: list[Any]) -> None:
+    """Make the records of the outputs of one operation one record for users."""
+    records = [edge_for(piece) for piece in pieces]
+    whole = SeveralOutputs(records[0])
+    for number, record in enumerate(records):
+        record.info = (whole, number)
 
 
 def metadata(self: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+from weft.autograd.records import join_outputs
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -116,6 +117,8 @@ def _several(views: list[Any]) -> tuple[Any, ...]:
     for number, piece in enumerate(views):
         if piece.creation == 0:
             piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
+    if views and views[0].grad_fn is not None:
+        join_outputs(views)
     return tuple(views)
 
 

@@ -623,6 +623,9 @@ def edge_of(tensor: Tensor):
 
 @cython.cfunc
 def _function_of(edge):
+    """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
+    if isinstance(edge, Node) and cython.cast(Node, edge).info is not None:
+        return cython.cast(Node, edge).info[0]
     return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
 
 

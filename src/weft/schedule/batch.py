@@ -512,7 +512,7 @@ def text(nodes: list):
     """One line per quotient: op, rows, which operands are shared."""
     lines = []
     for node in nodes:
-        if node.info is not None and node.inputs is not None:
+        if node.info is not None and isinstance(node.info[0], tuple) and node.inputs is not None:
             flags, count = node.info
             roles = ", ".join("batched" if flag else "shared" for flag in flags)
             lines.append(f"{node.row.name} x {count} {list(node.shape[1:])} ({roles})")
