@@ -9,7 +9,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from benchmarks import contraction, elementwise, processes, recording, report, training, watching
+from benchmarks import (
+    contraction,
+    derivatives,
+    elementwise,
+    processes,
+    recording,
+    report,
+    training,
+    watching,
+)
 from benchmarks.libraries import MODULES, load
 from benchmarks.measure import Context, Line
 
@@ -24,6 +33,9 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "mlp": training.mlp,
     "gpt": training.language,
     "trees": training.trees,
+    "hook": derivatives.hook,
+    "function": derivatives.function,
+    "samples": derivatives.samples,
     "anomaly": watching.anomaly,
     "leaks": watching.leaks,
     "first": processes.first_step,

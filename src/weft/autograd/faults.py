@@ -185,7 +185,7 @@ def _state_of(array: Any) -> tuple[bool, bool]:
 def _input_value(node: Any, index: int) -> Any:
     """The node of one input of a record that has run: its save, or what the edge leads to."""
     saved = node.holds and node.saved >> index & 1 and not node.released
-    if saved and not (node.observers is not None and node.observers.packed):
+    if saved and not (node.observers is not None and node.observers.has_packed):
         return batch.saved_input(node, index)
     edge = node.edges[index]
     if isinstance(edge, AccumulateGrad):

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Custom differentiable functions, in PyTorch's two styles (`ctx` in forward, or `setup_context`).
 
 `forward` runs once, at the call, with gradients off; what it records runs lazily like everything else. One gradient
@@ -11,51 +13,61 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.frames import caller
+from cython.cimports.weft.graph.node import GradientFunction
+from cython.cimports.weft.graph.tensor import Tensor, edge_of, value, wrap
+
+from weft._compiled import require
 from weft.autograd.forward_ad import push_function
 from weft.autograd.saving import pack_value
-from weft.errors import ArgumentTypeError, GradientError, MutationError, user_line
+from weft.errors import ArgumentTypeError, GradientError, MutationError, describe_position
 from weft.graph import node as graph
-from weft.graph.node import GradientFunction, OutputEdge
-from weft.graph.tensor import (
-    IN_FUNCTION,
-    Tensor,
-    alias_of,
-    cast,
-    edge_for,
-    set_edge,
-    value_of,
-    wrap_node,
-)
+from weft.graph.node import OutputEdge
+from weft.graph.tensor import IN_FUNCTION, alias_of, cast, edge_for, set_edge
 from weft.ops.primitives import full, sum_to
 
+require(__name__, cython.compiled)
 
+
+@cython.cclass
 class Saved:
     """One tensor of `save_for_backward`, with the value that it had then. An input comes back as itself while it has
     not changed, an output on the edge of its record (which it does not hold: that would be a cycle)."""
 
-    def __init__(self, tensor: Any) -> None:
+    tensor = cython.declare(Tensor)
+    value = cython.declare(Tensor)
+    version = cython.declare(object)
+    number = cython.declare(cython.int)
+    packed = cython.declare(object)
+    edge = cython.declare(object)
+
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self.version = 0 if tensor.inference else tensor._version
-        self.value = wrap_node(value_of(tensor), edge_for(tensor), tensor.strides)
+        self.value = wrap(value(tensor), edge_of(tensor))
+        self.value.strides = tensor.strides
         self.number = -1
-        self.packed: Any = None
 
-    def settle(self, outputs: list[Any], arguments: Any, dirty: tuple[Any, ...]) -> None:
+    @cython.cfunc
+    def settle(self, outputs: list, arguments: tuple, dirty: tuple) -> cython.void:
         """After forward: what kind of tensor it was, and the hooks that are in force."""
-        places = [i for i, output in enumerate(outputs) if output is self.tensor]
-        given = any(self.tensor is a for a in arguments) and not any(
-            self.tensor is d for d in dirty
-        )
-        if places and not given:
-            self.number = places[0]
+        given: cython.bint = _among(self.tensor, arguments) and not _among(self.tensor, dirty)
+        place: cython.int
         if not given:
+            for place in range(len(outputs)):
+                if outputs[place] is self.tensor:
+                    self.number = place
+                    break
             self.tensor = None
-        self.packed = pack_value(self.value)
-        if self.packed is not None:
-            self.tensor, self.edge = None, edge_for(self.value)
+        if graph.tape().mode.saved_hooks:
+            self.packed = pack_value(self.value)
+            self.tensor, self.edge = None, edge_of(self.value)
             self.value = None
 
-    def unpack(self, record: Any) -> Any:
+    @cython.ccall
+    def unpack(self, record: object) -> object:
         """The tensor again."""
         edge = None if record is None or self.number < 0 else OutputEdge(record, self.number)
         if self.packed is not None:
@@ -74,13 +86,12 @@ class Saved:
 class FunctionCtx:
     """What `forward` leaves for `backward`."""
 
-    def __init__(self) -> None:
-        self._saved: tuple[Any, ...] | None = ()
-        self._dirty: tuple[Any, ...] = ()
-        self._constant: tuple[Any, ...] = ()
-        self._materialize = True
-        self._record: weakref.ref[FunctionNode] | None = None
-        self.needs_input_grad: tuple[bool, ...] = ()
+    _saved: Any = ()
+    _dirty: Any = ()
+    _constant: Any = ()
+    _materialize = True
+    _record: Any = None  # a weak reference to the gradient record, where something is saved
+    needs_input_grad: Any = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
@@ -93,7 +104,7 @@ class FunctionCtx:
                     got=type(tensor).__name__,
                     fix="store it as an attribute of ctx",
                 )
-        self._saved = tuple(None if t is None else Saved(t) for t in tensors)
+        self._saved = tuple([None if t is None else Saved(t) for t in tensors])
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`."""
@@ -120,28 +131,41 @@ class FunctionCtx:
         if self._saved is None:
             raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
         record = None if self._record is None else self._record()
-        return tuple(None if kept is None else kept.unpack(record) for kept in self._saved)
+        found: list = []
+        for kept in self._saved:
+            found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
+        return tuple(found)
 
 
+@cython.cclass
 class FunctionNode(GradientFunction):
-    """The gradient record of one call of a custom Function."""
+    """The gradient record of one call of a custom Function: its types of outputs and inputs as (shape, dtype)."""
 
-    def __init__(
-        self,
-        ctx: FunctionCtx,
-        function: type[Function],
-        edges: tuple[Any, ...],
-        outputs: list[tuple[tuple[int, ...], Any]],
-        inputs: list[tuple[tuple[int, ...], Any] | None],
-    ) -> None:
+    ctx = cython.declare(object, visibility="readonly")
+    function = cython.declare(object, visibility="readonly")
+    output_types = cython.declare(list, visibility="readonly")
+    input_types = cython.declare(list, visibility="readonly")
+    code = cython.declare(object)
+    offset_in_code = cython.declare(cython.int)
+    __weakref__ = cython.declare(object)
+    __dict__ = cython.declare(dict)
+
+    def __init__(self, ctx: Any, function: Any, edges: Any, outputs: Any, inputs: Any) -> None:
         self.ctx = ctx
-        ctx._record = weakref.ref(self)
+        if ctx._saved:
+            ctx._record = weakref.ref(self)
         self.function = function
         self.edges = edges
         self.outputs = len(outputs)
         self.output_types = outputs
         self.input_types = inputs
-        self.where = user_line()
+        code: cython.pointer(PyObject) = caller(cython.address(self.offset_in_code))
+        self.code = None if code == cython.NULL else cython.cast(object, code)
+
+    @property
+    def where(self) -> str:
+        """The user's line that called `apply`."""
+        return describe_position(self.code, self.offset_in_code)
 
     def name(self) -> str:
         """`<class>Backward`."""
@@ -216,8 +240,6 @@ class FunctionNode(GradientFunction):
 
     def __getattr__(self, name: str) -> Any:
         """What forward left on ctx is read from the record too."""
-        if name in ("ctx", "function"):
-            raise AttributeError(name)
         return getattr(self.ctx, name)
 
 
@@ -282,15 +304,15 @@ class Function:
         mode = graph.tape().mode
         tracked = mode.grad
         ctx = FunctionCtx()
-        edges = tuple(edge_for(a) if isinstance(a, Tensor) and tracked else None for a in arguments)
-        ctx.needs_input_grad = tuple(edge is not None for edge in edges)
+        edges = [edge_for(a) if tracked and isinstance(a, Tensor) else None for a in arguments]
+        ctx.needs_input_grad = tuple([edge is not None for edge in edges])
         mode.grad = False
         try:
             outputs = cls._run(ctx, arguments, keywords)
         finally:
             mode.grad = tracked
-        if any(ctx.needs_input_grad):
-            outputs = _attach(cls, ctx, arguments, edges, outputs)
+        if True in ctx.needs_input_grad:
+            outputs = _attach(cls, ctx, arguments, tuple(edges), outputs)
         if mode.duals is not None:
             push_function(cls, ctx, arguments, outputs)
         return outputs
@@ -305,14 +327,14 @@ class Function:
         return outputs
 
 
-def _attach(cls: type[Function], ctx: FunctionCtx, arguments: Any, edges: Any, outputs: Any) -> Any:
+def _attach(cls: Any, ctx: Any, arguments: Any, edges: Any, outputs: Any) -> Any:
     single = not isinstance(outputs, tuple)
     values = (outputs,) if single else outputs
     tensors = [v for v in values if isinstance(v, Tensor)]
     inputs = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
     record = FunctionNode(ctx, cls, edges, [(t._shape, t.dtype) for t in tensors], inputs)
     for tensor in ctx._dirty:
-        if not any(tensor is t for t in tensors):
+        if not _among(tensor, tensors):
             raise MutationError(
                 "Some elements marked as dirty during the forward method were not returned as output. "
                 "The inputs that are modified inplace must all be outputs of the Function.",
@@ -335,19 +357,17 @@ def _attach(cls: type[Function], ctx: FunctionCtx, arguments: Any, edges: Any, o
         number += 1
     for kept in ctx._saved or ():
         if kept is not None:
-            kept.settle(tensors, arguments, ctx._dirty)
+            cython.cast(Saved, kept).settle(tensors, arguments, tuple(ctx._dirty))
     return result[0] if single else tuple(result)
 
 
-def _output(
-    ctx: FunctionCtx, record: FunctionNode, tensor: Tensor, number: int, arguments: Any
-) -> Tensor:
-    if any(tensor is c for c in ctx._constant) or tensor.dtype.category < 2:
+def _output(ctx: Any, record: Any, tensor: Any, number: int, arguments: Any) -> Any:
+    if _among(tensor, ctx._constant) or tensor.dtype.category < 2:
         return tensor
-    if any(tensor is d for d in ctx._dirty):
+    if _among(tensor, ctx._dirty):
         set_edge(tensor, OutputEdge(record, number))
         return tensor
-    if any(tensor is a for a in arguments):
+    if _among(tensor, arguments):
         tensor = alias_of(tensor)
         tensor.creation = IN_FUNCTION
     elif tensor.base is not None and _shows(tensor, arguments):
@@ -357,7 +377,16 @@ def _output(
     return tensor
 
 
-def _shows(tensor: Tensor, arguments: Any) -> bool:
+@cython.cfunc
+def _among(item: object, items: object) -> cython.bint:
+    """Whether it is one of them, not only equal."""
+    for other in items:
+        if other is item:
+            return True
+    return False
+
+
+def _shows(tensor: Any, arguments: Any) -> bool:
     """Whether a tensor is a view of memory that one of the arguments shows."""
     return any(
         isinstance(a, Tensor) and a.storage is not None and a.storage is tensor.storage

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """The gradient methods of Tensor: backward, hooks, retain_grad; and the graph as users see it on `grad_fn`."""
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.errors import GradientError
 from weft.graph import node as graph
-from weft.graph.node import AccumulateGrad
+from weft.graph.node import AccumulateGrad, Node
 from weft.graph.tensor import Tensor, edge_for
 
 reverse = later("weft.autograd.backward")
@@ -64,6 +66,10 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
             got="a tensor without a graph",
             fix="call requires_grad_() first",
         )
+    if isinstance(edge, Node):
+        if edge.observers is None:
+            edge.observers = Observers()
+        return add_hook(edge.observers.tensor_hooks, (0, hook))
     record, number = walk.target_for(edge)
     observers = (
         _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)

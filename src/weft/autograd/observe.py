@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Hooks: what users attach to tensors and gradient records, and how a walk calls it.
 
 `Observers` belongs to a gradient record or a leaf: tensor hooks (on the summed gradient, in order), prehooks and
@@ -8,19 +10,26 @@ posthooks of the record, `retain_grad` handles (weak), post-accumulate hooks of 
 from __future__ import annotations
 
 import itertools
-import weakref
-from collections.abc import Callable
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentTypeError, GradientError
 from weft.graph.tensor import Tensor, edge_for
+
+require(__name__, cython.compiled)
 
 _numbers = itertools.count()
 UNSET = object()
 
 
+@cython.cclass
 class RemovableHandle:
     """Removes one hook: `remove()`, or at the end of a `with` block."""
+
+    _table = cython.declare(dict)
+    id = cython.declare(object, visibility="readonly")
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self._table = hooks
@@ -37,20 +46,72 @@ class RemovableHandle:
         self.remove()
 
 
+@cython.cclass
 class Observers:
     """What users attached to one record or leaf: hooks, notes, saves that hooks have packed (and their bits), the
-    wanted dtype of the gradient."""
+    wanted dtype of the gradient. Tables are made when they are first asked for."""
 
-    def __init__(self) -> None:
-        self.tensor_hooks: dict[int, tuple[int, Callable[..., Any]]] = {}
-        self.prehooks: dict[int, Callable[..., Any]] = {}
-        self.posthooks: dict[int, Callable[..., Any]] = {}
-        self.post_accumulate: dict[int, Callable[..., Any]] = {}
-        self.retained: list[tuple[int, weakref.ref[Any]]] = []
-        self.packed: dict[int, Any] = {}
+    tensor_hooks = cython.declare(dict, visibility="public")  # number -> (output, hook)
+    packed_mask = cython.declare(object, visibility="public")
+    grad_dtype = cython.declare(object, visibility="public")
+    _prehooks = cython.declare(dict)
+    _posthooks = cython.declare(dict)
+    _post_accumulate = cython.declare(dict)
+    _retained = cython.declare(list)
+    _packed = cython.declare(dict)
+    _metadata = cython.declare(dict)
+
+    def __cinit__(self) -> None:
+        self.tensor_hooks = {}
         self.packed_mask = 0
-        self.metadata: dict[str, Any] = {}
-        self.grad_dtype: Any = UNSET
+        self.grad_dtype = UNSET
+
+    @property
+    def prehooks(self) -> dict[Any, Any]:
+        """What to call before the record runs."""
+        if self._prehooks is None:
+            self._prehooks = {}
+        return self._prehooks
+
+    @property
+    def posthooks(self) -> dict[Any, Any]:
+        """What to call after it."""
+        if self._posthooks is None:
+            self._posthooks = {}
+        return self._posthooks
+
+    @property
+    def post_accumulate(self) -> dict[Any, Any]:
+        """What to call when a leaf has its gradient."""
+        if self._post_accumulate is None:
+            self._post_accumulate = {}
+        return self._post_accumulate
+
+    @property
+    def retained(self) -> list[Any]:
+        """(output, weak reference to its handle) of tensors that keep their gradient."""
+        if self._retained is None:
+            self._retained = []
+        return self._retained
+
+    @property
+    def packed(self) -> dict[Any, Any]:
+        """Saves that hooks have packed, by number."""
+        if self._packed is None:
+            self._packed = {}
+        return self._packed
+
+    @property
+    def has_packed(self) -> bool:
+        """Whether hooks have packed anything."""
+        return bool(self._packed)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """The user's notes."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     def forget_hooks(self) -> None:
         """Let go of all hooks, of a record that cannot run again."""
@@ -93,16 +154,18 @@ def check_replacement(new: Any, old: Any) -> Any:
     return new
 
 
-def before_node(observers: Observers, gradients: tuple[Any, ...], create: bool) -> tuple[Any, ...]:
+def before_node(observers: Observers, gradients: tuple, create: bool) -> tuple:
     """Tensor hooks in order, then retained gradients."""
-    values = list(gradients)
-    for number, hook in list(observers.tensor_hooks.values()):
-        if values[number] is not None:
-            values[number] = check_replacement(hook(values[number]), values[number])
-    for number, reference in observers.retained:
-        handle = reference()
-        if handle is not None and values[number] is not None and _is_at(handle, observers):
-            retain(handle, values[number], create)
+    values: list = list(gradients)
+    if observers.tensor_hooks:
+        for number, hook in list(observers.tensor_hooks.values()):
+            if values[number] is not None:
+                values[number] = check_replacement(hook(values[number]), values[number])
+    if observers._retained:
+        for number, reference in observers._retained:
+            handle = reference()
+            if handle is not None and values[number] is not None and _is_at(handle, observers):
+                retain(handle, values[number], create)
     return tuple(values)
 
 
@@ -112,8 +175,10 @@ def _is_at(handle: Any, observers: Observers) -> bool:
     return getattr(getattr(edge, "function", edge), "observers", None) is observers
 
 
-def before_pull(observers: Observers, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+def before_pull(observers: Observers, gradients: tuple) -> tuple:
     """Prehooks of the record: they see (and may replace) the gradients of its outputs."""
+    if not observers._prehooks:
+        return gradients
     values = list(gradients)
     for hook in list(observers.prehooks.values()):
         values = list(_replaced(hook(tuple(values)), values))
@@ -134,8 +199,10 @@ def _replaced(result: Any, old: list[Any]) -> Any:
     return [check_replacement(new, before) for new, before in zip(items, old, strict=True)]
 
 
-def after_node(observers: Observers, parts: list[Any], gradients: tuple[Any, ...]) -> list[Any]:
+def after_node(observers: Observers, parts: list, gradients: tuple) -> list:
     """Posthooks of the record: they see (and may replace) the gradients of its inputs."""
+    if not observers._posthooks:
+        return parts
     for hook in list(observers.posthooks.values()):
         parts = list(_replaced(hook(tuple(parts), gradients), parts))
     return parts

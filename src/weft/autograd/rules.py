@@ -62,7 +62,7 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
 @cython.cfunc
 def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
     """One saved value on an edge: the node's own, or what a user's hooks make of it."""
-    if node.observers is not None and node.observers.packed:
+    if node.observers is not None and node.observers.has_packed:
         again = unpacked(node, index, edge)
         if again is not None:
             return again

@@ -636,15 +636,16 @@ class Walk:
         sums: list = [None] * function.outputs
         came: list = function.scratch
         function.scratch = None
-        for contribution in came:
-            number = contribution[3]
-            part = self.total([contribution], cython.cast(Node, contribution[0]).shape)
+        for cotangent, row, part, number in came:
+            if row >= 0:
+                part = wrap(batch.row_of(cotangent, row), None)
             sums[number] = part if sums[number] is None else sums[number] + part
         if function.observers is not None:
             sums = list(before_node(function.observers, tuple(sums), self.create))
-        for number in range(function.outputs):
-            if (function, number) in self.captured or function in self.captured:
-                self.capture(function, number, sums[number])
+        if self.captured:
+            for number in range(function.outputs):
+                if (function, number) in self.captured or function in self.captured:
+                    self.capture(function, number, sums[number])
         wanted: cython.bint = self.wanted(function)
         if wanted:
             if function.observers is not None:
