@@ -11,14 +11,15 @@ import contextlib
 import enum
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft
 from weft.autograd.function import Function, Saved
 from weft.autograd.graph import current_walk, saved_tensors_hooks
+from weft.autograd.saving import pack_value
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.graph import node as graph
-from weft.graph.tensor import value_of
+from weft.graph.tensor import edge_for, value_of, wrap_node
 
 __all__ = [
     "CheckpointError",
@@ -31,7 +32,7 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
-_early_stop = True
+_early_stop: bool | None = None  # what `set_checkpoint_early_stop` says
 
 
 class CheckpointError(WeftError, RuntimeError):
@@ -65,20 +66,19 @@ class CheckpointPolicy(enum.Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
-_KEPT = (
-    CheckpointPolicy.MUST_SAVE,
-    CheckpointPolicy.PREFER_SAVE,
-    CheckpointPolicy.MUST_CPU_OFFLOAD,
-)
+_FORGOTTEN = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
+# The operations of the library that PyTorch's functions are made of, where the names differ.
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum")
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told: whether it is asked in recomputation."""
+    """What a policy is told: whether it is asked in recomputation, and the result that it decides on."""
 
-    def __init__(self, *, is_recompute: bool) -> None:
-        self.is_recompute = is_recompute
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
+        self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class _Selective:
@@ -99,13 +99,15 @@ class _Selective:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
-    """The contexts for `context_fn`: a policy `fn(ctx, op, value)` is asked about each saved value, with the name of
-    the operation that made it; a list names the operations whose results are kept.
+    """The contexts for `context_fn`: a policy `fn(ctx, op, *args)` is asked about each saved result, with the name of
+    the operation that made it and its operands, and answers with a CheckpointPolicy (True keeps); a list names the
+    operations whose results are kept. What is kept cannot be overwritten, so that `allow_cache_entry_mutation` has
+    nothing to allow.
 
-    Errors: TypeError for anything else.
+    Errors: TypeError for anything else, ValueError for what is no operation in a list.
     """
     if isinstance(policy_fn_or_list, (list, tuple)):
-        names = {op if isinstance(op, str) else op.__name__ for op in policy_fn_or_list}
+        names = {_operation(op) for op in policy_fn_or_list}
 
         def policy(ctx: Any, op: str, *args: Any, **kwargs: Any) -> CheckpointPolicy:
             return CheckpointPolicy.MUST_SAVE if op in names else CheckpointPolicy.PREFER_RECOMPUTE
@@ -113,7 +115,7 @@ def create_selective_checkpoint_contexts(
         return _Selective(policy), contextlib.nullcontext()
     if not callable(policy_fn_or_list):
         raise ArgumentTypeError(
-            "policy_fn_or_list must be either a function or a list of operations.",
+            "policy_fn_or_list must be either a function or a list of ops.",
             expected="a function or a list of operations",
             got=type(policy_fn_or_list).__name__,
             fix="pass a function (ctx, op, *args) -> CheckpointPolicy",
@@ -121,16 +123,38 @@ def create_selective_checkpoint_contexts(
     return _Selective(policy_fn_or_list), contextlib.nullcontext()
 
 
+def _operation(op: Any) -> str:
+    """The name of an operation that is given as a name or as a function. Errors: ValueError."""
+    name = op if isinstance(op, str) else getattr(op, "__name__", None)
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.",
+            expected="names of operations, or functions such as weft.matmul",
+            got=repr(op),
+            fix="pass weft.matmul, or 'matmul'",
+        )
+    return "matmul" if name in _PRODUCTS else name
+
+
 def _is_kept(tensor: Any) -> bool:
-    """What the policy in force says of a value."""
+    """What the policy in force says of a value. Errors: TypeError where it says something else."""
     extra = graph.tape().mode.extra
     policy = None if extra is None else extra.get("checkpoint_policy")
     if policy is None:
         return False
-    answer = policy(
-        SelectiveCheckpointContext(is_recompute=False), value_of(tensor).row.name, tensor
-    )
-    return answer is True or answer in _KEPT
+    node = value_of(tensor)
+    with weft.no_grad():
+        operands = [wrap_node(source) for source in node.inputs or ()]
+        context = SelectiveCheckpointContext(is_recompute=False, op_output=tensor)
+        answer = policy(context, node.row.name, *operands)
+    if not isinstance(answer, (bool, CheckpointPolicy)):
+        raise ArgumentTypeError(
+            f"a checkpoint policy returned {type(answer).__name__}",
+            expected="a CheckpointPolicy, or a bool",
+            got=repr(answer),
+            fix="return CheckpointPolicy.MUST_SAVE or PREFER_RECOMPUTE",
+        )
+    return answer if isinstance(answer, bool) else answer not in _FORGOTTEN
 
 
 # -- recomputation ---------------------------------------------------------------------------------------------------
@@ -138,6 +162,26 @@ def _is_kept(tensor: Any) -> bool:
 
 class _Stop(Exception):
     """All saves are there again: the rest of the function need not run."""
+
+
+class _Argument:
+    """A tensor that a checkpointed call was given inside of another: the other one's hooks keep it, so that it can be
+    forgotten too."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.edge = edge_for(tensor)
+        self.packed: Any = pack_value(tensor)
+
+    def unpack(self, record: Any) -> Any:
+        """The tensor again, on its edge."""
+        return self.packed.unpack(self.edge)
+
+
+def _kept_argument(argument: Any) -> Any:
+    if not isinstance(argument, weft.Tensor):
+        return argument
+    inside = graph.tape().mode.saved_hooks
+    return _Argument(argument) if inside and not argument.leaf_grad else Saved(argument)
 
 
 class _Holder:
@@ -149,16 +193,25 @@ class _Holder:
         self.kept = tensor if _is_kept(tensor) else None
 
 
+class _Options(NamedTuple):
+    """What a checkpoint was asked to do."""
+
+    preserve_rng_state: bool
+    determinism_check: str
+    early_stop: bool
+
+
 class _Frame:
     """One checkpointed call: how to run it again, and what it saved."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, context: Any, preserve: bool
+        self, function: Callable[..., Any], args: Any, kwargs: Any, context: Any, options: _Options
     ) -> None:
         self.function, self.context, self.kwargs = function, context, kwargs
-        self.args = [Saved(a) if isinstance(a, weft.Tensor) else a for a in args]
-        self.state = weft.random.get_rng_state() if preserve else None
-        self.early_stop = _early_stop
+        self.args = [_kept_argument(a) for a in args]
+        self.state = weft.random.get_rng_state() if options.preserve_rng_state else None
+        self.early_stop = options.early_stop if _early_stop is None else _early_stop
+        self.compares = options.determinism_check == "default"
         self.count = 0
         self.metadata: list[Any] = []
         self.walk = -2
@@ -191,7 +244,7 @@ class _Frame:
                 raise _Stop
             return tensor
 
-        args = [a.unpack(None) if isinstance(a, Saved) else a for a in self.args]
+        args = [a.unpack(None) if isinstance(a, (Saved, _Argument)) else a for a in self.args]
         with (
             _random_state(self.state),
             contextlib.suppress(_Stop),
@@ -220,6 +273,8 @@ class _Frame:
                 got=str(len(values)),
                 fix="make the function do the same each time it is called",
             )
+        if not self.compares:
+            return
         again = [(tuple(value.shape), value.dtype) for value in values]
         different = [i for i, (a, b) in enumerate(zip(self.metadata, again, strict=True)) if a != b]
         if different:
@@ -250,10 +305,10 @@ def _random_state(state: Any) -> Iterator[None]:
 
 
 def _checkpoint(
-    function: Callable[..., Any], args: Any, kwargs: Any, context_fn: Any, preserve: bool
+    function: Callable[..., Any], args: Any, kwargs: Any, context_fn: Any, options: _Options
 ) -> Any:
     forward_context, recompute_context = context_fn()
-    frame = _Frame(function, args, kwargs, recompute_context, preserve)
+    frame = _Frame(function, args, kwargs, recompute_context, options)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
 
@@ -338,13 +393,26 @@ def checkpoint(
     use_reentrant: bool | None = None,
     context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
     preserve_rng_state: bool = True,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
     """`function(*args, **kwargs)` without keeping what it saves for backward: it is called again there.
 
+    `determinism_check="none"` leaves out comparing shapes and types; `early_stop` ends the second call after its last
+    save, unless `set_checkpoint_early_stop` says otherwise. Errors name what differs without `debug` too.
+
     Errors: CheckpointError where the second call saves something else; ValueError for keywords with
-    use_reentrant=True. Cost: the function runs twice.
+    use_reentrant=True, and for another determinism_check. Cost: the function runs twice.
     """
+    if determinism_check not in ("default", "none"):
+        raise ArgumentError(
+            f"determinism_check should be one of ['default', 'none'], but got {determinism_check}",
+            expected="'default' or 'none'",
+            got=repr(determinism_check),
+            fix="leave it out",
+        )
     if use_reentrant is None:
         warnings.warn(
             "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -354,7 +422,8 @@ def checkpoint(
         )
         use_reentrant = True
     if not use_reentrant:
-        return _checkpoint(function, args, kwargs, context_fn, preserve_rng_state)
+        options = _Options(preserve_rng_state, determinism_check, early_stop)
+        return _checkpoint(function, args, kwargs, context_fn, options)
     _check_reentrant(args, kwargs, context_fn)
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
