@@ -289,6 +289,53 @@ def test_read_only_arrays_are_not_written() -> None:
     assert array.tolist() == [0, 1, 2]
 
 
+# -- integers divided by zero ---------------------------------------------------------------------
+
+DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "floor_divide": lambda a, b: weft.floor_divide(a, b),
+    "remainder": lambda a, b: weft.remainder(a, b),
+    "fmod": lambda a, b: weft.fmod(a, b),
+    "trunc": lambda a, b: weft.div(a, b, rounding_mode="trunc"),
+    "floor": lambda a, b: weft.div(a, b, rounding_mode="floor"),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+@pytest.mark.parametrize("dtype", [weft.int64, weft.uint8], ids=str)
+def test_integers_divided_by_zero(name: str, dtype: Any) -> None:
+    divide = DIVISIONS[name]
+    x, zeros = weft.tensor([4, 5], dtype=dtype), weft.tensor([0, 1], dtype=dtype)
+    for divisor in (0, zeros, zeros * 2):
+        with pytest.raises(
+            RuntimeError, match="(?s)ZeroDivisionError.*test_errors.py.*fix"
+        ) as caught:
+            divide(x, divisor)
+        assert isinstance(caught.value, WeftError)
+    assert divide(x[:0], 0).tolist() == divide(x[:0], zeros[:0]).tolist() == []
+    assert divide(x.float(), zeros.float()).isfinite().tolist() == [False, True]
+    assert divide(x, zeros + 1).dtype == dtype
+
+
+def test_a_refused_division_in_place_changes_nothing() -> None:
+    x = weft.tensor([4, 5])
+    for write in (
+        lambda: x.__ifloordiv__(0),
+        lambda: x.__imod__(weft.tensor([0, 1])),
+        lambda: x.floor_divide_(0),
+        lambda: x.remainder_(weft.tensor(0)),
+        lambda: x.div_(0, rounding_mode="floor"),
+    ):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            write()
+    assert (x.tolist(), x._version) == ([4, 5], 0)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        7 // weft.tensor([0])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        7 % weft.tensor([0])
+
+
 # -- out of memory ---------------------------------------------------------------------------------
 
 

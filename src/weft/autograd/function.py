@@ -215,6 +215,15 @@ class FunctionNode(GradientFunction):
 
     def _checked(self, index: int, part: Any) -> Any:
         expected = self.input_types[index]
+        if part is not None and expected is None:
+            raise GradientError(
+                f"function {self.name()} returned a gradient different than None at position {index + 1}, but the "
+                "corresponding forward input was not a Variable",
+                expected=f"None for argument {index + 1} of forward, which is no tensor",
+                got=type(part).__name__,
+                fix="return None for arguments that are no tensors",
+                where=self.where,
+            )
         if part is None or expected is None or self.edges[index] is None:
             return None
         if not isinstance(part, Tensor):

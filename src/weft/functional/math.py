@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError, DTypeError
+from weft.functional import host
 from weft.functional.arguments import (
     describe,
     is_number,
@@ -134,8 +135,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode is None:
         result = input / other
     elif rounding_mode == "trunc":
+        check_divisor(input, other)
         result = call("trunc_divide", input, other)
     elif rounding_mode == "floor":
+        check_divisor(input, other)
         result = record_elementwise(_FLOORED, (input, other), None)
     else:
         raise ArgumentError(
@@ -150,6 +153,33 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 def true_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     """input / other, broadcast."""
     return div(input, other, out=out)
+
+
+def _is_whole(value: Any) -> bool:
+    return value._dtype.category < 2 if isinstance(value, Tensor) else isinstance(value, int)
+
+
+def check_divisor(input: Any, other: Any) -> None:
+    """Errors: ArgumentError where an integer would be divided by an integer 0. Reads a divisor that is a tensor: as
+    all that can fail by its values, this runs at the call."""
+    if not _is_whole(other) or not _is_whole(input):
+        return
+    if isinstance(other, Tensor):
+        values = host.to_numpy(other.detach())
+        zero = values.size > 0 and not values.all()
+    else:
+        zero = other == 0
+    if zero and not (isinstance(input, Tensor) and 0 in input._shape):
+        raise ArgumentError(
+            "ZeroDivisionError",
+            expected="a divisor that is not 0",
+            got=f"{_shown('input', input)}, {_shown('divisor', other)}",
+            fix="divide floats, which gives inf, or mask the divisor",
+        )
+
+
+def _shown(name: str, value: Any) -> str:
+    return describe(name, value) if isinstance(value, Tensor) else f"{name} {value!r}"
 
 
 # -- powers --------------------------------------------------------------------------------------------------------
@@ -438,10 +468,13 @@ def _largest(dtype: Any) -> float:
 
 def _binary(name: str, row_name: str | None = None) -> Any:
     row = TABLE[row_name or name]
+    divides = name in ("floor_divide", "remainder", "fmod")
 
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
         if not isinstance(input, Tensor) and not isinstance(other, Tensor):
             need_tensor(name, input)
+        if divides:
+            check_divisor(input, other)
         result = record_elementwise(row, (input, other), None)
         return result if out is None else write_out(out, result)
 
@@ -472,4 +505,4 @@ FUNCTIONS.update(
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
-LATE = {"pow": power_operator, "rsub_row": _RSUB_NUMBER}
+LATE = {"check_divisor": check_divisor, "pow": power_operator, "rsub_row": _RSUB_NUMBER}

@@ -279,17 +279,23 @@ class Tensor:
         return binary(_div, other, self)
 
     def __floordiv__(self, other):
-        if type(other) is int and other == 0 and self._dtype.category < 2:
-            raise _late["zero_division"](self)
+        if self._dtype.category < 2:
+            _late["check_divisor"](self, other)
         return binary(_rows["floor_divide"], self, other)
 
     def __rfloordiv__(self, other):
+        if self._dtype.category < 2:
+            _late["check_divisor"](other, self)
         return binary(_rows["floor_divide"], other, self)
 
     def __mod__(self, other):
+        if self._dtype.category < 2:
+            _late["check_divisor"](self, other)
         return binary(_rows["remainder"], self, other)
 
     def __rmod__(self, other):
+        if self._dtype.category < 2:
+            _late["check_divisor"](other, self)
         return binary(_rows["remainder"], other, self)
 
     def __pow__(self, other, modulo):
@@ -371,9 +377,13 @@ class Tensor:
         return in_place(self, binary(_div, self, other))
 
     def __ifloordiv__(self, other):
+        if self._dtype.category < 2:
+            _late["check_divisor"](self, other)
         return in_place(self, binary(_rows["floor_divide"], self, other))
 
     def __imod__(self, other):
+        if self._dtype.category < 2:
+            _late["check_divisor"](self, other)
         return in_place(self, binary(_rows["remainder"], self, other))
 
     def __ipow__(self, other):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft._lazy import later
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ShapeError
 from weft.tensor import (
     conversion,
     creation,
@@ -60,16 +60,6 @@ def in_place_shape(tensor: Any, result: Any) -> ShapeError:
     )
 
 
-def zero_division(tensor: Any) -> ArgumentError:
-    """The error of dividing integers by the number 0."""
-    return ArgumentError(
-        "ZeroDivisionError",
-        expected="a divisor that is not 0",
-        got=f"{tensor.dtype.name}{list(tensor.shape)} // 0",
-        fix="divide floats, which gives inf, or mask the divisor",
-    )
-
-
 LATE: dict[str, Any] = {
     "array": interop.as_array,
     "array_wrap": interop.wrap_array,
@@ -99,7 +89,6 @@ LATE: dict[str, Any] = {
     "type_name": leaves.type_name,
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
     "write_through": memory.write_through,
-    "zero_division": zero_division,
 }
 
 METHODS: dict[str, Any] = {}
