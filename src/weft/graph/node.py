@@ -154,7 +154,7 @@ class Mode:
 @cython.cclass
 class Tape:
     """The pending nodes of one thread, in order of creation. `left` of them stood there after the last flush;
-    `arrived_bytes` have been filled with values from outside since then, which pending nodes may hold."""
+    `arrived_bytes` stand for values from outside since then, which pending nodes may hold."""
 
     def __cinit__(self):
         self.head = cython.NULL
@@ -198,6 +198,8 @@ _current = Tape()
 _current_id = 0
 _sequence = 0
 MOST_ELEMENTS = 1 << 58
+# A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
+_arrived_weight = cython.declare(cython.longlong, 8)
 _view_kind = VIEW
 _draining = False
 _graveyard = cython.NULL
@@ -665,7 +667,7 @@ def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> No
     node.buffer = buffer
     node.offset = offset
     tape: Tape = current_tape()
-    tape.arrived_bytes += node.numel * dtype.itemsize
+    tape.arrived_bytes += _arrived_weight * node.numel * dtype.itemsize
     return node
 
 
