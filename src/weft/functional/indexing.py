@@ -14,7 +14,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import cython
 import numpy as np
+from cython.cimports.weft.functional.indexing import PySlice_AdjustIndices, PySlice_Unpack
+from cython.cimports.weft.functional.parts import select_view, slice_view
+from cython.cimports.weft.graph.tensor import Tensor, logical_strides
+from cython.cimports.weft.graph.tensor import view as record_view
 
 from weft.errors import ArgumentError, ShapeError, TensorIndexError
 from weft.functional import host
@@ -22,12 +27,10 @@ from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
 from weft.functional.gathering import Gather
-from weft.functional.parts import select_view, slice_view
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, logical_strides, mutate, value_of
-from weft.graph.tensor import view as record_view
+from weft.graph.tensor import cast, mutate, value_of
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape, where
@@ -48,7 +51,8 @@ def _too_many(x: Any) -> TensorIndexError:
     )
 
 
-def _select(x: Any, axis: int, index: int, dim: int) -> Any:
+@cython.cfunc
+def _select(x: Tensor, axis: cython.Py_ssize_t, index: Any, dim: int) -> Any:
     """One index along an axis; errors call the axis `dim`, its number before other indices took effect."""
     shape = x._shape
     if not shape:
@@ -71,7 +75,8 @@ def _select(x: Any, axis: int, index: int, dim: int) -> Any:
     return select_view(x, axis, place)
 
 
-def _slice(x: Any, axis: int, part: slice) -> Any:
+@cython.cfunc
+def _slice(x: Tensor, axis: cython.Py_ssize_t, part: slice) -> Any:
     if axis >= len(x._shape):
         raise _too_many(x)  # x[:] of a number
     step = 1 if part.step is None else operator.index(part.step)
@@ -82,16 +87,15 @@ def _slice(x: Any, axis: int, part: slice) -> Any:
             got=str(step),
             fix="use weft.flip",
         )
-    size = x._shape[axis]
-    start, stop, step = slice(_plain(part.start), _plain(part.stop), step).indices(size)
-    length = max(0, -(-(stop - start) // step))
-    if start == 0 and length == size and step == 1:
+    size: cython.longlong = x._shape[axis]
+    start: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t = 0
+    pace: cython.Py_ssize_t = 1
+    PySlice_Unpack(part, cython.address(start), cython.address(stop), cython.address(pace))
+    length = PySlice_AdjustIndices(size, cython.address(start), cython.address(stop), pace)
+    if start == 0 and length == size and pace == 1:
         return x
-    return slice_view(x, axis, start, length, step)
-
-
-def _plain(bound: Any) -> Any:
-    return None if bound is None else operator.index(bound)
+    return slice_view(x, axis, start, length, pace)
 
 
 def _is_array_index(item: Any) -> bool:

@@ -9,6 +9,10 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.tensor import Tensor, logical_strides
+from cython.cimports.weft.graph.tensor import view as record_view
+
 from weft.autograd.records import join_outputs
 from weft.errors import (
     ArgumentError,
@@ -20,8 +24,7 @@ from weft.errors import (
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT, Tensor, logical_strides
-from weft.graph.tensor import view as record_view
+from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT
 from weft.ops import TABLE
 from weft.ops.row import named
 
@@ -31,32 +34,51 @@ _UNFOLD, _DIAGONAL = TABLE["unfold"], TABLE["diagonal"]
 _UNBIND, _SPLIT = named(_SELECT, "UnbindBackward0"), named(_SLICE, "SplitBackward0")
 
 
+@cython.ccall
 def slice_view(
-    input: Any, axis: int, start: int, length: int, step: int = 1, row: Any = _SLICE
+    input: Tensor,
+    axis: cython.Py_ssize_t,
+    start: cython.longlong,
+    length: cython.longlong,
+    step: cython.longlong = 1,
+    row: Any = _SLICE,
 ) -> Any:
     """`length` elements along an axis, every `step`-th from `start` (in range)."""
-    shape, strides = input._shape, logical_strides(input)
+    strides: tuple = logical_strides(input)
+    stride: cython.longlong = strides[axis]
     return record_view(
         row,
         input,
         (axis, start, length, step),
-        (*shape[:axis], length, *shape[axis + 1 :]),
-        strides if step == 1 else (*strides[:axis], strides[axis] * step, *strides[axis + 1 :]),
-        input.offset + start * strides[axis],
+        _replaced(input._shape, axis, length),
+        strides if step == 1 else _replaced(strides, axis, stride * step),
+        input.offset + start * stride,
     )
 
 
-def select_view(input: Any, axis: int, index: int, row: Any = _SELECT) -> Any:
+@cython.ccall
+def select_view(
+    input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, row: Any = _SELECT
+) -> Any:
     """One index along an axis (both in range)."""
-    shape, strides = input._shape, logical_strides(input)
+    strides: tuple = logical_strides(input)
+    stride: cython.longlong = strides[axis]
     return record_view(
         row,
         input,
         (axis, index),
-        (*shape[:axis], *shape[axis + 1 :]),
-        (*strides[:axis], *strides[axis + 1 :]),
-        input.offset + index * strides[axis],
+        input._shape[:axis] + input._shape[axis + 1 :],
+        strides[:axis] + strides[axis + 1 :],
+        input.offset + index * stride,
     )
+
+
+@cython.cfunc
+def _replaced(sizes: tuple, axis: cython.Py_ssize_t, size: cython.longlong) -> tuple:
+    """A tuple of sizes with another one in the place of an axis."""
+    parts: list = list(sizes)
+    parts[axis] = size
+    return tuple(parts)
 
 
 def select(input: Any, dim: int, index: Any) -> Any:

@@ -17,20 +17,23 @@ def contiguous_strides(shape: tuple) -> tuple:
     axis: cython.Py_ssize_t
     for axis in range(len(shape) - 1, -1, -1):
         strides[axis] = step
-        step *= max(shape[axis], 1)
+        size: cython.longlong = shape[axis]
+        if size > 1:
+            step *= size
     return tuple(strides)
 
 
-def is_contiguous(shape: tuple, strides: tuple) -> bool:
+def is_contiguous(shape: tuple, strides: tuple) -> cython.bint:
     """Whether elements lie in row-major order without gaps; dimensions of size 1 do not matter."""
-    if 0 in shape:
-        return True
     step: cython.longlong = 1
     axis: cython.Py_ssize_t
+    for axis in range(len(shape)):
+        if cython.cast(cython.longlong, shape[axis]) == 0:
+            return True
     for axis in range(len(shape) - 1, -1, -1):
         size: cython.longlong = shape[axis]
         if size != 1:
-            if strides[axis] != step:
+            if cython.cast(cython.longlong, strides[axis]) != step:
                 return False
             step *= size
     return True

@@ -91,6 +91,8 @@ cdef OpRow _cast
 cdef OpRow _neg
 cdef OpRow _permute
 
+cpdef logical_strides(Tensor tensor)
+cpdef view(OpRow row, Tensor tensor, object params, tuple shape, tuple strides, long long offset)
 cpdef record(OpRow row, tuple tensors, object params, tuple shape, DType dtype)
 cpdef record_elementwise(OpRow row, tuple operands, object params)
 

@@ -32,6 +32,7 @@ from cython.cimports.weft.graph.node import (
     note_idle,
     show_records,
 )
+from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.graph.tensor import (
     HANDLES,
     RULE_COMPARE,
@@ -57,10 +58,8 @@ from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.graph import dtype as dtypes
 from weft.graph.strides import (
     broadcast_shapes,
-    contiguous_strides,
     dense_order,
     elementwise_strides,
-    is_contiguous,
     overlaps,
 )
 from weft.graph.typedict import allow_dict

@@ -1,0 +1,2 @@
+cpdef tuple contiguous_strides(tuple shape)
+cpdef bint is_contiguous(tuple shape, tuple strides)
