@@ -210,6 +210,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -225,6 +226,7 @@ def grad(
             grad_outputs,
             retain_graph,
             create_graph,
+            only_inputs,
             allow_unused,
             is_grads_batched,
             materialize_grads,
@@ -315,7 +317,17 @@ def _batched_grad(
         cotangents = tuple(reshape(slice_axis(row, 0, index, 1), row._shape[1:]) for row in rows)
         last = index == count - 1 and not (create if retain is None else retain)
         walks.append(
-            grad(outputs, inputs, cotangents, not last, create, allow_unused, False, materialize)
+            grad(
+                outputs,
+                inputs,
+                cotangents,
+                not last,
+                create,
+                True,
+                allow_unused,
+                False,
+                materialize,
+            )
         )
     stacked = []
     for parts in zip(*walks, strict=True):

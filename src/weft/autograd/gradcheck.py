@@ -343,7 +343,9 @@ def _check_extras(target: Any, inputs: list[Any], output: int, options: _Options
             )
     if options.check_batched_grad:
         seeds = [target.detach() * 0 + 1, target.detach() * 0 + 2]
-        batched = grad(target, inputs, stack(seeds), True, False, True, is_grads_batched=True)
+        batched = grad(
+            target, inputs, stack(seeds), True, False, allow_unused=True, is_grads_batched=True
+        )
         _check_batch(target, inputs, seeds, batched, output)
 
 

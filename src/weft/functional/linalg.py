@@ -417,12 +417,19 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def chain_matmul(*matrices: Any) -> Any:
+def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """The product of matrices, from the left."""
-    result = matrices[0]
+    if not matrices:
+        raise ArgumentError(
+            "chain_matmul(): Expected one or more matrices",
+            expected="at least one matrix",
+            got="none",
+            fix="check the list first",
+        )
+    result = need_tensor("chain_matmul", matrices[0], "matrices")
     for matrix in matrices[1:]:
         result = mm(result, matrix)
-    return result
+    return result if out is None else write_out(out, result)
 
 
 def kron(input: Any, other: Any) -> Any:

@@ -183,7 +183,9 @@ def linalg_norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
+def cdist(
+    x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Any:
     """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
     need_tensor("cdist", x1, "x1", 1)
     need_tensor("cdist", x2, "x2", 2)

@@ -46,7 +46,7 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
     return widen(input), axis, input._dtype
 
 
-def softmax(input: Any, dim: int | None = None, *, dtype: Any = None, _stacklevel: int = 3) -> Any:
+def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """exp(x) / sum(exp(x)) along a dimension."""
     x, axis, dtype = _prepared("softmax", input, dim, dtype)
     if not x._shape:
@@ -72,7 +72,7 @@ def masked_softmax(x: Any) -> Any:
 
 
 def log_softmax(
-    input: Any, dim: int | None = None, *, dtype: Any = None, _stacklevel: int = 3
+    input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3
 ) -> Any:
     """x - log(sum(exp(x))) along a dimension."""
     x, axis, dtype = _prepared("log_softmax", input, dim, dtype)

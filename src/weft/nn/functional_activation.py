@@ -224,7 +224,7 @@ def glu(input: Any, dim: int = -1) -> Any:
     return slice_axis(input, axis, 0, half) * call("sigmoid", slice_axis(input, axis, half, half))
 
 
-def softmin(input: Any, dim: int | None = None, *, dtype: Any = None) -> Any:
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(-x)."""
     return softmax(-input, dim, dtype=dtype)
 
