@@ -18,7 +18,7 @@ from weft import nn
 from weft.config import config
 from weft.errors import WeftError
 from weft.graph.node import tape
-from weft.graph.tensor import set_budget
+from weft.graph.recording import set_budget
 
 F = nn.functional
 Call = Callable[[], object]

@@ -17,8 +17,10 @@ from weft._lazy import export_later as _export_later
 from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
 from weft.autograd.records import install as _install_records
+from weft.graph.bound import bind as _bind
 from weft.graph.public import all_public as _all_public
-from weft.graph.tensor import Tensor, bind, install_methods
+from weft.graph.tensor import Tensor
+from weft.graph.tensor import install_methods as _install_methods
 from weft.ops import TABLE as _TABLE
 
 __version__ = "0.1.0"
@@ -56,10 +58,10 @@ def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
     late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes}
-    bind(_TABLE, late)
+    _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
-    install_methods(_all_public(methods))
+    _install_methods(_all_public(methods))
     functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
     plain = ("Tensor", "compile", "pi", "e", "inf", "nan")
     # Last: names such as float, bool and tensor hide builtins and modules from here on.

@@ -20,7 +20,7 @@ from weft.errors import ArgumentError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import cast, record_elementwise
+from weft.graph.recording import cast, record_elementwise
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota

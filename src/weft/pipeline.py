@@ -15,11 +15,12 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node, Tape
-from cython.cimports.weft.graph.tensor import Storage, Tensor, value
+from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
 from cython.cimports.weft.runtime.programs import Template
@@ -29,11 +30,11 @@ from weft._compiled import require as require_compiled
 from weft.config import config
 from weft.errors import ExecutionError, IndexRangeError, WeftError
 from weft.graph import node as graph
+from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.node import drop_inputs, finish, rejoin
-from weft.graph.tensor import value_of
 from weft.runtime.programs import storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
 

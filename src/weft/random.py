@@ -21,8 +21,10 @@ from weft.functional.making import by_name
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
+from weft.graph.mutation import in_place, mutate
+from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, in_place, mutate
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.tensor.creation import read_size
 

@@ -24,7 +24,8 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import CheckpointError
-from weft.graph.tensor import Storage, logical_strides
+from weft.graph.tensor import Storage
+from weft.graph.views import logical_strides
 from weft.tensor.memory import handle_of, region
 
 File = str | os.PathLike[str] | BinaryIO

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import weft
+from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE, PENDING_STATE
-from weft.graph.tensor import value_of
 from weft.runtime import programs
 from weft.runtime.interrupts import uninterrupted
 

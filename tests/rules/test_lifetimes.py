@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import weft
+from weft.graph.edges import value_of
 from weft.graph.node import count_live_nodes, tape
-from weft.graph.tensor import set_budget, value_of
+from weft.graph.recording import set_budget
 from weft.runtime import pool
 
 

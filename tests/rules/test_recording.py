@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import weft
+from weft.graph.edges import edge_for, value_of
 from weft.graph.node import DONE_STATE, tape
-from weft.graph.tensor import edge_for, storage_of, value_of
+from weft.graph.views import storage_of
 from weft.runtime import pool, programs
 from weft.runtime.jit import compiler
 

@@ -15,8 +15,8 @@ import pytest
 
 import weft
 from weft import pipeline
+from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE, FAILED_STATE, PENDING_STATE, tape
-from weft.graph.tensor import value_of
 
 
 def state(tensor: Any) -> int:

@@ -13,8 +13,8 @@ import pytest
 
 import weft
 from weft import nn
+from weft.graph.edges import value_of
 from weft.graph.node import count_live_nodes
-from weft.graph.tensor import value_of
 
 HERE = Path(__file__).name
 

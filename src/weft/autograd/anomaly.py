@@ -18,8 +18,11 @@ from weft.autograd.walk import target_for
 from weft.errors import AnomalyError
 from weft.graph import node as graph
 from weft.graph.dtype import float32
+from weft.graph.edges import edge_for, value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import AccumulateGrad
-from weft.graph.tensor import Tensor, cast, edge_for, value_of, wrap_node
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, reduce, reshape
 from weft.pipeline import array_of
 

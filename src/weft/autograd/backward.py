@@ -14,7 +14,8 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeEr
 from weft.graph import node as graph
 from weft.graph.frames import without_collector
 from weft.graph.node import AccumulateGrad
-from weft.graph.tensor import Tensor, cast
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import full
 from weft.schedule import batch
 

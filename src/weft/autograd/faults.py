@@ -18,8 +18,9 @@ import numpy as np
 from weft.autograd.snapshot import Snapshot
 from weft.autograd.walk import target_for
 from weft.graph import node as graph
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import COMPOSITE, SCALAR_ROW, VALUE_ROW, AccumulateGrad, Node
-from weft.graph.tensor import value_of, wrap_node
 from weft.schedule import batch
 
 DONE, PENDING = graph.DONE_STATE, graph.PENDING_STATE

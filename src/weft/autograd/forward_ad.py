@@ -17,8 +17,11 @@ from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
 from weft.errors import ArgumentError, GradientError, ShapeError
 from weft.graph import node as graph
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import watch_records
-from weft.graph.tensor import Tensor, cast, value_of, wrap_node
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise, full
 
 

@@ -15,17 +15,21 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.edges import edge_of, value
 from cython.cimports.weft.graph.frames import caller
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import GradientFunction
-from cython.cimports.weft.graph.tensor import Tensor, edge_of, value, wrap
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.forward_ad import push_function
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentTypeError, GradientError, MutationError, describe_position
 from weft.graph import node as graph
+from weft.graph.edges import edge_for, set_edge
 from weft.graph.node import OutputEdge
-from weft.graph.tensor import IN_FUNCTION, alias_of, cast, edge_for, set_edge
+from weft.graph.recording import cast
+from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
 
 require(__name__, cython.compiled)

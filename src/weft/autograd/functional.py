@@ -13,7 +13,8 @@ from typing import Any
 from weft.autograd.backward import grad
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import node as graph
-from weft.graph.tensor import Tensor, cast
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, iota, permute, reshape, zeros_like
 
 Tensors = tuple[Tensor, ...]

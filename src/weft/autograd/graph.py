@@ -17,8 +17,10 @@ from weft.autograd.saving import check_allowed, pack_node
 from weft.autograd.walk import target_for
 from weft.errors import ArgumentError, GradientError
 from weft.graph import node as graph
+from weft.graph.edges import edge_for
 from weft.graph.node import AccumulateGrad, GradientFunction, Node, OutputEdge, watch_records
-from weft.graph.tensor import Tensor, edge_for, storage_of
+from weft.graph.tensor import Tensor
+from weft.graph.views import storage_of
 
 
 class GradientEdge(NamedTuple):

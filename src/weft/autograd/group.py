@@ -7,8 +7,10 @@ Rows are kept as lists of numbers, not as an object each: a walk over trees hand
 """
 
 import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.tensor import Tensor, value, wrap
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.ops.primitives import reshape

@@ -13,8 +13,9 @@ from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.errors import GradientError
 from weft.graph import node as graph
+from weft.graph.edges import edge_for
 from weft.graph.node import AccumulateGrad, Node
-from weft.graph.tensor import Tensor, edge_for
+from weft.graph.tensor import Tensor
 
 reverse = later("weft.autograd.backward")
 walk = later("weft.autograd.walk")

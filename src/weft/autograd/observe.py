@@ -16,7 +16,8 @@ import cython
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError, GradientError
-from weft.graph.tensor import Tensor, edge_for
+from weft.graph.edges import edge_for
+from weft.graph.tensor import Tensor
 
 require(__name__, cython.compiled)
 

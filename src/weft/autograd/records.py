@@ -13,8 +13,9 @@ from typing import Any
 from weft._lazy import later
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
 from weft.errors import GradientError
+from weft.graph.edges import edge_for, value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, SCALAR_ROW, AccumulateGrad, GradientFunction, Node
-from weft.graph.tensor import edge_for, value_of, wrap_node
 from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
 

@@ -7,8 +7,9 @@ keep (`At`).
 """
 
 import cython
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node, OpRow
-from cython.cimports.weft.graph.tensor import Tensor, wrap
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.saving import unpacked

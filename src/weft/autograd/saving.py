@@ -13,8 +13,10 @@ from typing import Any
 from weft.autograd.observe import Observers
 from weft.errors import ArgumentTypeError, GradientError, MutationError
 from weft.graph import node as graph
+from weft.graph.edges import set_edge
+from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, SCALAR_ROW, give_up_save
-from weft.graph.tensor import Tensor, set_edge, wrap_node
+from weft.graph.tensor import Tensor
 from weft.schedule import batch
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]

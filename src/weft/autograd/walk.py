@@ -12,6 +12,8 @@ import heapq
 import cython
 from cython.cimports.weft.autograd.group import Group
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
+from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import (
     DONE,
     AccumulateGrad,
@@ -24,14 +26,15 @@ from cython.cimports.weft.graph.node import (
     note_idle,
     release_saves,
 )
-from cython.cimports.weft.graph.tensor import Tensor, edge_of, needs_grad, value, wrap
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
 from weft.errors import GradientError
+from weft.graph.mutation import mutate
 from weft.graph.node import COMPOSITE, last_sequence
+from weft.graph.recording import cast
 from weft.graph.strides import dense_order
-from weft.graph.tensor import cast, mutate
 from weft.ops.primitives import reshape
 from weft.schedule import batch
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.errors import describe_position
+from weft.graph.edges import edge_for, value_of
 from weft.graph.node import SCALAR_ROW, VALUE_ROW, AccumulateGrad, Node, OutputEdge
-from weft.graph.tensor import Tensor, edge_for, value_of
+from weft.graph.tensor import Tensor
 
 DONE = 1
 

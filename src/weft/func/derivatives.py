@@ -19,8 +19,9 @@ from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, rebuild
 from weft.graph import node as graph
+from weft.graph.edges import edge_for, value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import AccumulateGrad, OutputEdge
-from weft.graph.tensor import edge_for, value_of, wrap_node
 from weft.ops import TABLE
 
 _CLONE = TABLE["clone"]

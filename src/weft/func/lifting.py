@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import (
     AccumulateGrad,
     GradientFunction,
@@ -25,11 +27,11 @@ from cython.cimports.weft.graph.node import (
     finish,
     new_node,
 )
-from cython.cimports.weft.graph.tensor import Tensor, value, wrap
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
+from weft.graph.edges import edge_for
 from weft.graph.node import COMPOSITE, CONTRACT, ELEMENTWISE, PENDING_STATE, last_sequence
-from weft.graph.tensor import edge_for
 from weft.ops.primitives import (
     expand,
     gather,

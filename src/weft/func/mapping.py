@@ -19,7 +19,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.tree import leaves, rebuild
 from weft.graph import node as graph
-from weft.graph.tensor import record
+from weft.graph.recording import record
 from weft.ops import TABLE
 
 

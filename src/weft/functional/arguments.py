@@ -19,7 +19,8 @@ from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeE
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import MOST_ELEMENTS, tape
-from weft.graph.tensor import Tensor, cast
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 
 Shape = tuple[int, ...]
 Dims = int | Sequence[int] | None

@@ -12,7 +12,9 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.making import by_name, make_in_place, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast, mutate
+from weft.graph.mutation import mutate
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce, where
 

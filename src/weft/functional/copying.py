@@ -10,8 +10,10 @@ from typing import Any
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.comparing import fill_value
+from weft.graph.mutation import mutate
+from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, mutate
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
 

@@ -16,7 +16,8 @@ from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast, record_elementwise
+from weft.graph.recording import cast, record_elementwise
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where

@@ -17,8 +17,9 @@ from weft.errors import ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import Shape
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, record
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import expand, permute, reshape, take_add, take_put, where
 from weft.ops.row import named

@@ -14,8 +14,10 @@ from weft._lazy import later
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import make_value
-from weft.graph.tensor import cast, value_of, wrap_node
+from weft.graph.recording import cast
 
 pipeline = later("weft.pipeline")
 pool = later("weft.runtime.pool")

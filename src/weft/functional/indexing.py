@@ -18,8 +18,9 @@ import cython
 import numpy as np
 from cython.cimports.weft.functional.indexing import PySlice_AdjustIndices, PySlice_Unpack
 from cython.cimports.weft.functional.parts import select_view, slice_view
-from cython.cimports.weft.graph.tensor import Tensor, logical_strides
-from cython.cimports.weft.graph.tensor import view as record_view
+from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.views import logical_strides
+from cython.cimports.weft.graph.views import view as record_view
 
 from weft.errors import ArgumentError, ShapeError, TensorIndexError
 from weft.functional import host
@@ -29,8 +30,10 @@ from weft.functional.copying import assign_region, fits
 from weft.functional.gathering import Gather
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
+from weft.graph.edges import value_of
+from weft.graph.mutation import mutate
+from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import cast, mutate, value_of
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape, where

@@ -16,8 +16,9 @@ from weft.functional.making import write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes as common_shape
-from weft.graph.tensor import Tensor, cast, record
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full

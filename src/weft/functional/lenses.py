@@ -13,14 +13,11 @@ from typing import Any
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.making import by_name
-from weft.graph.tensor import (
-    handle_of_storage,
-    logical_strides,
-    mutate,
-    record_elementwise,
-    value_of,
-)
-from weft.graph.tensor import view as record_view
+from weft.graph.edges import value_of
+from weft.graph.mutation import mutate
+from weft.graph.recording import record_elementwise
+from weft.graph.views import handle_of_storage, logical_strides
+from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call

@@ -15,8 +15,9 @@ from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dims
 from weft.functional.making import make_in_place, write_out
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, record
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, transpose

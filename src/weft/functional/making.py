@@ -7,7 +7,8 @@ from math import prod
 from typing import Any
 
 from weft.errors import MutationError
-from weft.graph.tensor import Tensor, in_place
+from weft.graph.mutation import in_place
+from weft.graph.tensor import Tensor
 from weft.tensor.leaves import give_out
 
 Function = Callable[..., Any]

@@ -26,7 +26,8 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast, record_elementwise, record_gradient
+from weft.graph.recording import cast, record_elementwise, record_gradient
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where

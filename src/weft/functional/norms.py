@@ -12,7 +12,8 @@ import math
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.tensor import Tensor, record_elementwise
+from cython.cimports.weft.graph.recording import record_elementwise
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import (
@@ -29,7 +30,7 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import write_out
 from weft.functional.reductions import extreme_of_all, reduce_over
-from weft.graph.tensor import cast, record_gradient
+from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where

@@ -25,7 +25,8 @@ from weft.functional.arguments import (
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel
-from weft.graph.tensor import Tensor, record_gradient
+from weft.graph.recording import record_gradient
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import gather, reshape, take

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.tensor import Tensor, logical_strides
-from cython.cimports.weft.graph.tensor import view as record_view
+from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.views import logical_strides
+from cython.cimports.weft.graph.views import view as record_view
 
 from weft.autograd.records import join_outputs
 from weft.errors import (
@@ -24,7 +25,7 @@ from weft.errors import (
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph.tensor import MULTIPLE_OUTPUTS, OUTPUT_SHIFT
+from weft.graph.views import MULTIPLE_OUTPUTS, OUTPUT_SHIFT
 from weft.ops import TABLE
 from weft.ops.row import named
 

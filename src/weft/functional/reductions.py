@@ -27,7 +27,8 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import by_name, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor, cast, record, record_elementwise, record_gradient
+from weft.graph.recording import cast, record, record_elementwise, record_gradient
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import cumulate, gather, reshape, where
 from weft.ops.primitives import elementwise as call

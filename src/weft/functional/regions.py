@@ -13,8 +13,8 @@ from weft.functional.arguments import Shape, sizes, wrap_dim
 from weft.functional.views import permuted
 from weft.graph.strides import contiguous_strides, dense_order
 from weft.graph.strides import is_contiguous as row_major
-from weft.graph.tensor import logical_strides, storage_of
-from weft.graph.tensor import view as record_view
+from weft.graph.views import logical_strides, storage_of
+from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 

@@ -19,8 +19,9 @@ from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast
+from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import (
     expand,

@@ -20,8 +20,8 @@ from weft.functional.arguments import (
 )
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
+from weft.graph.mutation import in_place
 from weft.graph.strides import contiguous_strides, elementwise_strides
-from weft.graph.tensor import in_place
 from weft.ops import TABLE
 from weft.ops.primitives import concat, embed, expand, iota, slice_axis, where
 from weft.ops.primitives import elementwise as call

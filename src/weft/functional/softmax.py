@@ -18,7 +18,7 @@ from weft.functional.arguments import (
     wrap_dim,
 )
 from weft.functional.reductions import reduce_over
-from weft.graph.tensor import cast, record_gradient
+from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where

@@ -10,7 +10,7 @@ from weft.errors import DTypeError
 from weft.functional.arguments import Dims, Shape, describe, need_tensor, reduced_axes, widen
 from weft.functional.making import by_name
 from weft.functional.reductions import count_of, reduce_over, reduced_shape
-from weft.graph.tensor import cast
+from weft.graph.recording import cast
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where

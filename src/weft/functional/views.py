@@ -23,8 +23,9 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import by_name
 from weft.graph.strides import contiguous_strides, reshape_strides
-from weft.graph.tensor import Tensor, logical_strides
-from weft.graph.tensor import view as record_view
+from weft.graph.tensor import Tensor
+from weft.graph.views import logical_strides
+from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.primitives import reshape as reshape_value
 from weft.ops.row import named

@@ -25,7 +25,8 @@ from weft.functional.arguments import (
 from weft.functional.softmax import log_softmax, softmax
 from weft.generator import keep_mask
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import cast, in_place, record_gradient
+from weft.graph.mutation import in_place
+from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call

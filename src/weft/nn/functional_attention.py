@@ -12,7 +12,7 @@ from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import product
 from weft.functional.softmax import masked_softmax, softmax
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import cast
+from weft.graph.recording import cast
 from weft.nn.functional_activation import dropout
 from weft.ops.primitives import expand, iota, reshape, transpose, where
 

@@ -21,8 +21,9 @@ from weft.functional.norms import vector_norm
 from weft.functional.reductions import mean, sum
 from weft.functional.softmax import log_softmax
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast, record_gradient
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor, cast, record_gradient
+from weft.graph.tensor import Tensor
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call

@@ -23,7 +23,8 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.reductions import count_of, reduce_over
-from weft.graph.tensor import cast, in_place, record_gradient
+from weft.graph.mutation import in_place
+from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.composite import inverse_deviation
 from weft.ops.primitives import elementwise as call

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.tensor import cast
+from weft.graph.recording import cast
 from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import define

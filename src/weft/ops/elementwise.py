@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import COMPARE, INTEGRAL, LOGICAL, PROMOTE, SELECT, TO_FLOAT, cast
+from weft.graph.recording import COMPARE, INTEGRAL, LOGICAL, PROMOTE, SELECT, TO_FLOAT, cast
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import EVERY_TYPE, NotDifferentiable, Rule, define, not_differentiable

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides, overlaps, reshape_strides
-from weft.graph.tensor import cast
 from weft.ops.primitives import (
     concat,
     conj,

@@ -9,6 +9,7 @@ gradient-only records are grouped when a walk meets them.
 """
 
 import cython
+from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import (
     DONE,
     PENDING,
@@ -22,7 +23,6 @@ from cython.cimports.weft.graph.node import (
     new_value,
     release_saves,
 )
-from cython.cimports.weft.graph.tensor import wrap
 from cython.cimports.weft.schedule.agenda import edge_identity, identity
 
 from weft._compiled import require

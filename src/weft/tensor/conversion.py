@@ -10,7 +10,8 @@ from typing import Any
 from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor, cast, record_elementwise
+from weft.graph.recording import cast, record_elementwise
+from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import check_device, device

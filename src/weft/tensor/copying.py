@@ -13,7 +13,8 @@ from typing import Any
 
 from weft.errors import GradientError
 from weft.graph import dtype as dtypes
-from weft.graph.tensor import Storage, Tensor, logical_strides, storage_of
+from weft.graph.tensor import Storage, Tensor
+from weft.graph.views import logical_strides, storage_of
 from weft.tensor.leaves import make_subclass
 from weft.tensor.memory import (
     Shape,

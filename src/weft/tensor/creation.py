@@ -17,8 +17,9 @@ from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.node import MOST_ELEMENTS
+from weft.graph.recording import cast
 from weft.graph.strides import dense_order, elementwise_strides
-from weft.graph.tensor import Tensor, cast
+from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.data import dtype_of_array, to_array
 from weft.tensor.device import check_device

@@ -10,7 +10,8 @@ from typing import Any
 from weft._lazy import later
 from weft.errors import DimensionError
 from weft.graph.strides import is_contiguous as strides_are_contiguous
-from weft.graph.tensor import Tensor, logical_strides, storage_of
+from weft.graph.tensor import Tensor
+from weft.graph.views import logical_strides, storage_of
 from weft.tensor.memory import DONE
 
 pipeline = later("weft.pipeline")

@@ -14,20 +14,18 @@ from weft.autograd.handle import refuse_in_transform
 from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
 from weft.functional import arguments
 from weft.graph.dtype import DType
+from weft.graph.edges import edge_for, set_edge
+from weft.graph.mutation import mutate
 from weft.graph.node import MOST_ELEMENTS
+from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides
-from weft.graph.tensor import (
+from weft.graph.tensor import Tensor, VersionCounter
+from weft.graph.views import (
     KIND_OF_VIEW,
     MULTIPLE_OUTPUTS,
     OUTPUT_SHIFT,
-    Tensor,
-    VersionCounter,
     become,
-    cast,
-    edge_for,
-    mutate,
     replace_value,
-    set_edge,
     storage_of,
     view,
 )

@@ -17,19 +17,12 @@ import numpy as np
 from weft._lazy import later
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import make_value
 from weft.graph.strides import contiguous_strides
-from weft.graph.tensor import (
-    Storage,
-    Tensor,
-    alias_of,
-    logical_strides,
-    replace_node,
-    storage_of,
-    value_of,
-    view,
-    wrap_node,
-)
+from weft.graph.tensor import Storage, Tensor, replace_node
+from weft.graph.views import alias_of, logical_strides, storage_of, view
 from weft.ops import TABLE, primitives
 
 pipeline = later("weft.pipeline")

@@ -16,7 +16,7 @@ from weft._compiled import require
 from weft._lazy import later
 from weft.errors import ArgumentTypeError
 from weft.graph.node import watch_records
-from weft.graph.tensor import note_inference
+from weft.graph.recording import note_inference
 
 require(__name__, cython.compiled)
 

@@ -15,8 +15,9 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional.arguments import need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
+from weft.graph.recording import cast
 from weft.graph.strides import dense_order
-from weft.graph.tensor import Tensor, cast
+from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.creation import (
     filled,

@@ -15,8 +15,10 @@ import weft
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import extreme_of_all, first_extreme
 from weft.graph import dtype as dtypes
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
 from weft.graph.node import KIND_NAMES
-from weft.graph.tensor import cast, record, record_elementwise, value_of, wrap_node
+from weft.graph.recording import cast, record, record_elementwise
 from weft.nn.functional_norm import standardize
 from weft.ops.convolution import Geometry, convolve
 from weft.schedule.batch import gather_rows

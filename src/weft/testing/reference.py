@@ -118,7 +118,7 @@ def evaluate(node: Any) -> Array:
 
 def evaluate_tensor(tensor: Any) -> Array:
     """The value of a tensor, by `evaluate`."""
-    from weft.graph.tensor import value_of
+    from weft.graph.edges import value_of
 
     return evaluate(value_of(tensor))
 

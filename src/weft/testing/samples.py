@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.graph import dtype as dtypes
 from weft.graph.node import KIND_NAMES
-from weft.graph.tensor import SELECT
+from weft.graph.recording import SELECT
 from weft.testing.reference import round_bfloat16
 
 Shape = tuple[int, ...]

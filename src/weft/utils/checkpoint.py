@@ -19,7 +19,8 @@ from weft.autograd.graph import current_walk, saved_tensors_hooks
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.graph import node as graph
-from weft.graph.tensor import edge_for, value_of, wrap_node
+from weft.graph.edges import edge_for, value_of
+from weft.graph.handles import wrap_node
 
 __all__ = [
     "CheckpointError",

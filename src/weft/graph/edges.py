@@ -1,0 +1,193 @@
+# cython: language_level=3
+"""What a handle stands for at this moment: the node of its value, and the gradient edge that leads on from it.
+
+In come handles; out go nodes and edges. The value of a view is a region of its storage's; its edge is replayed on
+its base's where that has been mutated since.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.bound import late, strided_row
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.edges import STEPS
+from cython.cimports.weft.graph.handles import watch
+from cython.cimports.weft.graph.node import (
+    PENDING,
+    Node,
+    OpRow,
+    OutputEdge,
+    _ambient,
+    _view_kind,
+    count_elements,
+    finish,
+    new_node,
+    new_sink,
+    show_records,
+)
+from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.tensor import Storage, Tensor
+
+from weft._compiled import require
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+def value(tensor: Tensor) -> Node:
+    """The node of a tensor's current value, in its logical shape."""
+    if tensor.storage is None:
+        return tensor.node
+    return _stored(tensor)
+
+
+@cython.cfunc
+def _stored(tensor: Tensor) -> Node:
+    storage: Storage = tensor.storage
+    if tensor.lens != 0:
+        return late["seen_through"](tensor)
+    if storage.foreign is not None:
+        return late["snapshot"](tensor)
+    if tensor.recipe == () and storage.node.shape is tensor._shape:
+        return storage.node
+    if (
+        tensor.base is not None
+        and _ambient == 0  # forward mode, or a hook on saves, has to see a value of its own
+        and isinstance(tensor.edge, Node)
+        and _shows(tensor, storage.node)
+    ):
+        return tensor.edge
+    strides = tensor.strides
+    if strides is None:
+        strides = contiguous_strides(tensor._shape)
+    if tensor.offset == 0 and storage.node.shape == tensor._shape and tensor.strides is None:
+        return storage.node
+    return new_node(
+        strided_row,
+        (storage.node,),
+        (tensor.offset, strides),
+        tensor._shape,
+        count_elements(tensor._shape),
+        tensor._dtype,
+        None,
+    )
+
+
+@cython.cfunc
+def _shows(tensor: Tensor, root: Node) -> cython.bint:
+    """Whether the gradient records of a view are its value too: where all its steps lead to the node that its storage
+    holds, and none of them has run. They become pending values then, which spares a second node for every view."""
+    step: cython.Py_ssize_t = len(tensor.recipe)
+    node: Node = tensor.edge
+    if root.state != PENDING or step > STEPS:
+        return False
+    while node is not root:
+        step -= 1
+        if step < 0 or not _is_step(node, tensor.recipe[step]):
+            return False
+        below = node.edges[0]
+        if not isinstance(below, Node):
+            return False
+        node = below
+    if step != 0 or tensor.edge is root:
+        return False
+    show_records(tensor.edge, root)
+    return True
+
+
+@cython.cfunc
+def _is_step(node: Node, step: tuple) -> cython.bint:
+    """Whether a record is that of one step of a view, and can have a value."""
+    return (
+        node.state == PENDING
+        and node.row.kind == _view_kind
+        and node.row is step[0]
+        and node.params is step[1]
+        and (node.inputs is not None or not node.considered)
+    )
+
+
+def value_of(tensor: Tensor):
+    """`value` for interpreted callers."""
+    return value(tensor)
+
+
+@cython.cfunc
+def edge_now(tensor: Tensor):
+    """The gradient edge of a non-leaf, regenerated where its base has been mutated since."""
+    if tensor.base is not None and tensor.seen != tensor.storage.version:
+        _regenerate(tensor)
+    return tensor.edge
+
+
+@cython.cfunc
+def needs_grad(tensor: Tensor) -> cython.bint:
+    """Whether a gradient flows to this tensor."""
+    return tensor.leaf_grad or edge_now(tensor) is not None
+
+
+@cython.cfunc
+def edge_of(tensor: Tensor):
+    """Where a cotangent of this tensor goes: a node, an output edge, the leaf's accumulator, or None."""
+    edge = edge_now(tensor)
+    if edge is not None or not tensor.leaf_grad:
+        return edge
+    if tensor.accumulator != cython.NULL:
+        return cython.cast(object, cython.cast(cython.pointer(PyObject), tensor.accumulator))
+    return new_sink(tensor, cython.address(tensor.accumulator))
+
+
+def edge_for(tensor: Tensor):
+    """`edge_of` for interpreted callers."""
+    return edge_of(tensor)
+
+
+def set_edge(tensor: Tensor, edge):
+    """Replace a tensor's gradient edge (custom Functions, tests)."""
+    tensor.edge = edge
+    watch(tensor)
+    if tensor.storage is not None:
+        tensor.seen = tensor.storage.version
+
+
+@cython.cfunc
+def function_of(edge):
+    """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
+    if isinstance(edge, Node) and cython.cast(Node, edge).info is not None:
+        return cython.cast(Node, edge).info[0]
+    return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
+
+
+@cython.cfunc
+def _regenerate(tensor: Tensor) -> cython.void:
+    """Replay the rows that made a view on its base's present edge."""
+    base: Tensor = tensor.base
+    tensor.seen = tensor.storage.version
+    edge = edge_of(base)
+    if edge is None:
+        tensor.edge = None
+        return
+    shape: tuple = base._shape
+    dtype: DType = base._dtype
+    first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
+    index: cython.Py_ssize_t
+    for index in range(first, len(tensor.recipe)):
+        row, params, target = tensor.recipe[index]
+        dtype = viewed_dtype(row, dtype)
+        edge = view_edge(row, params, shape, target, dtype, edge)
+        shape = target
+    tensor.edge = edge
+
+
+@cython.cfunc
+def viewed_dtype(row: OpRow, dtype: DType) -> DType:
+    """The dtype of a view: another one where it shows parts of complex numbers, or numbers made of parts."""
+    return dtype if row.dtype is None else row.dtype(None, dtype)
+
+
+@cython.cfunc
+def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edge):
+    """The gradient record of a view: no value inputs, so that it holds no memory."""
+    node: Node = new_node(row, None, params, target, count_elements(target), dtype, (edge,))
+    node.payload = (shape,)
+    finish(node)
+    return node

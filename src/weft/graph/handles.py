@@ -1,0 +1,216 @@
+# cython: language_level=3
+"""The life of a handle: made around a node, shown to the collector, emptied and kept when it dies.
+
+In come nodes and dying handles; out go handles. A handle is unseen by the cyclic garbage collector until it can be
+part of a cycle that the collector could break. Dead ones wait, emptied, to be used again.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.graph.handles import (
+    HANDLES,
+    Py_REFCNT,
+    Py_SET_REFCNT,
+    Py_TYPE,
+    PyObject_GC_IsTracked,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
+    PyObject_GenericSetAttr,
+    PyTypeObject,
+    visitproc,
+)
+from cython.cimports.weft.graph.node import Node, _ambient, current_tape
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._compiled import require
+
+require(__name__, cython.compiled)
+
+_idle = 0
+
+
+@cython.cfunc
+@cython.inline
+def blank() -> Tensor:
+    """A handle of nothing, unseen by the cyclic garbage collector (`watch`)."""
+    global _idle
+    tensor: Tensor
+    if _idle == 0:
+        tensor = Tensor.__new__(Tensor)
+        PyObject_GC_UnTrack(cython.cast(cython.p_void, tensor))
+        return tensor
+    _idle -= 1
+    tensor = cython.cast(Tensor, _handles[_idle])
+    Py_DECREF(tensor)
+    memset(
+        cython.address(tensor.offset),
+        0,
+        cython.cast(cython.p_char, cython.address(tensor.attributes) + 1)
+        - cython.cast(cython.p_char, cython.address(tensor.offset)),
+    )
+    return tensor
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def watch(tensor: Tensor) -> cython.void:
+    """Show a handle to the cyclic garbage collector, from the first moment at which it can be part of a cycle that
+    the collector could break: with an attribute, a hook, a gradient, a base, an edge that is not a node."""
+    if not PyObject_GC_IsTracked(cython.cast(cython.pointer(PyObject), tensor)):
+        PyObject_GC_Track(cython.cast(cython.p_void, tensor))
+
+
+@cython.cfunc
+def wrap(node: Node, edge) -> Tensor:
+    """A fresh contiguous tensor around a node."""
+    tensor: Tensor = blank()
+    tensor.node = node
+    node.live += 1
+    tensor._shape = node.shape
+    tensor._dtype = node.dtype
+    if edge is not None:
+        tensor.edge = edge
+        if not isinstance(edge, Node):
+            watch(tensor)
+    if _ambient > 0:
+        tensor.inference = current_tape().mode.inference
+    return tensor
+
+
+def wrap_node(node: Node, edge=None, strides=None):
+    """`wrap` for interpreted callers; `strides` where the logical layout is not row-major."""
+    tensor: Tensor = wrap(node, edge)
+    tensor.strides = strides
+    return tensor
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _empty(tensor: Tensor) -> cython.void:
+    """A dying handle gives up everything it holds."""
+    if tensor.node is not None:
+        tensor.node.live -= 1
+        tensor.node = None
+    if tensor.storage is not None:
+        tensor.storage = None
+    if tensor.strides is not None:
+        tensor.strides = None
+    if tensor.edge is not None:
+        tensor.edge = None
+    if tensor.base is not None:
+        tensor.base = None
+    if tensor.recipe is not None:
+        tensor.recipe = None
+    if tensor._grad is not None:
+        tensor._grad = None
+    if tensor.hooks is not None:
+        tensor.hooks = None
+    if tensor.counter is not None:
+        tensor.counter = None
+    if tensor.attributes != cython.NULL:
+        Py_DECREF(cython.cast(object, tensor.attributes))
+        tensor.attributes = cython.NULL
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _retire(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a handle (tp_dealloc): emptied, it waits with its empty fields in place, as nodes do."""
+    global _idle
+    if (
+        Py_TYPE(dying) != _kind
+        or _idle == HANDLES
+        or cython.cast(cython.pp_void, cython.cast(cython.p_char, dying) + _kind.tp_weaklistoffset)[
+            0
+        ]
+        != cython.NULL
+    ):
+        _free_handle(dying)
+        return
+    PyObject_GC_UnTrack(dying)
+    Py_SET_REFCNT(dying, 1)
+    _empty(cython.cast(Tensor, dying))
+    if _idle == HANDLES:  # what it held died in a crowd
+        Py_SET_REFCNT(dying, 0)
+        _free_handle(dying)
+        return
+    _handles[_idle] = dying
+    _idle += 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _traverse(
+    holder: cython.pointer(PyObject), visit: visitproc, argument: cython.p_void
+) -> cython.int:
+    """Show the collector the attributes that users have set, with everything else (tp_traverse)."""
+    result: cython.int = _traverse_fields(holder, visit, argument)
+    attributes: cython.p_void = cython.cast(Tensor, holder).attributes
+    if result == 0 and attributes != cython.NULL:
+        result = visit(cython.cast(cython.pointer(PyObject), attributes), argument)
+    if result == 0:
+        result = _traverse_hooks(cython.cast(Tensor, holder), visit, argument)
+    return result
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _traverse_hooks(tensor: Tensor, visit: visitproc, argument: cython.p_void) -> cython.int:
+    """Show the collector the hooks on a record that only this handle holds: one may close over the handle."""
+    if tensor.edge is None or not isinstance(tensor.edge, Node):
+        return 0
+    record: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor.edge)
+    own: cython.Py_ssize_t = 1
+    if cython.cast(cython.pointer(PyObject), tensor.node) == record:
+        own = 2
+    if Py_REFCNT(record) != own or cython.cast(Node, record).observers is None:
+        return 0
+    return visit(
+        cython.cast(cython.pointer(PyObject), cython.cast(Node, record).observers), argument
+    )
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _clear(holder: cython.pointer(PyObject)) -> cython.int:
+    """Break a cycle (tp_clear), and leave a handle that still has its value."""
+    tensor: Tensor = cython.cast(Tensor, holder)
+    attributes: cython.p_void = tensor.attributes
+    tensor.edge = None
+    tensor._grad = None
+    tensor.hooks = None
+    if attributes != cython.NULL:
+        tensor.attributes = cython.NULL
+        Py_DECREF(cython.cast(object, attributes))
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_attribute(
+    holder: cython.pointer(PyObject),
+    name: cython.pointer(PyObject),
+    value: cython.pointer(PyObject),
+) -> cython.int:
+    """Set an attribute (tp_setattro)."""
+    watch(cython.cast(Tensor, holder))
+    return PyObject_GenericSetAttr(holder, name, value)
+
+
+@cython.cfunc
+def _take_over() -> cython.void:
+    """Put these functions into Tensor's slots, before there are subclasses."""
+    global _kind, _free_handle, _traverse_fields
+    _kind = cython.cast(cython.pointer(PyTypeObject), Tensor)
+    _free_handle = _kind.tp_dealloc
+    _traverse_fields = _kind.tp_traverse
+    _kind.tp_dealloc = _retire
+    _kind.tp_traverse = _traverse
+    _kind.tp_clear = _clear
+    _kind.tp_setattro = _set_attribute
+
+
+_take_over()

@@ -1,0 +1,195 @@
+# cython: language_level=3
+"""In-place operations: a tensor's region gets a new value, and its history moves on.
+
+In come a handle and the new value; the storage's value is replaced, as a whole or in a region, after PyTorch's checks.
+Nothing that was recorded changes: the old value stays with whoever reads or saves it.
+"""
+
+import cython
+from cython.cimports.weft.graph.bound import late, put_row
+from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
+from cython.cimports.weft.graph.node import (
+    Mode,
+    Node,
+    count_elements,
+    current_tape,
+    finish,
+    new_node,
+)
+from cython.cimports.weft.graph.recording import cast, check_budget
+from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
+from cython.cimports.weft.graph.views import share
+
+from weft._compiled import require
+from weft.errors import ArgumentTypeError, DTypeError, MutationError
+from weft.graph.strides import overlaps
+from weft.graph.views import (
+    IN_FUNCTION,
+    KIND_OF_VIEW,
+    MULTIPLE_OUTPUTS,
+    UNDER_NO_GRAD,
+    logical_strides,
+)
+
+require(__name__, cython.compiled)
+
+
+@cython.ccall
+def in_place(tensor: Tensor, new):
+    """Give a tensor's region a new value (an op's result on it), with PyTorch's checks. Returns the tensor."""
+    if new is NotImplemented:
+        raise ArgumentTypeError(
+            "in-place operation",
+            expected="a tensor or a number",
+            got="another type",
+            fix="convert the operand with weft.tensor(...)",
+        )
+    result: Tensor = cython.cast(Tensor, new)
+    if result._dtype is not tensor._dtype:
+        if result._dtype.category > tensor._dtype.category:
+            raise DTypeError(
+                f"result type {late['type_name'](result._dtype)} can't be cast to the desired output type "
+                f"{late['type_name'](tensor._dtype)}",
+                expected=f"a result that {tensor._dtype.name} can hold",
+                got=result._dtype.name,
+                fix="use the out-of-place operation, or convert the tensor first",
+            )
+        result = cast(result, tensor._dtype)
+    if result._shape != tensor._shape:
+        raise late["in_place_shape"](tensor, result)
+    return mutate(tensor, result)
+
+
+@cython.ccall
+def mutate(tensor: Tensor, new: Tensor):
+    """Give a tensor's region the value of `new` (same shape and dtype); gradients follow in grad mode."""
+    mode: Mode = current_tape().mode
+    if tensor.inference and not mode.inference:
+        raise late["inference_update"]()
+    grad: cython.bint = mode.grad and (
+        needs_grad(new)
+        or needs_grad(tensor)
+        or (tensor.base is not None and needs_grad(tensor.base))
+    )
+    if tensor.strides is not None and overlaps(tensor._shape, tensor.strides):
+        raise MutationError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation.",
+            expected="a tensor whose elements are distinct memory",
+            got="an expanded or overlapping view",
+            fix="call .clone() before the in-place operation",
+        )
+    if mode.grad:
+        _check_mutation(tensor, grad)
+    if tensor.lens != 0:
+        late["write_through_lens"](tensor, new)
+        return tensor
+    region = _region_of(tensor) if grad else None
+    storage: Storage = share(tensor)
+    if mode.extra is not None and "writes" in mode.extra:
+        mode.extra["writes"].append(storage.node.seq)
+    if storage.foreign is not None:
+        late["write_through"](tensor, new)
+    elif (
+        tensor.recipe == ()
+        and tensor.strides is None
+        and tensor.offset == 0
+        and tensor._shape == storage.node.shape
+    ):
+        replace_node(storage, value(new))
+    else:
+        _put_region(tensor, storage, value(new))
+    storage.version += 1
+    if tensor.counter is not None:
+        tensor.counter.version += 1
+        storage.apart += 1
+    if grad:
+        _move_edges(tensor, new, region)
+    elif tensor.base is None:
+        tensor.seen = storage.version
+    if tensor.retains:
+        late["retain_again"](tensor)
+    check_budget()
+    return tensor
+
+
+@cython.cfunc
+def _put_region(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
+    root: Node = storage.node
+    params = (tensor.offset, logical_strides(tensor))
+    replace_node(
+        storage, new_node(put_row, (root, new), params, root.shape, root.numel, root.dtype, None)
+    )
+
+
+@cython.cfunc
+def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
+    if tensor.leaf_grad:
+        raise MutationError(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+            expected="a tensor that is not a leaf, or an update under no_grad",
+            got="a leaf with requires_grad=True",
+            fix="wrap the update in `with weft.no_grad():`, or use the out-of-place operation",
+        )
+    kind: cython.int = tensor.creation & KIND_OF_VIEW
+    if grad and kind == IN_FUNCTION:
+        raise late["view_of_function"](tensor)
+    if tensor.base is None or not grad:
+        return
+    if tensor.base.leaf_grad:
+        raise MutationError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+            expected="a view of a tensor that is not a leaf, or an update under no_grad",
+            got="a view of a leaf with requires_grad=True",
+            fix="wrap the update in `with weft.no_grad():`",
+        )
+    if kind == UNDER_NO_GRAD:
+        raise MutationError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
+            expected="view and mutation in the same grad mode",
+            got="a view made under no_grad",
+            fix="make the view in grad mode, or mutate it under no_grad",
+        )
+    if kind == MULTIPLE_OUTPUTS:
+        raise late["one_of_several_views"](tensor)
+
+
+@cython.cfunc
+def _region_of(tensor: Tensor):
+    """Where a view lies in its differentiable base, as (offset, strides); all of a tensor that has none."""
+    base: Tensor = tensor.base
+    if base is None:
+        return (0, contiguous_strides(tensor._shape))
+    region = late["region"](base._shape, tensor.recipe[len(base.recipe) :])
+    if region is None:
+        raise MutationError(
+            "in-place operation on this view",
+            expected="a view that is one strided region of its base",
+            got="a reshape of a permuted view",
+            fix="write through the base tensor instead",
+        )
+    return region
+
+
+@cython.cfunc
+def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
+    """The new value's history becomes the tensor's; a view's goes into its base. What only overwrites keeps the old
+    history behind a gradient of zeros, so that the tensor still requires one."""
+    base: Tensor = tensor if tensor.base is None else tensor.base
+    edge = edge_of(new)
+    if tensor.base is not None or edge is None:
+        node: Node = new_node(
+            put_row,
+            None,
+            region,
+            base._shape,
+            count_elements(base._shape),
+            base._dtype,
+            (edge_of(base), edge),
+        )
+        node.payload = (base._shape, tensor._shape)
+        finish(node)
+        edge = node
+    base.edge = edge
+    base.seen = tensor.storage.version

@@ -1,0 +1,128 @@
+# cython: language_level=3
+"""Handles that share a storage: aliases and views.
+
+In come handles and regions (shape, strides, offset in the storage's memory); out go handles of the same storage. A
+view's edge is a gradient record; writing through one is left to `mutation`.
+"""
+
+import cython
+from cython.cimports.weft.graph.bound import permute_row
+from cython.cimports.weft.graph.edges import edge_of, needs_grad, view_edge, viewed_dtype
+from cython.cimports.weft.graph.handles import blank, watch, wrap
+from cython.cimports.weft.graph.node import Mode, Node, OpRow, current_tape, new_node
+from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
+from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
+
+from weft._compiled import require
+from weft.graph.strides import dense_order
+
+require(__name__, cython.compiled)
+
+PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(
+    6
+)  # as RULE_... in the .pxd, for compiled code
+# How a view was made; the number of the output stands in the bits above.
+
+
+@cython.cfunc
+def share(tensor: Tensor) -> Storage:
+    """The storage of a tensor, made on the first alias; its node is the value in memory order."""
+    if tensor.storage is not None:
+        return tensor.storage
+    storage: Storage = Storage.__new__(Storage)
+    node: Node = tensor.node
+    if tensor.strides is not None:
+        order = dense_order(tensor._shape, tensor.strides)
+        shape = tuple([tensor._shape[axis] for axis in order])
+        node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
+    replace_node(storage, node)
+    tensor.storage = storage
+    tensor.node.live -= 1
+    tensor.node = None
+    tensor.recipe = ()
+    tensor.seen = 0
+    return storage
+
+
+def storage_of(tensor: Tensor):
+    """`share` for interpreted callers."""
+    return share(tensor)
+
+
+@cython.ccall
+def alias_of(tensor: Tensor):
+    """An untracked handle of the same region."""
+    storage: Storage = share(tensor)
+    alias: Tensor = blank()
+    alias.storage = storage
+    alias._shape = tensor._shape
+    alias._dtype = tensor._dtype
+    alias.strides = tensor.strides
+    alias.offset = tensor.offset
+    alias.recipe = tensor.recipe
+    alias.lens = tensor.lens
+    alias.seen = storage.version
+    alias.inference = tensor.inference
+    return alias
+
+
+@cython.ccall
+def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong):
+    """A view of a tensor: `strides` and `offset` are of its storage's memory."""
+    storage: Storage = share(tensor)
+    result: Tensor = blank()
+    watch(result)
+    result.storage = storage
+    result._shape = shape
+    result._dtype = viewed_dtype(row, tensor._dtype)
+    result.strides = None if is_contiguous(shape, strides) else strides
+    result.offset = offset
+    result.lens = tensor.lens
+    result.recipe = tensor.recipe + ((row, params, shape),)
+    result.counter = tensor.counter
+    result.inference = tensor.inference
+    mode: Mode = current_tape().mode
+    result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
+    result.creation = tensor.creation if mode.grad else UNDER_NO_GRAD
+    if mode.grad and needs_grad(tensor):
+        result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
+    result.seen = storage.version
+    return result
+
+
+def handle_of_storage(tensor: Tensor):
+    """An untracked handle of all elements of a tensor's storage, in memory order."""
+    storage: Storage = share(tensor)
+    whole: Tensor = wrap(storage.node, None)
+    storage.node.live -= 1
+    whole.node = None
+    whole.storage = storage
+    whole.recipe = ()
+    whole.seen = storage.version
+    return whole
+
+
+def logical_strides(tensor: Tensor):
+    """The strides of a tensor as PyTorch counts them."""
+    return contiguous_strides(tensor._shape) if tensor.strides is None else tensor.strides
+
+
+def replace_value(tensor: Tensor, other: Tensor):
+    """Make a handle show another tensor's storage (`x.data = y`); gradient state stays."""
+    storage: Storage = share(other)
+    if tensor.node is not None:
+        tensor.node.live -= 1
+        tensor.node = None
+    tensor.storage = storage
+    tensor._shape = other._shape
+    tensor._dtype = other._dtype
+    tensor.strides = other.strides
+    tensor.offset = other.offset
+    tensor.recipe = other.recipe
+    tensor.lens = other.lens
+    tensor.seen = storage.version
+
+
+def become(tensor: Tensor, source: Tensor):
+    """Initialise an empty handle of a subclass from a tensor (`Parameter`, `Tensor(...)`): shares its value."""
+    replace_value(tensor, source)
