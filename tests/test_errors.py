@@ -17,8 +17,8 @@ import weft
 from weft import nn
 from weft.config import config
 from weft.errors import WeftError
-from weft.graph.node import tape
 from weft.graph.recording import set_budget
+from weft.graph.tape import tape
 
 F = nn.functional
 Call = Callable[[], object]

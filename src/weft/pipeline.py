@@ -19,7 +19,8 @@ from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
-from cython.cimports.weft.graph.node import Node, Tape
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.tape import Tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
@@ -29,12 +30,14 @@ from cython.cimports.weft.schedule.signature import Signature, signature
 from weft._compiled import require as require_compiled
 from weft.config import config
 from weft.errors import ExecutionError, IndexRangeError, WeftError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
-from weft.graph.node import drop_inputs, finish, rejoin
+from weft.graph.rows import SCALAR_ROW
+from weft.graph.saves import drop_inputs, free_idle
+from weft.graph.tape import finish, rejoin, tape_of
 from weft.runtime.programs import storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
 
@@ -74,7 +77,7 @@ counters = _counters
 
 def flush() -> None:
     """Compute everything on this thread's tape that a live handle or a declared save needs."""
-    run_tape(graph.tape())
+    run_tape(tapes.tape())
 
 
 MOST_PENDING_BYTES = 1 << 32
@@ -103,7 +106,7 @@ def run_tape(tape: Tape) -> cython.void:
             execute(tape)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
-            graph.free_idle()
+            free_idle()
         finally:
             if collector:
                 PyGC_Enable()
@@ -173,7 +176,7 @@ def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cyt
     if config.explain:
         explain(pending, program, memory, lowering, chosen)
     if launch(form, bare, program, memory, lowering, pending):
-        alone: list[Any] = sorted(graph.tape_of(pending[0]).pending(), key=sequence)
+        alone: list[Any] = sorted(tape_of(pending[0]).pending(), key=sequence)
         schedule(alone, signature(alone, False), None)
 
 
@@ -337,7 +340,7 @@ def require(node: Node) -> cython.void:
             node.live -= 1
     if node.state == FAILED:
         raise node.error.again()
-    if node.buffer is None and node.row is not graph.SCALAR_ROW:
+    if node.buffer is None and node.row is not SCALAR_ROW:
         raise ExecutionError(
             "the value has been released",
             where=node.where,
@@ -378,7 +381,7 @@ def realize(*tensors: Any) -> None:
 def array_of(node: Any) -> np.ndarray[Any, Any]:
     """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
     require(node)
-    if node.row is graph.SCALAR_ROW:
+    if node.row is SCALAR_ROW:
         from weft.runtime.launch import scalar_bytes
 
         raw = np.frombuffer(

@@ -16,7 +16,7 @@ import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.errors import WeftError
-from weft.graph.node import tape
+from weft.graph.tape import tape
 from weft.utils.checkpoint import checkpoint
 
 BOUNDED = settings(deadline=None, max_examples=60)

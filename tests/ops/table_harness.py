@@ -11,8 +11,8 @@ import numpy as np
 import weft
 from weft.config import config
 from weft.graph import dtype as dtypes
-from weft.graph.node import KIND_NAMES
 from weft.graph.recording import TO_FLOAT
+from weft.graph.rows import KIND_NAMES
 from weft.ops import TABLE
 from weft.schedule import fuse, plan
 from weft.testing.recording import tensor_of

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph.node import count_live_nodes, tape
+from weft.graph.making import count_live_nodes
+from weft.graph.tape import tape
 
 X = [1.0, 2.0, 3.0]
 WRAPS: dict[str, Any] = {

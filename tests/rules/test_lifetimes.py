@@ -10,8 +10,9 @@ import pytest
 
 import weft
 from weft.graph.edges import value_of
-from weft.graph.node import count_live_nodes, tape
+from weft.graph.making import count_live_nodes
 from weft.graph.recording import set_budget
+from weft.graph.tape import tape
 from weft.runtime import pool
 
 

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
-from weft.graph.node import tape
+from weft.graph.tape import tape
 from weft.runtime import programs
 from weft.runtime.jit import compiler
 from weft.schedule import select

@@ -12,7 +12,8 @@ import pytest
 
 import weft
 from weft.graph.edges import edge_for, value_of
-from weft.graph.node import DONE_STATE, tape
+from weft.graph.node import DONE_STATE
+from weft.graph.tape import tape
 from weft.graph.views import storage_of
 from weft.runtime import pool, programs
 from weft.runtime.jit import compiler

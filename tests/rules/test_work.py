@@ -16,7 +16,8 @@ import pytest
 import weft
 from weft import pipeline
 from weft.graph.edges import value_of
-from weft.graph.node import DONE_STATE, FAILED_STATE, PENDING_STATE, tape
+from weft.graph.node import DONE_STATE, FAILED_STATE, PENDING_STATE
+from weft.graph.tape import tape
 
 
 def state(tensor: Any) -> int:

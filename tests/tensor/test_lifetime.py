@@ -14,7 +14,7 @@ import pytest
 import weft
 from weft import nn
 from weft.graph.edges import value_of
-from weft.graph.node import count_live_nodes
+from weft.graph.making import count_live_nodes
 
 HERE = Path(__file__).name
 

@@ -16,12 +16,13 @@ from weft.autograd.faults import Anomaly, Diagnosis, Unit, Values, name_of, reco
 from weft.autograd.snapshot import Snapshot
 from weft.autograd.walk import target_for
 from weft.errors import AnomalyError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.dtype import float32
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import AccumulateGrad
+from weft.graph.node import DONE_STATE
 from weft.graph.recording import cast
+from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, reduce, reshape
 from weft.pipeline import array_of
@@ -44,13 +45,13 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         self.enabled, self.check_nan = True, check_nan
 
     def __enter__(self) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         self.previous = (mode.anomaly, mode.extra)
         mode.anomaly = self.enabled and self.check_nan
         mode.extra = {**(mode.extra or {}), "anomaly": self.enabled}
 
     def __exit__(self, *exc: object) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         mode.anomaly, mode.extra = self.previous
 
 
@@ -68,13 +69,13 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
-    extra = graph.tape().mode.extra
+    extra = tapes.tape().mode.extra
     return bool(extra and extra.get("anomaly"))
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly mode is on and looks for nan."""
-    return bool(graph.tape().mode.anomaly)
+    return bool(tapes.tape().mode.anomaly)
 
 
 # -- watching a reverse walk ---------------------------------------------------------------------------------------
@@ -91,13 +92,13 @@ class Watch:
         ]
         self.units: list[Unit] = []
         self.snapshot = Snapshot()
-        self.snapshot.take(graph.tape().pending())
-        ready = [node for node in self.outputs if node.state == graph.DONE_STATE]
+        self.snapshot.take(tapes.tape().pending())
+        ready = [node for node in self.outputs if node.state == DONE_STATE]
         self._raise_for(_not_finite(ready))  # now: the walk gives up what was saved
 
     def finish(self, results: Iterable[Any]) -> None:
         """After the walk. Errors: AnomalyError where an output or a gradient is not finite."""
-        self.snapshot.take(graph.tape().pending())
+        self.snapshot.take(tapes.tape().pending())
         self.snapshot.note_members()
         finals = list(self.outputs)
         finals += [unit[3][0] for unit in self.units if isinstance(unit[0], AccumulateGrad)]
@@ -142,7 +143,7 @@ class Watch:
 def _all_finite(nodes: list[Any]) -> bool:
     """Whether all elements of some values are finite, by a sum of each: one pass, in kernels of their own program."""
     sums = []
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     previous, mode.grad = mode.grad, False
     try:
         for node in nodes:

@@ -11,10 +11,11 @@ from typing import Any
 from weft.autograd.graph import GradientEdge, find_edge, output_of
 from weft.autograd.walk import Walk, target_for
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.frames import without_collector
-from weft.graph.node import AccumulateGrad
 from weft.graph.recording import cast
+from weft.graph.tape import last_sequence
+from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import full
 from weft.schedule import batch
@@ -105,7 +106,7 @@ def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leav
 
     Errors: AnomalyError there.
     """
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
         return without_collector(_walk, roots, captured, keep, create, leaves, None)
     from weft.autograd.anomaly import Watch
@@ -138,7 +139,7 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
 def _walk_alone(
     roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any
 ) -> Any:
-    tape = graph.tape()
+    tape = tapes.tape()
     try:
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
@@ -148,7 +149,7 @@ def _walk_alone(
             made.watch(units)
         return made.run(roots, captured, keep, create, leaves)
     finally:
-        tape.watermark = graph.last_sequence()
+        tape.watermark = last_sequence()
 
 
 def backward(

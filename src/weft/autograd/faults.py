@@ -17,13 +17,16 @@ import numpy as np
 
 from weft.autograd.snapshot import Snapshot
 from weft.autograd.walk import target_for
-from weft.graph import node as graph
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import COMPOSITE, SCALAR_ROW, VALUE_ROW, AccumulateGrad, Node
+from weft.graph.making import make_node, make_value
+from weft.graph.node import DONE_STATE as DONE
+from weft.graph.node import PENDING_STATE as PENDING
+from weft.graph.node import Node
+from weft.graph.rows import COMPOSITE, SCALAR_ROW, SOURCE, VALUE_ROW
+from weft.graph.targets import AccumulateGrad
 from weft.schedule import batch
 
-DONE, PENDING = graph.DONE_STATE, graph.PENDING_STATE
 Unit = tuple[Any, int, int, list[Any], list[Any]]
 
 
@@ -142,15 +145,15 @@ class Values:
             return node
         kept = self.snapshot.memory.get(node)
         if kept is not None:
-            again = graph.make_value(node.dtype, node.shape, kept[0], kept[1])
+            again = make_value(node.dtype, node.shape, kept[0], kept[1])
             again.strides = kept[2]
             return again
         copies = [self._copies.get(source) for source in sources]
-        if not copies and node.row.kind != graph.SOURCE or None in copies:
+        if not copies and node.row.kind != SOURCE or None in copies:
             return None
         if node.row.kind == COMPOSITE:
             return copies[0]
-        made = graph.make_node(node.row, tuple(copies), node.params, node.shape, node.dtype)
+        made = make_node(node.row, tuple(copies), node.params, node.shape, node.dtype)
         made.payload = node.payload
         self._handles.append(wrap_node(made))
         return made

@@ -16,11 +16,11 @@ from weft.autograd.backward import grad
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
 from weft.errors import ArgumentError, GradientError, ShapeError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import watch_records
 from weft.graph.recording import cast
+from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise, full
 
@@ -84,14 +84,14 @@ class _Inside:
         self.levels = levels or None
 
     def __enter__(self) -> bool:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         self.former = (mode.duals, mode.saved_hooks, mode.grad, mode.walk)
         mode.duals, mode.saved_hooks, mode.grad = self.levels, None, True
         mode.walk = mode.walk or -1  # walks in here are inside another, or as if
         return bool(self.former[2])
 
     def __exit__(self, *exc: object) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.former
 
 
@@ -162,13 +162,13 @@ def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
 
 
 def _levels() -> tuple[Level, ...]:
-    return graph.tape().mode.duals or ()
+    return tapes.tape().mode.duals or ()
 
 
 def enter_dual_level() -> int:
     """Open a level; its number. Levels nest."""
     levels = _levels()
-    graph.tape().mode.duals = (*levels, Level(len(levels)))
+    tapes.tape().mode.duals = (*levels, Level(len(levels)))
     watch_records(pack_node, 1)
     return len(levels)
 
@@ -184,7 +184,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             fix="close the innermost level first",
         )
     levels[-1].tangents.clear()
-    graph.tape().mode.duals = levels[:-1] or None
+    tapes.tape().mode.duals = levels[:-1] or None
     watch_records(pack_node, -1)
 
 
@@ -267,7 +267,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
 def plain(tensor: Any, level: Level | None = None) -> Any:
     """A copy of a dual's value that keeps its graph and has no tangent (at this level and those inside)."""
     levels = _levels() if level is None else _levels()[: level.number]
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     former, mode.duals = mode.duals, None if level is None else levels or None
     try:
         return elementwise("clone", tensor)

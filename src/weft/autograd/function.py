@@ -18,17 +18,17 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.edges import edge_of, value
 from cython.cimports.weft.graph.frames import caller
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import GradientFunction
+from cython.cimports.weft.graph.targets import GradientFunction
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.forward_ad import push_function
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentTypeError, GradientError, MutationError, describe_position
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
-from weft.graph.node import OutputEdge
 from weft.graph.recording import cast
+from weft.graph.targets import OutputEdge
 from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
 
@@ -65,7 +65,7 @@ class Saved:
                     self.number = place
                     break
             self.tensor = None
-        if graph.tape().mode.saved_hooks:
+        if tapes.tape().mode.saved_hooks:
             self.packed = pack_value(self.value)
             self.tensor, self.edge = None, edge_of(self.value)
             self.value = None
@@ -314,7 +314,7 @@ class Function:
     @classmethod
     def apply(cls, *arguments: Any, **keywords: Any) -> Any:
         """Run `forward` and put one gradient record behind its outputs."""
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         tracked = mode.grad
         ctx = FunctionCtx()
         edges = [edge_for(a) if tracked and isinstance(a, Tensor) else None for a in arguments]
@@ -412,7 +412,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *cotangents: Any) -> Any:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         tracked, mode.grad = mode.grad, False
         try:
             results = function(ctx, *cotangents)

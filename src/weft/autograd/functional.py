@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.autograd.backward import grad
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, iota, permute, reshape, zeros_like
@@ -24,11 +24,11 @@ class _Recording:
     """Gradients on, whatever the caller's mode."""
 
     def __enter__(self) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         self.former, mode.grad = mode.grad, True
 
     def __exit__(self, *exc: object) -> None:
-        graph.tape().mode.grad = self.former
+        tapes.tape().mode.grad = self.former
 
 
 def _as_tuple(values: Any, what: str, function: str) -> tuple[bool, Tensors]:

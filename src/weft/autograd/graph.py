@@ -16,9 +16,11 @@ from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
 from weft.autograd.walk import target_for
 from weft.errors import ArgumentError, GradientError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
-from weft.graph.node import AccumulateGrad, GradientFunction, Node, OutputEdge, watch_records
+from weft.graph.node import Node
+from weft.graph.tape import watch_records
+from weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from weft.graph.tensor import Tensor
 from weft.graph.views import storage_of
 
@@ -119,12 +121,12 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         check_allowed()
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         mode.saved_hooks = (*(mode.saved_hooks or ()), (self.pack_hook, self.unpack_hook))
         watch_records(pack_node, 1)
 
     def __exit__(self, *exc: object) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         mode.saved_hooks = mode.saved_hooks[:-1]
         watch_records(pack_node, -1)
 
@@ -143,7 +145,7 @@ class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         self.message = error_message
 
     def __enter__(self) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         if mode.saved_hooks:
             raise GradientError(
                 self.message,
@@ -155,7 +157,7 @@ class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         mode.extra = {**(mode.extra or {}), "hooks_disabled": self.message}
 
     def __exit__(self, *exc: object) -> None:
-        graph.tape().mode.extra = self._former
+        tapes.tape().mode.extra = self._former
 
 
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
@@ -255,7 +257,7 @@ def _when_all(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[Remo
 
 def current_walk() -> int:
     """The number of the reverse walk that is running on this thread."""
-    return int(graph.tape().mode.walk)
+    return int(tapes.tape().mode.walk)
 
 
 def is_reached(record: Any) -> bool:

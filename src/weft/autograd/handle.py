@@ -12,9 +12,10 @@ from weft._lazy import later
 from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
 from weft.autograd.records import observers_of
 from weft.errors import GradientError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
-from weft.graph.node import AccumulateGrad, Node
+from weft.graph.node import Node
+from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 
 reverse = later("weft.autograd.backward")
@@ -24,7 +25,7 @@ forward_ad = later("weft.autograd.forward_ad")
 
 def refuse_in_transform(what: str) -> None:
     """Errors: RuntimeError inside a function transform, which decides itself what is differentiated."""
-    extra = graph.tape().mode.extra
+    extra = tapes.tape().mode.extra
     if extra is not None and "transform" in extra:
         raise GradientError(
             f"You are attempting to call Tensor.{what} inside of a function being transformed by "

@@ -15,7 +15,9 @@ from weft.autograd.observe import Observers, RemovableHandle, add_hook
 from weft.errors import GradientError
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import RESULT_BIT, SCALAR_ROW, AccumulateGrad, GradientFunction, Node
+from weft.graph.node import RESULT_BIT, Node
+from weft.graph.rows import SCALAR_ROW
+from weft.graph.targets import AccumulateGrad, GradientFunction
 from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
 

@@ -1,4 +1,5 @@
-from weft.graph.node cimport Node, OpRow
+from weft.graph.node cimport Node
+from weft.graph.rows cimport OpRow
 
 cdef class At:
     cdef readonly object params

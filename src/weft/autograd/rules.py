@@ -8,12 +8,13 @@ keep (`At`).
 
 import cython
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import RESULT_SHIFT, Node, OpRow
+from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.saving import unpacked
-from weft.graph.node import COMPOSITE
+from weft.graph.rows import COMPOSITE
 from weft.ops.primitives import sum_to
 from weft.schedule import batch
 

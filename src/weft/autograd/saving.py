@@ -12,10 +12,12 @@ from typing import Any
 
 from weft.autograd.observe import Observers
 from weft.errors import ArgumentTypeError, GradientError, MutationError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import set_edge
 from weft.graph.handles import wrap_node
-from weft.graph.node import RESULT_BIT, SCALAR_ROW, give_up_save
+from weft.graph.node import RESULT_BIT
+from weft.graph.rows import SCALAR_ROW
+from weft.graph.saves import give_up_save
 from weft.graph.tensor import Tensor
 from weft.schedule import batch
 
@@ -48,7 +50,7 @@ class Packed:
 
 def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
     """Call a hook with gradients off."""
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     tracked, mode.grad = mode.grad, False
     try:
         return function(argument)
@@ -110,13 +112,13 @@ class Kept(Packed):
 
 def pack_value(tensor: Any) -> Packed | None:
     """A value after the hooks in force on this thread; None where there are none."""
-    pairs = graph.tape().mode.saved_hooks
+    pairs = tapes.tape().mode.saved_hooks
     return apply_pack(tensor.detach(), list(reversed(pairs))) if pairs else None
 
 
 def pack_node(node: Any) -> None:
     """Pass everything that a new node saves through the hooks in force on this thread; duals get their tangent."""
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     if mode.duals is not None:
         mode.duals[-1].follow_all(node)
     if mode.saved_hooks and node.saved:
@@ -144,7 +146,7 @@ def unpacked(node: Any, index: int, edge: Any) -> Any:
 
 def check_allowed() -> None:
     """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
-    extra = graph.tape().mode.extra
+    extra = tapes.tape().mode.extra
     message = None if extra is None else extra.get("hooks_disabled")
     if message is not None:
         raise GradientError(

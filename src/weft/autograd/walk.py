@@ -14,27 +14,20 @@ from cython.cimports.weft.autograd.group import Group
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import (
-    DONE,
-    AccumulateGrad,
-    GradientFunction,
-    Mode,
-    Node,
-    OutputEdge,
-    current_tape,
-    drop_inputs,
-    note_idle,
-    release_saves,
-)
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
+from cython.cimports.weft.graph.tape import Mode, current_tape
+from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
 from weft.errors import GradientError
 from weft.graph.mutation import mutate
-from weft.graph.node import COMPOSITE, last_sequence
 from weft.graph.recording import cast
+from weft.graph.rows import COMPOSITE
 from weft.graph.strides import dense_order
+from weft.graph.tape import last_sequence
 from weft.ops.primitives import reshape
 from weft.schedule import batch
 

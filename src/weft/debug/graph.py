@@ -13,7 +13,9 @@ from typing import Any
 
 from weft.errors import describe_position
 from weft.graph.edges import edge_for, value_of
-from weft.graph.node import SCALAR_ROW, VALUE_ROW, AccumulateGrad, Node, OutputEdge
+from weft.graph.node import Node
+from weft.graph.rows import SCALAR_ROW, VALUE_ROW
+from weft.graph.targets import AccumulateGrad, OutputEdge
 from weft.graph.tensor import Tensor
 
 DONE = 1

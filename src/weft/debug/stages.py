@@ -13,7 +13,9 @@ from typing import Any
 
 from weft import pipeline
 from weft.codegen import ir
-from weft.graph.node import ELEMENTWISE, SCALAR_ROW, AccumulateGrad, tape
+from weft.graph.rows import ELEMENTWISE, SCALAR_ROW
+from weft.graph.tape import tape
+from weft.graph.targets import AccumulateGrad
 from weft.schedule import batch, collect, fuse, lower, plan
 from weft.schedule.loops import kernel_specs, prepare
 from weft.schedule.specs import loop_kernel

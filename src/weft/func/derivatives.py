@@ -18,10 +18,12 @@ from weft.autograd.functional import or_zeros, reached
 from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, rebuild
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import AccumulateGrad, OutputEdge
+from weft.graph.making import make_node
+from weft.graph.tape import finish
+from weft.graph.targets import AccumulateGrad, OutputEdge
 from weft.ops import TABLE
 
 _CLONE = TABLE["clone"]
@@ -30,7 +32,7 @@ _CLONE = TABLE["clone"]
 @contextmanager
 def _level(name: str) -> Iterator[None]:
     """Inside a transform: gradients on, and `backward` and `requires_grad_` refused."""
-    mode = graph.tape().mode
+    mode = tapes.tape().mode
     former = mode.extra
     mode.extra = {**(former or {}), "transform": name}
     try:
@@ -107,8 +109,8 @@ def _alias(leaf: Any) -> Any:
         return own.clone()
     value = value_of(leaf)
     edge = edge_for(leaf) if leaf.requires_grad else None
-    record = graph.make_node(_CLONE, None, None, value.shape, value.dtype, (edge,))
-    graph.finish(record)
+    record = make_node(_CLONE, None, None, value.shape, value.dtype, (edge,))
+    finish(record)
     return wrap_node(value, record)
 
 

@@ -15,23 +15,18 @@ from typing import Any
 import cython
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import (
-    AccumulateGrad,
-    GradientFunction,
-    Node,
-    OpRow,
-    OutputEdge,
-    _scalar_row,
-    _value_row,
-    count_elements,
-    finish,
-    new_node,
-)
+from cython.cimports.weft.graph.making import count_elements, new_node
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
+from cython.cimports.weft.graph.tape import finish
+from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.graph.edges import edge_for
-from weft.graph.node import COMPOSITE, CONTRACT, ELEMENTWISE, PENDING_STATE, last_sequence
+from weft.graph.node import PENDING_STATE
+from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
+from weft.graph.tape import last_sequence
 from weft.ops.primitives import (
     expand,
     gather,
@@ -153,7 +148,7 @@ class Lifting:
             raise Unliftable("a node of a batch")
         if node in self.tracked and (node.released or node.observers is not None):
             raise Unliftable("a gradient record that is released or observed")
-        known: cython.bint = node.row is _value_row or node.row is _scalar_row
+        known: cython.bint = node.row is value_row or node.row is scalar_row
         if node.state != _pending and not known:
             raise Unliftable("a value that has been read")
 

@@ -18,8 +18,9 @@ from weft import pipeline
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.tree import leaves, rebuild
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.recording import record
+from weft.graph.tape import last_sequence
 from weft.ops import TABLE
 
 
@@ -166,9 +167,9 @@ class _Traced:
     or reads refused."""
 
     def __init__(self, strict: bool) -> None:
-        self.mode = graph.tape().mode
+        self.mode = tapes.tape().mode
         self.strict = strict
-        self.start = graph.last_sequence()
+        self.start = last_sequence()
 
     def __enter__(self) -> _Traced:
         self.former = (self.mode.walk, self.mode.extra)

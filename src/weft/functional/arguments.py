@@ -18,8 +18,9 @@ import numpy as np
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
-from weft.graph.node import MOST_ELEMENTS, tape
+from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
+from weft.graph.tape import tape
 from weft.graph.tensor import Tensor
 
 Shape = tuple[int, ...]

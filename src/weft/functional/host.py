@@ -16,7 +16,7 @@ from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import make_value
+from weft.graph.making import make_value
 from weft.graph.recording import cast
 
 pipeline = later("weft.pipeline")

@@ -1,4 +1,4 @@
-from weft.graph.node cimport OpRow
+from weft.graph.rows cimport OpRow
 
 cdef dict rows
 cdef dict late

@@ -4,7 +4,7 @@ special methods of Tensor call, whose meaning lies above.
 """
 
 import cython
-from cython.cimports.weft.graph.node import OpRow
+from cython.cimports.weft.graph.rows import OpRow
 
 from weft._compiled import require
 

@@ -1,5 +1,6 @@
 from weft.graph.dtype cimport DType
-from weft.graph.node cimport Node, OpRow
+from weft.graph.node cimport Node
+from weft.graph.rows cimport OpRow
 from weft.graph.tensor cimport Tensor
 
 cdef enum:

@@ -11,20 +11,12 @@ from cython.cimports.weft.graph.bound import late, strided_row
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import STEPS
 from cython.cimports.weft.graph.handles import watch
-from cython.cimports.weft.graph.node import (
-    PENDING,
-    Node,
-    OpRow,
-    OutputEdge,
-    _ambient,
-    _view_kind,
-    count_elements,
-    finish,
-    new_node,
-    new_sink,
-    show_records,
-)
+from cython.cimports.weft.graph.making import count_elements, new_node, show_records
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.tape import _view_kind, ambient, finish
+from cython.cimports.weft.graph.targets import OutputEdge, new_sink
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 
 from weft._compiled import require
@@ -51,7 +43,7 @@ def _stored(tensor: Tensor) -> Node:
         return storage.node
     if (
         tensor.base is not None
-        and _ambient == 0  # forward mode, or a hook on saves, has to see a value of its own
+        and ambient == 0  # forward mode, or a hook on saves, has to see a value of its own
         and isinstance(tensor.edge, Node)
         and _shows(tensor, storage.node)
     ):

@@ -21,7 +21,8 @@ from cython.cimports.weft.graph.handles import (
     PyTypeObject,
     visitproc,
 )
-from cython.cimports.weft.graph.node import Node, _ambient, current_tape
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.tape import ambient, current_tape
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
@@ -75,7 +76,7 @@ def wrap(node: Node, edge) -> Tensor:
         tensor.edge = edge
         if not isinstance(edge, Node):
             watch(tensor)
-    if _ambient > 0:
+    if ambient > 0:
         tensor.inference = current_tape().mode.inference
     return tensor
 

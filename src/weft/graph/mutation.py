@@ -8,16 +8,11 @@ Nothing that was recorded changes: the old value stays with whoever reads or sav
 import cython
 from cython.cimports.weft.graph.bound import late, put_row
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
-from cython.cimports.weft.graph.node import (
-    Mode,
-    Node,
-    count_elements,
-    current_tape,
-    finish,
-    new_node,
-)
+from cython.cimports.weft.graph.making import count_elements, new_node
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import cast, check_budget
 from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.tape import Mode, current_tape, finish
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
 from cython.cimports.weft.graph.views import share
 

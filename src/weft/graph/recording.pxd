@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 from weft.graph.dtype cimport DType
-from weft.graph.node cimport OpRow
+from weft.graph.rows cimport OpRow
 from weft.graph.tensor cimport Tensor
 
 cdef extern from "Python.h":

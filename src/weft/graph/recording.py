@@ -10,19 +10,8 @@ from cython.cimports.weft.graph.bound import cast_row, late
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import (
-    Node,
-    OpRow,
-    Tape,
-    _ambient,
-    _packer,
-    append,
-    count_elements,
-    current_tape,
-    finish,
-    new_node,
-    new_scalar,
-)
+from cython.cimports.weft.graph.making import append, count_elements, new_node, new_scalar
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import (
     RULE_COMPARE,
     RULE_INTEGRAL,
@@ -32,6 +21,8 @@ from cython.cimports.weft.graph.recording import (
     RULE_TO_FLOAT,
     PyTuple_GET_ITEM,
 )
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
@@ -41,9 +32,8 @@ from weft.graph.strides import broadcast_shapes, dense_order, elementwise_stride
 
 require(__name__, cython.compiled)
 
-PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(
-    6
-)  # as RULE_... in the .pxd, for compiled code
+# As RULE_... in the .pxd, for compiled code.
+PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(6)
 
 _budget_nodes = 100_000
 FIRST_BUDGET = 1 << 27  # asked for more, the recorder looks how much memory the machine has
@@ -434,7 +424,7 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
 def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
     """Put one gradient record of a composite row behind an already computed, untracked result."""
     tape: Tape = current_tape()
-    if _ambient > 0 and tape.mode.duals is not None:
+    if ambient > 0 and tape.mode.duals is not None:
         late["follow_composite"](row, tensors, params, result)
     if not tape.mode.grad or result._dtype.category < 2:
         return result
@@ -460,8 +450,8 @@ def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
     node.payload = tuple([n.shape for n in nodes])
     node.result = value(result)
     node.result.live += 1
-    if _ambient > 0:
-        _packer(node)
+    if ambient > 0:
+        packer(node)
     finish(node)
     result.edge = node
     return result

@@ -20,8 +20,10 @@ from cython.cimports.weft.graph.bound import (
 )
 from cython.cimports.weft.graph.edges import edge_now, function_of, needs_grad
 from cython.cimports.weft.graph.mutation import in_place
-from cython.cimports.weft.graph.node import Node, _ambient, note_idle
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import binary, record_elementwise
+from cython.cimports.weft.graph.saves import note_idle
+from cython.cimports.weft.graph.tape import ambient
 from cython.cimports.weft.graph.views import alias_of
 
 from weft._compiled import require
@@ -162,7 +164,7 @@ class Tensor:
 
     def detach(self):
         """The same value without its history; shares storage and version. A dual loses its tangent, by a copy."""
-        alias: Tensor = alias_of(self if _ambient == 0 else late["without_tangents"](self))
+        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
         alias.counter = self.counter
         return alias
 

@@ -1,4 +1,4 @@
-from weft.graph.node cimport OpRow
+from weft.graph.rows cimport OpRow
 from weft.graph.tensor cimport Storage, Tensor
 
 cdef Storage share(Tensor tensor)

@@ -9,8 +9,11 @@ import cython
 from cython.cimports.weft.graph.bound import permute_row
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, view_edge, viewed_dtype
 from cython.cimports.weft.graph.handles import blank, watch, wrap
-from cython.cimports.weft.graph.node import Mode, Node, OpRow, current_tape, new_node
+from cython.cimports.weft.graph.making import new_node
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
+from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
 
 from weft._compiled import require

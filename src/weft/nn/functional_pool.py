@@ -24,7 +24,7 @@ from weft.functional.arguments import (
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
-from weft.graph.node import tape
+from weft.graph.tape import tape
 from weft.nn.functional_conv import numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import elementwise as call

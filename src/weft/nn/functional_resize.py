@@ -15,7 +15,7 @@ from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
 from weft.functional.comparing import fill_value
-from weft.graph.node import MOST_ELEMENTS
+from weft.graph.making import MOST_ELEMENTS
 from weft.nn.functional_pool import adaptive_avg_pool
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis, take

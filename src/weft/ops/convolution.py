@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.graph.node import tape
 from weft.graph.recording import record, record_gradient
 from weft.graph.strides import contiguous_strides
+from weft.graph.tape import tape
 from weft.ops.primitives import (
     conj,
     embed,

@@ -9,15 +9,15 @@ the sense of PyTorch's views; views with aliasing are made by `weft.functional.v
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.node import OpRow
 from cython.cimports.weft.graph.recording import record, record_elementwise
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.handles import wrap_node
-from weft.graph.node import make_scalar
+from weft.graph.making import make_scalar
 from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
 

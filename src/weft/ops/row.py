@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.graph import dtype as dtypes
-from weft.graph.node import KIND_NAMES, RESULT_BIT, OpRow
+from weft.graph.node import RESULT_BIT
+from weft.graph.rows import KIND_NAMES, OpRow
 
 TABLE: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")

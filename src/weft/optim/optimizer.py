@@ -18,7 +18,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
-from weft.graph.node import last_sequence, leave_alone
+from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.module import clear_gradient, typename
 from weft.runtime.interrupts import uninterrupted

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from weft.graph.node import SCALAR_ROW
+from weft.graph.rows import SCALAR_ROW
 from weft.runtime.executor import Program as Executable
 from weft.runtime.pool import allocate
 from weft.schedule.rows import fill_tables

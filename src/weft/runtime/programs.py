@@ -12,7 +12,10 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memset
-from cython.cimports.weft.graph.node import DONE, Node, OpRow, drop_inputs, finish
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saves import drop_inputs
+from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.runtime.cells import store_number
 from cython.cimports.weft.runtime.executor import Program
 from cython.cimports.weft.runtime.pool import Buffer, allocate
@@ -22,7 +25,7 @@ from cython.cimports.weft.schedule.signature import Record, Signature
 
 from weft._compiled import require
 from weft.errors import ExecutionError
-from weft.graph.node import SCALAR_ROW
+from weft.graph.rows import SCALAR_ROW
 from weft.runtime.launch import SCALAR_CELL
 from weft.schedule.plan import is_private
 

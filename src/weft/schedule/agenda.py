@@ -13,11 +13,12 @@ import heapq
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free, realloc
-from cython.cimports.weft.graph.node import DONE, PENDING, Node, OpRow
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 
 from weft._compiled import require
-from weft.graph.node import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
+from weft.graph.rows import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
 
 require(__name__, cython.compiled)
 

@@ -10,31 +10,18 @@ gradient-only records are grouped when a walk meets them.
 
 import cython
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import (
-    DONE,
-    PENDING,
-    RESULT_SHIFT,
-    Node,
-    OpRow,
-    acquire_saves,
-    count_elements,
-    finish,
-    new_node,
-    new_value,
-    release_saves,
-)
+from cython.cimports.weft.graph.making import count_elements, new_node, new_value
+from cython.cimports.weft.graph.node import DONE, PENDING, RESULT_SHIFT, Node
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.agenda import edge_identity, identity
 
 from weft._compiled import require
 from weft.config import config
 from weft.errors import VerificationError
-from weft.graph.node import (
-    COMPOSITE,
-    CONTRACT,
-    ELEMENTWISE,
-    is_record_only,
-    rejoin,
-)
+from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
+from weft.graph.tape import is_record_only, rejoin
 from weft.ops.row import TABLE
 from weft.schedule.agenda import form_groups
 

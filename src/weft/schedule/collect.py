@@ -7,12 +7,14 @@ it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep t
 """
 
 import cython
-from cython.cimports.weft.graph.node import DONE, PENDING, Node, finish
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.records import Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import ROWS, SCALAR_ROW, VIEW, make_node
+from weft.graph.making import make_node
+from weft.graph.rows import ROWS, SCALAR_ROW, VIEW
 from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
 

@@ -14,7 +14,7 @@ from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import ELEMENTWISE, REDUCE, SOURCE
+from weft.graph.rows import ELEMENTWISE, REDUCE, SOURCE
 
 require(__name__, cython.compiled)
 

@@ -17,7 +17,7 @@ from cython.cimports.weft.schedule.rows import lower_rows
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
+from weft.graph.rows import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
 from weft.schedule import families
 
 require(__name__, cython.compiled)

@@ -14,7 +14,7 @@ from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import INDEX, REGION, SCATTER
+from weft.graph.rows import INDEX, REGION, SCATTER
 
 require(__name__, cython.compiled)
 

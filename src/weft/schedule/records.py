@@ -5,7 +5,7 @@ import cython
 from cython.cimports.weft.graph.node import Node
 
 from weft._compiled import require
-from weft.graph.node import ELEMENTWISE
+from weft.graph.rows import ELEMENTWISE
 
 require(__name__, cython.compiled)
 

@@ -15,7 +15,7 @@ from cython.cimports.weft.schedule.records import Kernel, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.node import ELEMENTWISE, REDUCE
+from weft.graph.rows import ELEMENTWISE, REDUCE
 from weft.schedule.fuse import mark_stores
 from weft.schedule.loops import prepare, prepared_spec
 

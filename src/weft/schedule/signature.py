@@ -11,12 +11,13 @@ program without batches is recognised before anybody looks for them.
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcmp, memcpy
-from cython.cimports.weft.graph.node import PENDING, Node, OpRow
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 from cython.cimports.weft.schedule.signature import NUMBERS, Number
 
 from weft._compiled import require
-from weft.graph.node import ROWS, SCALAR_ROW
+from weft.graph.rows import ROWS, SCALAR_ROW
 
 require(__name__, cython.compiled)
 

@@ -16,7 +16,7 @@ import numpy as np
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
-from weft.graph.node import MOST_ELEMENTS
+from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.graph.strides import dense_order, elementwise_strides
 from weft.graph.tensor import Tensor

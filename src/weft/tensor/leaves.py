@@ -15,8 +15,8 @@ from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationEr
 from weft.functional import arguments
 from weft.graph.dtype import DType
 from weft.graph.edges import edge_for, set_edge
+from weft.graph.making import MOST_ELEMENTS
 from weft.graph.mutation import mutate
-from weft.graph.node import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import Tensor, VersionCounter

@@ -19,7 +19,7 @@ from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import make_value
+from weft.graph.making import make_value
 from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import alias_of, logical_strides, storage_of, view

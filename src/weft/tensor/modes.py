@@ -9,14 +9,14 @@ import functools
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.graph.node import Mode, current_tape
+from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, vectorcallfunc
 
 from weft._compiled import require
 from weft._lazy import later
 from weft.errors import ArgumentTypeError
-from weft.graph.node import watch_records
 from weft.graph.recording import note_inference
+from weft.graph.tape import watch_records
 
 require(__name__, cython.compiled)
 

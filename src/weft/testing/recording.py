@@ -17,8 +17,8 @@ from weft.functional.reductions import extreme_of_all, first_extreme
 from weft.graph import dtype as dtypes
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.node import KIND_NAMES
 from weft.graph.recording import cast, record, record_elementwise
+from weft.graph.rows import KIND_NAMES
 from weft.nn.functional_norm import standardize
 from weft.ops.convolution import Geometry, convolve
 from weft.schedule.batch import gather_rows

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.node import KIND_NAMES, SCALAR_ROW
+from weft.graph.rows import KIND_NAMES, SCALAR_ROW
 
 Array = Any
 _DONE = 1

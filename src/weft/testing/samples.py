@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft.graph import dtype as dtypes
-from weft.graph.node import KIND_NAMES
 from weft.graph.recording import SELECT
+from weft.graph.rows import KIND_NAMES
 from weft.testing.reference import round_bfloat16
 
 Shape = tuple[int, ...]

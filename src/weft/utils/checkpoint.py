@@ -18,7 +18,7 @@ from weft.autograd.function import Function, Saved
 from weft.autograd.graph import current_walk, saved_tensors_hooks
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
-from weft.graph import node as graph
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
 
@@ -89,12 +89,12 @@ class _Selective:
         self.policy = policy
 
     def __enter__(self) -> None:
-        mode = graph.tape().mode
+        mode = tapes.tape().mode
         self._former = mode.extra
         mode.extra = {**(mode.extra or {}), "checkpoint_policy": self.policy}
 
     def __exit__(self, *exc: object) -> None:
-        graph.tape().mode.extra = self._former
+        tapes.tape().mode.extra = self._former
 
 
 def create_selective_checkpoint_contexts(
@@ -139,7 +139,7 @@ def _operation(op: Any) -> str:
 
 def _is_kept(tensor: Any) -> bool:
     """What the policy in force says of a value. Errors: TypeError where it says something else."""
-    extra = graph.tape().mode.extra
+    extra = tapes.tape().mode.extra
     policy = None if extra is None else extra.get("checkpoint_policy")
     if policy is None:
         return False
@@ -181,7 +181,7 @@ class _Argument:
 def _kept_argument(argument: Any) -> Any:
     if not isinstance(argument, weft.Tensor):
         return argument
-    inside = graph.tape().mode.saved_hooks
+    inside = tapes.tape().mode.saved_hooks
     return _Argument(argument) if inside and not argument.leaf_grad else Saved(argument)
 
 
@@ -252,7 +252,7 @@ class _Frame:
             self.context,
             weft.enable_grad(),
         ):
-            mode = graph.tape().mode
+            mode = tapes.tape().mode
             outer, mode.saved_hooks = mode.saved_hooks, None
             try:
                 with saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -333,7 +333,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """Errors: RuntimeError inside autograd.grad or backward(inputs=...)."""
-        if graph.tape().mode.chosen:
+        if tapes.tape().mode.chosen:
             raise GradientError(
                 "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward().",

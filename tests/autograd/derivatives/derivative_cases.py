@@ -14,7 +14,7 @@ import numpy as np
 
 import weft
 from weft.graph import dtype as dtypes
-from weft.graph.node import KIND_NAMES
+from weft.graph.rows import KIND_NAMES
 from weft.ops import TABLE
 from weft.testing.recording import apply, tensor_of
 from weft.testing.samples import operand_type, points, samples

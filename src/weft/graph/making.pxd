@@ -1,0 +1,28 @@
+from cpython.object cimport PyObject
+from weft.graph.dtype cimport DType
+from weft.graph.node cimport Node
+from weft.graph.rows cimport OpRow
+from weft.graph.tape cimport Tape
+
+cdef extern from "Python.h":
+    ctypedef void (*destructor)(PyObject*) noexcept
+    ctypedef struct PyTypeObject:
+        destructor tp_dealloc
+    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
+    void PyObject_GC_UnTrack(void*)
+
+cdef enum:
+    POOL = 8192  # dead nodes that wait to be used again
+
+cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+                 DType dtype, tuple edges)
+cdef void show_records(Node record, Node root)
+cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
+cdef Node new_scalar(object value, DType dtype)
+cdef long long count_elements(tuple shape)
+
+cdef long long _live
+cdef PyObject* _pool[POOL]
+cdef Py_ssize_t _waiting
+cdef destructor _free_node

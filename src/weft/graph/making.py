@@ -1,0 +1,306 @@
+# cython: language_level=3
+"""Nodes are made, put on the tape, and taken apart when they die.
+
+In come an op row, value inputs and gradient edges; out goes a record on the calling thread's tape, with the user's
+line. Dead nodes wait, emptied, to be used again.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.graph.burial import _buried, _draining, bury, drain
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.frames import caller
+from cython.cimports.weft.graph.making import (
+    POOL,
+    Py_SET_REFCNT,
+    PyObject_GC_UnTrack,
+    PyTypeObject,
+)
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
+from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+from cython.cimports.weft.graph.tape import (
+    Tape,
+    ambient,
+    current_tape,
+    link,
+    next_sequence,
+    packer,
+    unlink,
+)
+
+from weft._compiled import require
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.graph.rows import COMPOSITE
+
+require(__name__, cython.compiled)
+
+MOST_ELEMENTS = 1 << 58
+# A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
+_arrived_weight = cython.declare(cython.longlong, 8)
+_live = 0
+_waiting = 0
+
+
+@cython.cfunc
+def count_elements(shape: tuple) -> cython.longlong:
+    """The number of elements of a shape. Errors: ShapeError where no memory could ever hold so many."""
+    total: cython.longlong = 1
+    exact: cython.double = 1
+    size: cython.longlong
+    for size in shape:
+        total *= size
+        exact *= size
+    if exact > MOST_ELEMENTS:
+        raise ShapeError(
+            "a tensor of this shape has too many elements (integer multiplication overflow)",
+            expected=f"at most {MOST_ELEMENTS} elements",
+            got=f"shape {list(shape)}",
+            fix="check how the sizes were computed",
+        )
+    return total
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _empty(node: Node) -> cython.void:
+    """A dying node gives up everything it holds; parts of the graph go by way of the graveyard."""
+    global _live
+    _live -= 1
+    if node.tape != cython.NULL:
+        unlink(node)
+    if node.holds:
+        release_saves(node)
+    if node.inputs is not None:
+        bury(node.inputs)
+        node.inputs = None
+    if node.edges is not None:
+        bury(node.edges)
+        node.edges = None
+    if node.quotient is not None:
+        bury(node.quotient)
+        node.quotient = None
+    if node.result is not None:
+        bury(node.result)
+        node.result = None
+    if node.params is not None:
+        node.params = None
+    if node.buffer is not None:
+        node.buffer = None
+    if node.strides is not None:
+        node.strides = None
+    if node.error is not None:
+        node.error = None
+    if node.payload is not None:
+        node.payload = None
+    if node.info is not None:
+        node.info = None
+    if node.observers is not None:
+        node.observers = None
+    if node.scratch is not None:
+        node.scratch = None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _retire(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a node (its type's tp_dealloc): emptied, it waits in the pool with its empty fields in place, which
+    spares writing and counting some fifteen references per node."""
+    global _waiting
+    Py_SET_REFCNT(dying, 1)
+    _empty(cython.cast(Node, dying))
+    if _waiting < POOL:
+        _pool[_waiting] = dying
+        _waiting += 1
+    else:
+        Py_SET_REFCNT(dying, 0)
+        _free_node(dying)
+    if not _draining and _buried > 0:
+        drain()
+
+
+@cython.cfunc
+def _take_over() -> cython.void:
+    """Let `_retire` free nodes."""
+    global _free_node
+    kind: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), Node)
+    _free_node = kind.tp_dealloc
+    kind.tp_dealloc = _retire
+
+
+_take_over()
+
+
+@cython.cfunc
+@cython.inline
+def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
+    global _live, _waiting
+    node: Node
+    if _waiting > 0:
+        _waiting -= 1
+        node = cython.cast(Node, _pool[_waiting])
+        Py_DECREF(node)
+        memset(
+            cython.address(node.state),
+            0,
+            cython.cast(cython.p_char, cython.address(node.tape) + 1)
+            - cython.cast(cython.p_char, cython.address(node.state)),
+        )
+    else:
+        node = Node.__new__(Node)
+    _live += 1
+    node.seq = next_sequence()
+    node.row = row
+    node.shape = shape
+    node.numel = numel
+    node.dtype = dtype
+    node.qrow = -1
+    return node
+
+
+@cython.cfunc
+def new_node(
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+) -> Node:
+    """Append one operation to the calling thread's tape."""
+    return append(current_tape(), row, inputs, params, shape, numel, dtype, edges)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _hide(part: tuple) -> cython.void:
+    """Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going
+    through the parts of a large graph again and again costs more than recording it."""
+    if part is not None:
+        PyObject_GC_UnTrack(cython.cast(cython.p_void, part))
+
+
+@cython.cfunc
+def append(
+    tape: Tape,
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+) -> Node:
+    """`new_node` for callers that have the tape of the calling thread at hand."""
+    node: Node = _blank(row, shape, numel, dtype)
+    node.inputs = inputs
+    _hide(inputs)
+    if params is not None:
+        node.params = params
+        if isinstance(params, tuple):
+            _hide(params)
+    if edges is not None:
+        node.edges = edges
+        _hide(edges)
+        acquire_saves(node, edges)
+    code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
+    if code != cython.cast(cython.pointer(PyObject), node.code):
+        node.code = None if code == cython.NULL else cython.cast(object, code)
+    link(tape, node)
+    if ambient > 0 and row.kind != COMPOSITE and tape.running is None:
+        packer(node)
+    return node
+
+
+@cython.cfunc
+def show_records(record: Node, root: Node) -> cython.void:
+    """Make pending values of the records of a view, from the value `root` on; what is one already stays."""
+    below: Node = record.edges[0]
+    if record.inputs is not None:
+        return
+    if below is not root:
+        show_records(below, root)
+    record.inputs = record.edges
+    link(current_tape(), record)
+
+
+@cython.cfunc
+def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> Node:
+    """A node that is done from the start: contiguous elements of a buffer."""
+    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node.state = DONE
+    node.buffer = buffer
+    node.offset = offset
+    tape: Tape = current_tape()
+    tape.arrived_bytes += _arrived_weight * node.numel * dtype.itemsize
+    return node
+
+
+@cython.cfunc
+def new_scalar(value, dtype: DType) -> Node:
+    """A Python number as a run-time zero-dimensional argument; `params` is the number. Errors: at the call for
+    what is no number, or none of this type."""
+    if type(value) is float:
+        if dtype.category < 2:
+            value = representable(value, dtype)
+    elif type(value) is int:
+        if not -(1 << 62) < value < 1 << 62:
+            value = representable(value, dtype)
+    elif type(value) is not bool:
+        value = representable(value, dtype)
+    node: Node = _blank(scalar_row, (), 1, dtype)
+    node.state = DONE
+    node.params = value
+    return node
+
+
+def representable(value, dtype: DType):
+    """A number as a type can hold it: a Python number. Errors: RuntimeError and TypeError at the user's call."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    fits: bool = isinstance(value, (bool, int, float, complex))
+    if not fits or (isinstance(value, complex) and dtype.category < 3):
+        raise ArgumentTypeError(
+            f"not a number of type {dtype.name}",
+            expected=f"a number that {dtype.name} can hold",
+            got=f"{value!r} of type {type(value).__name__}",
+            fix="pass a Python number, or a tensor",
+        )
+    if isinstance(value, (complex, bool)):
+        return value
+    if dtype.category >= 2:
+        fits = isinstance(value, float) or abs(value) < 1 << 1023
+    else:
+        fits = value == value and -(1 << 63) <= value < (1 << 63)
+    if not fits:
+        raise ArgumentError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"a number that {dtype.name} can hold",
+            got=str(value)[:40],
+            fix="choose a wider dtype, or a smaller number",
+        )
+    return value
+
+
+def make_node(row: OpRow, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
+    """`new_node` for interpreted callers (schedule, tests)."""
+    return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
+
+
+def make_value(dtype: DType, shape: tuple, buffer, offset: int):
+    """`new_value` for interpreted callers."""
+    return new_value(dtype, shape, buffer, offset)
+
+
+def make_scalar(value, dtype: DType):
+    """`new_scalar` for interpreted callers."""
+    return new_scalar(value, dtype)
+
+
+def count_live_nodes():
+    """How many nodes exist in this process."""
+    return _live

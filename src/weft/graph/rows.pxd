@@ -1,0 +1,32 @@
+cdef enum:
+    MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
+
+cdef class OpRow:
+    cdef readonly str name
+    cdef readonly str grad_name
+    cdef readonly int code
+    cdef readonly int kind
+    cdef readonly int rule
+    cdef readonly tuple operands
+    cdef readonly object shape
+    cdef readonly object dtype
+    cdef readonly object numpy
+    cdef readonly tuple pulls
+    cdef readonly tuple pull_saves
+    cdef readonly tuple batch_operands
+    cdef readonly tuple pull_masks
+    cdef readonly bint differentiable
+    cdef readonly tuple takes
+    cdef readonly unsigned long long types
+    cdef readonly bint batchable
+    cdef readonly object push
+    cdef readonly object batch
+    cdef readonly object lower
+    cdef readonly object strides
+    cdef readonly object samples
+    cdef readonly object why
+    cdef int mask_count
+    cdef long long[MASKS] masks
+
+cdef OpRow value_row
+cdef OpRow scalar_row

@@ -1,0 +1,219 @@
+# cython: language_level=3
+"""Tapes: the pending nodes of each thread, and the ambient state of what it is doing.
+
+A node joins the calling thread's tape when it is recorded and leaves it when it is done, has failed, or turns out to
+be a gradient record alone.
+"""
+
+import os
+from _thread import _local as thread_local  # `threading.local` without the rest of threading
+
+import cython
+from cython.cimports.weft.graph.frames import thread_id
+from cython.cimports.weft.graph.node import PENDING, Node
+
+from weft._compiled import require
+from weft.graph.rows import VIEW
+
+require(__name__, cython.compiled)
+
+_eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
+
+
+@cython.cclass
+class Mode:
+    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
+    walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
+    forward mode, what else contexts remember by name."""
+
+    def __cinit__(self):
+        self.grad = True
+        self.inference = False
+        self.eager = _eager_from_the_start
+        self.anomaly = False
+        self.walk = 0
+        self.chosen = False
+        self.duals = None
+        self.saved_hooks = None
+        self.extra = None
+
+
+@cython.cclass
+class Tape:
+    """The pending nodes of one thread, in order of creation. `left` of them stood there after the last flush;
+    `arrived_bytes` stand for values from outside since then, which pending nodes may hold."""
+
+    def __cinit__(self):
+        self.head = cython.NULL
+        self.tail = cython.NULL
+        self.count = 0
+        self.pending_bytes = 0
+        self.left = 0
+        self.arrived_bytes = 0
+        self.mode = Mode()
+        self.running = None
+
+    def pending(self):
+        """The pending nodes, oldest first."""
+        nodes: list = []
+        pointer: cython.p_void = self.head
+        while pointer != cython.NULL:
+            node: Node = cython.cast(Node, pointer)
+            nodes.append(node)
+            pointer = node.next
+        return nodes
+
+    def since(self, sequence: cython.longlong):
+        """The pending nodes created after a sequence number, oldest first."""
+        nodes: list = []
+        pointer: cython.p_void = self.tail
+        while pointer != cython.NULL:
+            node: Node = cython.cast(Node, pointer)
+            if node.seq <= sequence:
+                break
+            nodes.append(node)
+            pointer = node.previous
+        nodes.reverse()
+        return nodes
+
+
+_local = thread_local()
+tapes: list = []
+_free_tapes: list = []
+_current = Tape()
+_current_id = 0
+_sequence = 0
+_view_kind = VIEW
+ambient = 0
+packer = None
+
+
+class _TapeOwner:
+    """Gives a thread's tape back when the thread ends; its pending nodes stay readable from other threads."""
+
+    def __init__(self):
+        self.tape = _free_tapes.pop() if _free_tapes else Tape()
+        self.tape.mode = Mode()
+        tapes.append(self.tape)
+
+    def __del__(self):
+        if tapes is not None and self.tape in tapes:
+            tapes.remove(self.tape)
+            _free_tapes.append(self.tape)
+
+
+@cython.cfunc
+def current_tape() -> Tape:
+    """The calling thread's tape."""
+    global _current, _current_id
+    identity: cython.ulonglong = thread_id()
+    if identity == _current_id:
+        return _current
+    owner = getattr(_local, "owner", None)
+    if owner is None:
+        owner = _local.owner = _TapeOwner()
+    _current = owner.tape
+    _current_id = identity
+    return _current
+
+
+def tape():
+    """The calling thread's tape."""
+    return current_tape()
+
+
+def watch_records(new_packer, change: cython.int):
+    """Open (+1) or close (-1) a context in which the recorder asks about hooks on saves, forward or inference mode."""
+    global ambient, packer
+    packer = new_packer
+    ambient += change
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def link(tape: Tape, node: Node) -> cython.void:
+    last: cython.p_void = tape.tail
+    node.tape = cython.cast(cython.p_void, tape)
+    node.previous = last
+    if last == cython.NULL:
+        tape.head = cython.cast(cython.p_void, node)
+    else:
+        cython.cast(Node, last).next = cython.cast(cython.p_void, node)
+    tape.tail = cython.cast(cython.p_void, node)
+    tape.count += 1
+    if node.row.kind != _view_kind:
+        tape.pending_bytes += node.numel * node.dtype.itemsize
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def unlink(node: Node) -> cython.void:
+    tape: Tape = cython.cast(Tape, node.tape)
+    if node.previous == cython.NULL:
+        tape.head = node.next
+    else:
+        cython.cast(Node, node.previous).next = node.next
+    if node.next == cython.NULL:
+        tape.tail = node.previous
+    else:
+        cython.cast(Node, node.next).previous = node.previous
+    tape.count -= 1
+    if node.row.kind != _view_kind:
+        tape.pending_bytes -= node.numel * node.dtype.itemsize
+    node.tape = cython.NULL
+    node.previous = cython.NULL
+    node.next = cython.NULL
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def finish(node: Node) -> cython.void:
+    """Take a node that is done, failed or only a gradient record off its tape."""
+    if node.tape != cython.NULL:
+        unlink(node)
+
+
+def rejoin(node: Node, beside: Node = None):
+    """Put a pending node that left its tape with its batch back on one, at its end: on that of a node beside it, or
+    else of the calling thread."""
+    if node.tape == cython.NULL:
+        away: cython.bint = beside is None or beside.tape == cython.NULL
+        link(current_tape() if away else cython.cast(Tape, beside.tape), node)
+    return tape_of(node)
+
+
+def tape_of(node: Node):
+    """The tape that a pending node is on, or None."""
+    return None if node.tape == cython.NULL else cython.cast(Tape, node.tape)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def next_sequence() -> cython.longlong:
+    """The sequence number of a new record."""
+    global _sequence
+    _sequence += 1
+    return _sequence
+
+
+def leave_alone(sequence: cython.longlong):
+    """Keep the pending nodes created since then out of batches: they are one chain for each value already."""
+    tape: Tape = current_tape()
+    pointer: cython.p_void = tape.tail
+    while pointer != cython.NULL:
+        node: Node = cython.cast(Node, pointer)
+        if node.seq <= sequence:
+            return
+        node.considered = True
+        pointer = node.previous
+
+
+def last_sequence():
+    """The sequence number of the newest node."""
+    return _sequence
+
+
+def is_record_only(node: Node):
+    """Whether a node is a gradient record without a value of its own to compute."""
+    return node.state == PENDING and node.tape == cython.NULL
