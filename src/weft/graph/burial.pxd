@@ -2,9 +2,13 @@ from cpython.object cimport PyObject
 
 cdef void bury(object child) noexcept
 cdef void drain() noexcept
-cdef void end_burial() noexcept
 
 cdef bint _draining
 cdef PyObject** _graveyard
 cdef Py_ssize_t _buried
 cdef Py_ssize_t _room
+
+# Free what was buried, unless a loop above already does.
+cdef inline void end_burial() noexcept:
+    if not _draining and _buried > 0:
+        drain()

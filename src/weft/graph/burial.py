@@ -45,11 +45,3 @@ def drain() -> cython.void:
         _buried -= 1
         Py_DECREF(cython.cast(object, _graveyard[_buried]))
     _draining = False
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def end_burial() -> cython.void:
-    """Free what was buried, unless a loop above already does."""
-    if not _draining and _buried > 0:
-        drain()

@@ -6,17 +6,16 @@ its base's where that has been mutated since.
 """
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.bound import late, strided_row
 from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.edges import STEPS
+from cython.cimports.weft.graph.edges import STEPS, edge_of, value
 from cython.cimports.weft.graph.handles import watch
 from cython.cimports.weft.graph.making import count_elements, new_node, show_records
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tape import _view_kind, ambient, finish
-from cython.cimports.weft.graph.targets import OutputEdge, new_sink
+from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 
 from weft._compiled import require
@@ -25,15 +24,8 @@ require(__name__, cython.compiled)
 
 
 @cython.cfunc
-def value(tensor: Tensor) -> Node:
-    """The node of a tensor's current value, in its logical shape."""
-    if tensor.storage is None:
-        return tensor.node
-    return _stored(tensor)
-
-
-@cython.cfunc
-def _stored(tensor: Tensor) -> Node:
+def stored(tensor: Tensor) -> Node:
+    """The node of a value that lies in a storage."""
     storage: Storage = tensor.storage
     if tensor.lens != 0:
         return late["seen_through"](tensor)
@@ -103,31 +95,6 @@ def value_of(tensor: Tensor):
     return value(tensor)
 
 
-@cython.cfunc
-def edge_now(tensor: Tensor):
-    """The gradient edge of a non-leaf, regenerated where its base has been mutated since."""
-    if tensor.base is not None and tensor.seen != tensor.storage.version:
-        _regenerate(tensor)
-    return tensor.edge
-
-
-@cython.cfunc
-def needs_grad(tensor: Tensor) -> cython.bint:
-    """Whether a gradient flows to this tensor."""
-    return tensor.leaf_grad or edge_now(tensor) is not None
-
-
-@cython.cfunc
-def edge_of(tensor: Tensor):
-    """Where a cotangent of this tensor goes: a node, an output edge, the leaf's accumulator, or None."""
-    edge = edge_now(tensor)
-    if edge is not None or not tensor.leaf_grad:
-        return edge
-    if tensor.accumulator != cython.NULL:
-        return cython.cast(object, cython.cast(cython.pointer(PyObject), tensor.accumulator))
-    return new_sink(tensor, cython.address(tensor.accumulator))
-
-
 def edge_for(tensor: Tensor):
     """`edge_of` for interpreted callers."""
     return edge_of(tensor)
@@ -150,14 +117,15 @@ def function_of(edge):
 
 
 @cython.cfunc
-def _regenerate(tensor: Tensor) -> cython.void:
+@cython.exceptval(-1, check=False)
+def regenerate(tensor: Tensor) -> cython.int:
     """Replay the rows that made a view on its base's present edge."""
     base: Tensor = tensor.base
     tensor.seen = tensor.storage.version
     edge = edge_of(base)
     if edge is None:
         tensor.edge = None
-        return
+        return 0
     shape: tuple = base._shape
     dtype: DType = base._dtype
     first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
@@ -168,6 +136,7 @@ def _regenerate(tensor: Tensor) -> cython.void:
         edge = view_edge(row, params, shape, target, dtype, edge)
         shape = target
     tensor.edge = edge
+    return 0
 
 
 @cython.cfunc

@@ -62,7 +62,10 @@ cdef enum:
     SEEN = 256  # code objects whose origin is remembered
 
 cdef PyObject* caller(int* offset) noexcept
-cdef unsigned long long thread_id() noexcept
+
+# A number that no other thread of this process has had.
+cdef inline unsigned long long thread_id() noexcept:
+    return PyThreadState_Get().id
 
 cdef dict _known
 cdef PyObject* _codes[SEEN]

@@ -10,7 +10,6 @@ from cython.cimports.weft.graph.frames import (
     SEEN,
     PyGC_Disable,
     PyGC_Enable,
-    PyThreadState_Get,
     weft_caller,
 )
 
@@ -20,13 +19,6 @@ from weft.errors import is_internal
 require(__name__, cython.compiled)
 
 _known = {}
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def thread_id() -> cython.ulonglong:
-    """A number that no other thread of this process has had."""
-    return PyThreadState_Get().id
 
 
 @cython.cfunc

@@ -8,77 +8,24 @@ part of a cycle that the collector could break. Dead ones wait, emptied, to be u
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
-from cython.cimports.libc.string import memset
 from cython.cimports.weft.graph.handles import (
     HANDLES,
     Py_REFCNT,
-    Py_SET_REFCNT,
     Py_TYPE,
-    PyObject_GC_IsTracked,
-    PyObject_GC_Track,
     PyObject_GC_UnTrack,
     PyObject_GenericSetAttr,
     PyTypeObject,
     visitproc,
+    watch,
+    wrap,
 )
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.tape import ambient, current_tape
+from cython.cimports.weft.graph.reuse import keep, reuse, revive
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 
 require(__name__, cython.compiled)
-
-_idle = 0
-
-
-@cython.cfunc
-@cython.inline
-def blank() -> Tensor:
-    """A handle of nothing, unseen by the cyclic garbage collector (`watch`)."""
-    global _idle
-    tensor: Tensor
-    if _idle == 0:
-        tensor = Tensor.__new__(Tensor)
-        PyObject_GC_UnTrack(cython.cast(cython.p_void, tensor))
-        return tensor
-    _idle -= 1
-    tensor = cython.cast(Tensor, _handles[_idle])
-    Py_DECREF(tensor)
-    memset(
-        cython.address(tensor.offset),
-        0,
-        cython.cast(cython.p_char, cython.address(tensor.attributes) + 1)
-        - cython.cast(cython.p_char, cython.address(tensor.offset)),
-    )
-    return tensor
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def watch(tensor: Tensor) -> cython.void:
-    """Show a handle to the cyclic garbage collector, from the first moment at which it can be part of a cycle that
-    the collector could break: with an attribute, a hook, a gradient, a base, an edge that is not a node."""
-    if not PyObject_GC_IsTracked(cython.cast(cython.pointer(PyObject), tensor)):
-        PyObject_GC_Track(cython.cast(cython.p_void, tensor))
-
-
-@cython.cfunc
-def wrap(node: Node, edge) -> Tensor:
-    """A fresh contiguous tensor around a node."""
-    tensor: Tensor = blank()
-    tensor.node = node
-    node.live += 1
-    tensor._shape = node.shape
-    tensor._dtype = node.dtype
-    if edge is not None:
-        tensor.edge = edge
-        if not isinstance(edge, Node):
-            watch(tensor)
-    if ambient > 0:
-        tensor.inference = current_tape().mode.inference
-    return tensor
 
 
 def wrap_node(node: Node, edge=None, strides=None):
@@ -119,27 +66,22 @@ def _empty(tensor: Tensor) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _retire(dying: cython.pointer(PyObject)) -> cython.void:
-    """Free a handle (tp_dealloc): emptied, it waits with its empty fields in place, as nodes do."""
-    global _idle
+    """Free a handle (tp_dealloc): emptied, it waits to be used again. Not so those of subclasses, and what weak
+    references know."""
     if (
         Py_TYPE(dying) != _kind
-        or _idle == HANDLES
+        or dead_handles.count == HANDLES
         or cython.cast(cython.pp_void, cython.cast(cython.p_char, dying) + _kind.tp_weaklistoffset)[
             0
         ]
         != cython.NULL
     ):
-        _free_handle(dying)
+        dead_handles.free(dying)
         return
     PyObject_GC_UnTrack(dying)
-    Py_SET_REFCNT(dying, 1)
+    revive(dying)
     _empty(cython.cast(Tensor, dying))
-    if _idle == HANDLES:  # what it held died in a crowd
-        Py_SET_REFCNT(dying, 0)
-        _free_handle(dying)
-        return
-    _handles[_idle] = dying
-    _idle += 1
+    keep(cython.address(dead_handles), dying)
 
 
 @cython.cfunc
@@ -204,11 +146,10 @@ def _set_attribute(
 @cython.cfunc
 def _take_over() -> cython.void:
     """Put these functions into Tensor's slots, before there are subclasses."""
-    global _kind, _free_handle, _traverse_fields
+    global _kind, _traverse_fields
     _kind = cython.cast(cython.pointer(PyTypeObject), Tensor)
-    _free_handle = _kind.tp_dealloc
     _traverse_fields = _kind.tp_traverse
-    _kind.tp_dealloc = _retire
+    reuse(cython.address(dead_handles), Tensor, _retire, HANDLES)
     _kind.tp_traverse = _traverse
     _kind.tp_clear = _clear
     _kind.tp_setattro = _set_attribute

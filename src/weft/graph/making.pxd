@@ -1,14 +1,10 @@
-from cpython.object cimport PyObject
 from weft.graph.dtype cimport DType
 from weft.graph.node cimport Node
+from weft.graph.reuse cimport Waiting
 from weft.graph.rows cimport OpRow
 from weft.graph.tape cimport Tape
 
 cdef extern from "Python.h":
-    ctypedef void (*destructor)(PyObject*) noexcept
-    ctypedef struct PyTypeObject:
-        destructor tp_dealloc
-    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
     void PyObject_GC_UnTrack(void*)
 
 cdef enum:
@@ -23,6 +19,4 @@ cdef Node new_scalar(object value, DType dtype)
 cdef long long count_elements(tuple shape)
 
 cdef long long _live
-cdef PyObject* _pool[POOL]
-cdef Py_ssize_t _waiting
-cdef destructor _free_node
+cdef Waiting _dead_nodes

@@ -7,18 +7,12 @@ line. Dead nodes wait, emptied, to be used again.
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.ref import Py_DECREF
-from cython.cimports.libc.string import memset
-from cython.cimports.weft.graph.burial import _buried, _draining, bury, drain
+from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
-from cython.cimports.weft.graph.making import (
-    POOL,
-    Py_SET_REFCNT,
-    PyObject_GC_UnTrack,
-    PyTypeObject,
-)
+from cython.cimports.weft.graph.making import POOL, PyObject_GC_UnTrack
 from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
 from cython.cimports.weft.graph.tape import (
@@ -41,7 +35,6 @@ MOST_ELEMENTS = 1 << 58
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
-_waiting = 0
 
 
 @cython.cfunc
@@ -106,48 +99,24 @@ def _empty(node: Node) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _retire(dying: cython.pointer(PyObject)) -> cython.void:
-    """Free a node (its type's tp_dealloc): emptied, it waits in the pool with its empty fields in place, which
-    spares writing and counting some fifteen references per node."""
-    global _waiting
-    Py_SET_REFCNT(dying, 1)
+    """Free a node (tp_dealloc): emptied, it waits to be used again."""
+    revive(dying)
     _empty(cython.cast(Node, dying))
-    if _waiting < POOL:
-        _pool[_waiting] = dying
-        _waiting += 1
-    else:
-        Py_SET_REFCNT(dying, 0)
-        _free_node(dying)
-    if not _draining and _buried > 0:
-        drain()
+    keep(cython.address(_dead_nodes), dying)
+    end_burial()
 
 
-@cython.cfunc
-def _take_over() -> cython.void:
-    """Let `_retire` free nodes."""
-    global _free_node
-    kind: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), Node)
-    _free_node = kind.tp_dealloc
-    kind.tp_dealloc = _retire
-
-
-_take_over()
+reuse(cython.address(_dead_nodes), Node, _retire, POOL)
 
 
 @cython.cfunc
 @cython.inline
 def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
-    global _live, _waiting
+    global _live
     node: Node
-    if _waiting > 0:
-        _waiting -= 1
-        node = cython.cast(Node, _pool[_waiting])
-        Py_DECREF(node)
-        memset(
-            cython.address(node.state),
-            0,
-            cython.cast(cython.p_char, cython.address(node.tape) + 1)
-            - cython.cast(cython.p_char, cython.address(node.state)),
-        )
+    if _dead_nodes.count > 0:
+        node = cython.cast(Node, take(cython.address(_dead_nodes)))
+        zero(cython.address(node.state), cython.address(node.tape))
     else:
         node = Node.__new__(Node)
     _live += 1

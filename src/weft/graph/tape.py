@@ -11,6 +11,7 @@ from _thread import _local as thread_local  # `threading.local` without the rest
 import cython
 from cython.cimports.weft.graph.frames import thread_id
 from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.tape import current_tape, link, unlink
 
 from weft._compiled import require
 from weft.graph.rows import VIEW
@@ -103,17 +104,14 @@ class _TapeOwner:
 
 
 @cython.cfunc
-def current_tape() -> Tape:
-    """The calling thread's tape."""
+def tape_of_thread() -> Tape:
+    """The calling thread's tape, where the last one to ask was another thread."""
     global _current, _current_id
-    identity: cython.ulonglong = thread_id()
-    if identity == _current_id:
-        return _current
     owner = getattr(_local, "owner", None)
     if owner is None:
         owner = _local.owner = _TapeOwner()
     _current = owner.tape
-    _current_id = identity
+    _current_id = thread_id()
     return _current
 
 
@@ -127,43 +125,6 @@ def watch_records(new_packer, change: cython.int):
     global ambient, packer
     packer = new_packer
     ambient += change
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def link(tape: Tape, node: Node) -> cython.void:
-    last: cython.p_void = tape.tail
-    node.tape = cython.cast(cython.p_void, tape)
-    node.previous = last
-    if last == cython.NULL:
-        tape.head = cython.cast(cython.p_void, node)
-    else:
-        cython.cast(Node, last).next = cython.cast(cython.p_void, node)
-    tape.tail = cython.cast(cython.p_void, node)
-    tape.count += 1
-    if node.row.kind != _view_kind:
-        tape.pending_bytes += node.numel * node.dtype.itemsize
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def unlink(node: Node) -> cython.void:
-    tape: Tape = cython.cast(Tape, node.tape)
-    if node.previous == cython.NULL:
-        tape.head = node.next
-    else:
-        cython.cast(Node, node.previous).next = node.next
-    if node.next == cython.NULL:
-        tape.tail = node.previous
-    else:
-        cython.cast(Node, node.next).previous = node.previous
-    tape.count -= 1
-    if node.row.kind != _view_kind:
-        tape.pending_bytes -= node.numel * node.dtype.itemsize
-    node.tape = cython.NULL
-    node.previous = cython.NULL
-    node.next = cython.NULL
 
 
 @cython.ccall
@@ -186,15 +147,6 @@ def rejoin(node: Node, beside: Node = None):
 def tape_of(node: Node):
     """The tape that a pending node is on, or None."""
     return None if node.tape == cython.NULL else cython.cast(Tape, node.tape)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def next_sequence() -> cython.longlong:
-    """The sequence number of a new record."""
-    global _sequence
-    _sequence += 1
-    return _sequence
 
 
 def leave_alone(sequence: cython.longlong):

@@ -1,10 +1,6 @@
-from cpython.object cimport PyObject
+from weft.graph.reuse cimport Waiting
 
 cdef extern from "Python.h":
-    ctypedef void (*destructor)(PyObject*) noexcept
-    ctypedef struct PyTypeObject:
-        destructor tp_dealloc
-    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
     void PyObject_GC_Track(void*)
     void PyObject_GC_UnTrack(void*)
 
@@ -35,6 +31,4 @@ cdef class AccumulateGrad:
 
 cdef AccumulateGrad new_sink(object variable, void** known_at)
 
-cdef PyObject* _sinks[SINKS]
-cdef Py_ssize_t _sinks_waiting
-cdef destructor _free_sink
+cdef Waiting _dead_sinks

@@ -3,22 +3,14 @@
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.weft.graph.burial import bury, end_burial
+from cython.cimports.weft.graph.reuse import keep, reuse, revive, take
 from cython.cimports.weft.graph.tape import next_sequence
-from cython.cimports.weft.graph.targets import (
-    SINKS,
-    Py_SET_REFCNT,
-    PyObject_GC_Track,
-    PyObject_GC_UnTrack,
-    PyTypeObject,
-)
+from cython.cimports.weft.graph.targets import SINKS, PyObject_GC_Track, PyObject_GC_UnTrack
 
 from weft._compiled import require
 
 require(__name__, cython.compiled)
-
-_sinks_waiting = 0
 
 
 @cython.cclass
@@ -80,23 +72,8 @@ class AccumulateGrad:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _retire_sink(dying: cython.pointer(PyObject)) -> cython.void:
-    """Free a sink (tp_dealloc); it waits as nodes do."""
-    global _sinks_waiting
-    PyObject_GC_UnTrack(dying)
-    Py_SET_REFCNT(dying, 1)
-    _empty_sink(cython.cast(AccumulateGrad, dying))
-    if _sinks_waiting < SINKS:
-        _sinks[_sinks_waiting] = dying
-        _sinks_waiting += 1
-    else:
-        Py_SET_REFCNT(dying, 0)
-        _free_sink(dying)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _empty_sink(sink: AccumulateGrad) -> cython.void:
+def _empty(sink: AccumulateGrad) -> cython.void:
+    """A dying sink gives up everything it holds, and its leaf forgets it."""
     if sink.known_at != cython.NULL:
         sink.known_at[0] = cython.NULL
         sink.known_at = cython.NULL
@@ -108,14 +85,24 @@ def _empty_sink(sink: AccumulateGrad) -> cython.void:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _retire(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a sink (tp_dealloc): emptied, it waits to be used again."""
+    PyObject_GC_UnTrack(dying)
+    revive(dying)
+    _empty(cython.cast(AccumulateGrad, dying))
+    keep(cython.address(_dead_sinks), dying)
+
+
+reuse(cython.address(_dead_sinks), AccumulateGrad, _retire, SINKS)
+
+
+@cython.cfunc
 def new_sink(variable, known_at: cython.pp_void) -> AccumulateGrad:
     """The sink of a leaf, which knows it at `known_at`."""
-    global _sinks_waiting
     sink: AccumulateGrad
-    if _sinks_waiting > 0:
-        _sinks_waiting -= 1
-        sink = cython.cast(AccumulateGrad, _sinks[_sinks_waiting])
-        Py_DECREF(sink)
+    if _dead_sinks.count > 0:
+        sink = cython.cast(AccumulateGrad, take(cython.address(_dead_sinks)))
         sink.mark = 0
         sink.count = 0
         PyObject_GC_Track(cython.cast(cython.p_void, sink))
@@ -125,14 +112,3 @@ def new_sink(variable, known_at: cython.pp_void) -> AccumulateGrad:
     sink.known_at = known_at
     known_at[0] = cython.cast(cython.p_void, sink)
     return sink
-
-
-@cython.cfunc
-def _take_over_sinks() -> cython.void:
-    global _free_sink
-    kind: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), AccumulateGrad)
-    _free_sink = kind.tp_dealloc
-    kind.tp_dealloc = _retire_sink
-
-
-_take_over_sinks()
