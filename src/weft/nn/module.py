@@ -8,53 +8,20 @@ left to the subclasses; the dictionaries of state to `state`, hooks to `hooks`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import weft
 from weft import Tensor
 from weft.errors import (
     ArgumentError,
-    ArgumentTypeError,
-    MemberNameError,
-    MissingError,
     NotDefinedError,
 )
+from weft.nn import moving, refusals
 from weft.nn import state as states
-from weft.nn.hooks import (
-    Hook,
-    ModuleHooks,
-    RemovableHandle,
-    add_hook,
-    call_with_hooks,
-)
+from weft.nn.hooks import Hook, ModuleHooks, RemovableHandle, add_hook, call_with_hooks
 from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
 from weft.nn.parameter import Buffer, Parameter
-
-
-def typename(value: object) -> str:
-    """The type as messages name it."""
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        return "weft.Tensor"
-    kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-
-
-@dataclass
-class StateHooks:
-    """Hooks around saving and loading state; most modules have none."""
-
-    save_pre: dict[int, Any] = field(default_factory=dict)
-    save_post: dict[int, Any] = field(default_factory=dict)
-    load_pre: dict[int, Any] = field(default_factory=dict)
-    load_post: dict[int, Any] = field(default_factory=dict)
-
-
-_NO_STATE_HOOKS = StateHooks()
+from weft.nn.state import NO_STATE_HOOKS, StateHooks
 
 
 class Module:
@@ -67,25 +34,12 @@ class Module:
     _version = 1
     _kinds: dict[str, str]
     _hooks: ModuleHooks | None = None
-    _state_hooks = _NO_STATE_HOOKS
+    _state_hooks = NO_STATE_HOOKS
     training: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        name = type(self).__name__
-        if kwargs:
-            raise ArgumentTypeError(
-                f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'",
-                expected="no arguments",
-                got=", ".join(kwargs),
-                fix="take the arguments in the __init__ of the class",
-            )
-        if args:
-            raise ArgumentTypeError(
-                f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given",
-                expected="no arguments",
-                got=f"{len(args)} arguments",
-                fix="take the arguments in the __init__ of the class",
-            )
+        if args or kwargs:
+            raise refusals.no_arguments(self, args, kwargs)
         values = self.__dict__
         values["training"] = True
         values["_kinds"] = {}
@@ -146,12 +100,7 @@ class Module:
 
     def _require_init(self, kinds: dict[str, str] | None, what: str) -> None:
         if kinds is None:
-            raise MissingError(
-                f"cannot assign {what} before Module.__init__() call",
-                expected="super().__init__() first",
-                got=f"an assignment of {what} before it",
-                fix="call super().__init__() at the start of __init__",
-            )
+            raise refusals.before_init(what)
 
     def _forget(self, name: str, *kept: str) -> None:
         """Make room for a member of another kind."""
@@ -163,16 +112,7 @@ class Module:
         """Give a registered name a value that is not itself a Parameter, Module or Buffer."""
         fits = value is None or (kind in BUFFERS and isinstance(value, Tensor))
         if not fits:
-            what, expected = {
-                PARAMETER: ("parameter", "weft.nn.Parameter or None"),
-                MODULE: ("child module", "weft.nn.Module or None"),
-            }.get(kind, ("buffer", "weft.nn.Buffer, weft.Tensor or None"))
-            raise ArgumentTypeError(
-                f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)",
-                expected=expected,
-                got=typename(value),
-                fix="wrap it, or delete the name first",
-            )
+            raise refusals.wrong_kind(name, value, kind)
         self.__dict__[name] = value
 
     def __delattr__(self, name: str) -> None:
@@ -185,57 +125,16 @@ class Module:
     # -- registration ---------------------------------------------------------------------------
 
     def _check_name(self, what: str, name: Any, *kinds: str) -> None:
-        if not isinstance(name, str):
-            raise ArgumentTypeError(
-                f"{what} name should be a string. Got {typename(name)}",
-                expected="a string",
-                got=repr(name),
-                fix="pass a string",
-            )
-        if "." in name:
-            got = f", got: {name}" if what == "module" else ""
-            raise MemberNameError(
-                f'{what} name can\'t contain "."{got}',
-                expected="a name without dots",
-                got=repr(name),
-                fix="set it on the submodule that the path leads to",
-            )
-        if name == "":
-            raise MemberNameError(
-                f'{what} name can\'t be empty string ""',
-                expected="a name",
-                got="an empty string",
-                fix="pass a name",
-            )
+        refusals.check_name(what, name)
         if self._kinds.get(name) not in kinds and hasattr(self, name):
-            raise MemberNameError(
-                f"attribute '{name}' already exists",
-                expected="a name that is free",
-                got=repr(name),
-                fix="choose another name, or delete the attribute first",
-            )
+            raise refusals.taken(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, or None for one that this configuration does not have."""
         self._require_init(self.__dict__.get("_kinds"), "parameter")
         self._check_name("parameter", name, PARAMETER)
-        if param is not None and not isinstance(param, Parameter):
-            raise ArgumentTypeError(
-                f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                "(weft.nn.Parameter or None required)",
-                expected="weft.nn.Parameter or None",
-                got=typename(param),
-                fix="wrap the tensor in weft.nn.Parameter(...)",
-            )
-        if param is not None and param.grad_fn is not None:
-            raise ArgumentError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
-                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
-                "the value in the forward() method.",
-                expected="a parameter that nothing computed",
-                got=f"a result of {param.grad_fn.name()}",
-                fix="compute the value in forward()",
-            )
+        if param is not None:
+            refusals.check_parameter(name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -243,13 +142,7 @@ class Module:
         self._require_init(self.__dict__.get("_kinds"), "buffer")
         self._check_name("buffer", name, *BUFFERS)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise ArgumentTypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
-                "(weft Tensor or None required)",
-                expected="a tensor or None",
-                got=typename(tensor),
-                fix="convert it with weft.tensor(...)",
-            )
+            raise refusals.wrong_buffer(name, tensor)
         self._kinds[name] = BUFFER if persistent else HIDDEN_BUFFER
         self.__dict__[name] = tensor
 
@@ -260,12 +153,7 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name."""
         if not isinstance(module, Module) and module is not None:
-            raise ArgumentTypeError(
-                f"{typename(module)} is not a Module subclass",
-                expected="a weft.nn.Module or None",
-                got=typename(module),
-                fix="pass an instance of a module",
-            )
+            raise refusals.no_module(module)
         self._check_name("module", name, MODULE)
         self._modules[name] = module
 
@@ -276,20 +164,10 @@ class Module:
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise MissingError(
-                    f"{module._get_name()} has no attribute `{name}`",
-                    expected=f"a submodule of {module._get_name()}",
-                    got=repr(name),
-                    fix="list the names with named_modules()",
-                )
+                raise refusals.missing(module, name, "a submodule", "named_modules()")
             module = getattr(module, name)
             if not isinstance(module, Module):
-                raise MissingError(
-                    f"`{name}` is not an nn.Module",
-                    expected="a module at each step of the path",
-                    got=typename(module),
-                    fix="list the names with named_modules()",
-                )
+                raise refusals.no_module_at(name, module)
         found: Module = module
         return found
 
@@ -305,31 +183,16 @@ class Module:
         parent, _, name = target.rpartition(".")
         owner = self.get_submodule(parent)
         if strict and not hasattr(owner, name):
-            raise MissingError(
-                f"{owner._get_name()} has no attribute `{name}`",
-                expected=f"an attribute of {owner._get_name()}",
-                got=repr(name),
-                fix="list the names with named_modules() or state_dict()",
-            )
+            raise refusals.missing(owner, name)
         setattr(owner, name, module)
 
     def _get_member(self, target: str, kind: str, article: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
-            raise MissingError(
-                f"{owner._get_name()} has no attribute `{name}`",
-                expected=f"an attribute of {owner._get_name()}",
-                got=repr(name),
-                fix="list the names with named_modules() or state_dict()",
-            )
+            raise refusals.missing(owner, name)
         if kind not in owner._kinds.get(name, ""):
-            raise MissingError(
-                f"`{name}` is not {article}",
-                expected=str(article),
-                got=type(getattr(owner, name)).__name__,
-                fix="use getattr for other attributes",
-            )
+            raise refusals.wrong_member(owner, name, article)
         return getattr(owner, name)
 
     def get_parameter(self, target: str) -> Parameter:
@@ -447,7 +310,7 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or set them to zero."""
         for parameter in self.parameters():
-            clear_gradient(parameter, set_to_none)
+            moving.clear_gradient(parameter, set_to_none)
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` on every module below, then on this one."""
@@ -463,39 +326,14 @@ class Module:
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        with weft.no_grad():
-            for parameter in self._parameters.values():
-                if parameter is not None:
-                    gradient, parameter.grad = parameter.grad, None
-                    parameter.data = fn(parameter.data)
-                    if gradient is not None:
-                        parameter.grad = fn(gradient.detach())
-            for name, buffer in self._buffers.items():
-                if buffer is not None:
-                    self.__dict__[name] = fn(buffer)
+        moving.replace_own(self, fn)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers
         keep their type.
         """
-        device, dtype = parse_to(*args, **kwargs)
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise ArgumentTypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, "
-                f"but got desired dtype={dtype}",
-                expected="a floating-point or complex dtype",
-                got=str(dtype),
-                fix="convert buffers one by one with .to(...)",
-            )
-
-        def convert(tensor: Tensor) -> Tensor:
-            castable = tensor.is_floating_point() or tensor.is_complex()
-            wanted = dtype if dtype is not None and castable else tensor.dtype
-            moved = tensor if device is None else tensor.to(device)
-            return moved.to(wanted)
-
-        return self._apply(convert)
+        return self._apply(moving.conversion(*args, **kwargs))
 
     def type(self, dst_type: Any) -> Self:
         """Cast every parameter and buffer."""
@@ -571,7 +409,7 @@ class Module:
         return add_hook(self._own_hooks().backward, Hook(hook), prepend)
 
     def _own_state_hooks(self) -> StateHooks:
-        if self._state_hooks is _NO_STATE_HOOKS:
+        if self._state_hooks is NO_STATE_HOOKS:
             self.__dict__["_state_hooks"] = StateHooks()
         hooks: StateHooks = self.__dict__["_state_hooks"]
         return hooks
@@ -657,45 +495,3 @@ class Module:
         if len(lines) <= 1 and not children:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-def clear_gradient(parameter: Tensor, set_to_none: bool) -> None:
-    """Forget a gradient, or set it to zero in place without its history."""
-    if parameter.grad is None:
-        return
-    if set_to_none:
-        parameter.grad = None
-        return
-    if parameter.grad.grad_fn is not None:
-        parameter.grad.detach_()
-    else:
-        parameter.grad.requires_grad_(False)
-    parameter.grad.zero_()
-
-
-def parse_to(
-    *args: Any,
-    device: Any = None,
-    dtype: Any = None,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: Any = None,
-) -> tuple[Any, Any]:
-    """The device and dtype that the arguments of `to` name, None for what they leave alone."""
-    for position, argument in enumerate(args):
-        if isinstance(argument, Tensor):
-            device, dtype = argument.device, argument.dtype
-        elif isinstance(argument, weft.dtype):
-            dtype = argument
-        elif isinstance(argument, bool):
-            continue  # non_blocking and copy change nothing on one device
-        elif isinstance(argument, str | int | weft.device):
-            device = argument
-        elif argument is not None or position > 1:
-            raise ArgumentTypeError(
-                f"to() received an invalid argument: {typename(argument)}",
-                expected="a device, a dtype or a tensor",
-                got=typename(argument),
-                fix="pass such as weft.float64 or 'cpu'",
-            )
-    return device, dtype

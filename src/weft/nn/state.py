@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from weft.nn.module import Module
 
 EXTRA_STATE = "_extra_state"
+
+
+@dataclass
+class StateHooks:
+    """Hooks around saving and loading state; most modules have none."""
+
+    save_pre: dict[int, Any] = field(default_factory=dict)
+    save_post: dict[int, Any] = field(default_factory=dict)
+    load_pre: dict[int, Any] = field(default_factory=dict)
+    load_post: dict[int, Any] = field(default_factory=dict)
+
+
+NO_STATE_HOOKS = StateHooks()
 
 
 class IncompatibleKeys(NamedTuple):

@@ -20,7 +20,8 @@ from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
 from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
-from weft.nn.module import clear_gradient, typename
+from weft.nn.moving import clear_gradient
+from weft.nn.refusals import typename
 from weft.runtime.interrupts import uninterrupted
 
 Group = dict[str, Any]

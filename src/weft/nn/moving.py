@@ -1,0 +1,95 @@
+"""What moving and casting a module does to its tensors, and forgetting gradients.
+
+In: the arguments of `Module.to`, a module's own parameters and buffers. Out: their new values; parameters stay the
+same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentTypeError
+from weft.nn.refusals import typename
+
+if TYPE_CHECKING:
+    from weft.nn.module import Module
+
+
+def clear_gradient(parameter: Tensor, set_to_none: bool) -> None:
+    """Forget a gradient, or set it to zero in place without its history."""
+    if parameter.grad is None:
+        return
+    if set_to_none:
+        parameter.grad = None
+        return
+    if parameter.grad.grad_fn is not None:
+        parameter.grad.detach_()
+    else:
+        parameter.grad.requires_grad_(False)
+    parameter.grad.zero_()
+
+
+def parse_to(
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> tuple[Any, Any]:
+    """The device and dtype that the arguments of `to` name, None for what they leave alone."""
+    for position, argument in enumerate(args):
+        if isinstance(argument, Tensor):
+            device, dtype = argument.device, argument.dtype
+        elif isinstance(argument, weft.dtype):
+            dtype = argument
+        elif isinstance(argument, bool):
+            continue  # non_blocking and copy change nothing on one device
+        elif isinstance(argument, str | int | weft.device):
+            device = argument
+        elif argument is not None or position > 1:
+            raise ArgumentTypeError(
+                f"to() received an invalid argument: {typename(argument)}",
+                expected="a device, a dtype or a tensor",
+                got=typename(argument),
+                fix="pass such as weft.float64 or 'cpu'",
+            )
+    return device, dtype
+
+
+def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
+    """What `Module.to` does to each tensor. Errors: TypeError on a dtype that parameters cannot have."""
+    device, dtype = parse_to(*args, **kwargs)
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise ArgumentTypeError(
+            "nn.Module.to only accepts floating point or complex dtypes, "
+            f"but got desired dtype={dtype}",
+            expected="a floating-point or complex dtype",
+            got=str(dtype),
+            fix="convert buffers one by one with .to(...)",
+        )
+
+    def convert(tensor: Tensor) -> Tensor:
+        castable = tensor.is_floating_point() or tensor.is_complex()
+        wanted = dtype if dtype is not None and castable else tensor.dtype
+        moved = tensor if device is None else tensor.to(device)
+        return moved.to(wanted)
+
+    return convert
+
+
+def replace_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
+    """Replace the value of each of a module's own parameters, gradients and buffers by `fn` of it."""
+    with weft.no_grad():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                gradient, parameter.grad = parameter.grad, None
+                parameter.data = fn(parameter.data)
+                if gradient is not None:
+                    parameter.grad = fn(gradient.detach())
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module.__dict__[name] = fn(buffer)

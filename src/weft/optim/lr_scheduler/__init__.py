@@ -1,0 +1,42 @@
+"""Learning rate schedules: after each epoch (or step) the optimizer's groups get new rates.
+
+In: an optimizer and the shape of the schedule. Out: changed `lr` entries in its groups.
+"""
+
+from weft.graph.public import publish
+from weft.optim.lr_scheduler.base import LRScheduler
+from weft.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
+from weft.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR
+from weft.optim.lr_scheduler.factors import (
+    ConstantLR,
+    CosineAnnealingLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    PolynomialLR,
+    StepLR,
+)
+from weft.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
+publish(globals())
+del publish

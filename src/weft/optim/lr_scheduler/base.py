@@ -1,0 +1,99 @@
+"""What all schedules share: the time, the rates of the optimizer's groups, their state."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError
+from weft.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """Base of schedules: `step()` advances the time `last_epoch` and sets the rates that `get_lr`
+    gives.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise ArgumentTypeError(
+                f"{type(optimizer).__name__} is not an Optimizer",
+                expected="an optimizer",
+                got=type(optimizer).__name__,
+                fix="pass the optimizer itself, not its parameters",
+            )
+        self.optimizer = optimizer
+        for number, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise MemberNameError(
+                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
+                    "scheduler with last_epoch >= 0.",
+                    expected="initial_lr in each group, or last_epoch=-1",
+                    got=f"last_epoch={last_epoch}",
+                    fix="load the optimizer's state_dict first",
+                )
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._step_count = 0
+        self.step()
+
+    def get_lr(self) -> list[float]:
+        """The rates at time `last_epoch`, one for each group."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that were set last."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Advance the time by one, or to `epoch`, and set the rates."""
+        if self._step_count == 1 and self.optimizer._steps_taken == 0:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
+                "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self.get_lr())
+
+    def _rates(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _set(self, rates: list[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = self._rates()
+
+    def _restart(self) -> None:
+        """Begin at time zero from the initial rates."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = base
+        self.last_epoch = 0
+        self._set(self.get_lr())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.__dict__.update(state_dict)
+
+
+def for_each_group(optimizer: Optimizer, value: Any, name: str) -> list[Any]:
+    """One value for every group, or the values given."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise ArgumentError(
+            f"Expected {count} {name}, but got {len(value)}",
+            expected=f"{count} values, one per group",
+            got=str(len(value)),
+            fix="pass one number for all groups, or one for each",
+        )
+    return list(value)

@@ -1,0 +1,173 @@
+"""Schedules that rise and fall: warm restarts, one cycle of rate and momentum."""
+
+from __future__ import annotations
+
+import math
+
+from weft.errors import ArgumentError
+from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
+from weft.optim.optimizer import Optimizer
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Cosine annealing that starts again after T_0 epochs, then T_0 * T_mult, and so on."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        if T_0 <= 0 or not isinstance(T_0, int):
+            raise ArgumentError(
+                f"Expected positive integer T_0, but got {T_0}",
+                expected="an integer > 0",
+                got=repr(T_0),
+                fix="pass the length of the first cycle in steps",
+            )
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ArgumentError(
+                f"Expected integer T_mult >= 1, but got {T_mult}",
+                expected="an integer >= 1",
+                got=repr(T_mult),
+                fix="use T_mult=1 for cycles of one length",
+            )
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        done, length = float(self.last_epoch), self.T_0
+        while done >= length:
+            done, length = done - length, length * self.T_mult
+        share = (1 + math.cos(math.pi * done / length)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+
+class OneCycleLR(LRScheduler):
+    """Up to `max_lr`, then down far below the start, momentum the other way (Smith 2017)."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
+            raise ArgumentError(
+                f"Expected float between 0 and 1 pct_start, but got {pct_start}",
+                expected="a float between 0 and 1",
+                got=repr(pct_start),
+                fix="pass the share of steps in which the rate grows",
+            )
+        if anneal_strategy not in ("cos", "linear"):
+            raise ArgumentError(
+                "anneal_strategy must be one of 'cos' or 'linear', instead got " + anneal_strategy,
+                expected="'cos' or 'linear'",
+                got=repr(anneal_strategy),
+                fix="use anneal_strategy='cos'",
+            )
+        self.anneal_strategy, self.three_phase = anneal_strategy, three_phase
+        self.pct_start, self.final_div_factor = pct_start, final_div_factor
+        self.max_lrs = for_each_group(optimizer, max_lr, "max_lr")
+        if last_epoch == -1:
+            for group, peak in zip(optimizer.param_groups, self.max_lrs, strict=True):
+                group["initial_lr"] = peak / div_factor
+        self.momenta = None
+        if cycle_momentum:
+            if not {"momentum", "betas"}.intersection(optimizer.defaults):
+                raise ArgumentError(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+                    expected="an optimizer with momentum or betas",
+                    got=type(optimizer).__name__,
+                    fix="pass cycle_momentum=False",
+                )
+            low = for_each_group(optimizer, base_momentum, "base_momentum")
+            high = for_each_group(optimizer, max_momentum, "max_momentum")
+            self.momenta = list(zip(high, low, strict=True))
+        super().__init__(optimizer, last_epoch)
+
+    def _phases(self) -> list[tuple[float, int, int]]:
+        """The last step of each phase and its end points: 0 initial rate, 1 peak, 2 final rate."""
+        rise, last = self.pct_start * self.total_steps, self.total_steps - 1
+        if self.three_phase:
+            return [(rise - 1, 0, 1), (2 * rise - 2, 1, 0), (last, 0, 2)]
+        return [(rise - 1, 0, 1), (last, 1, 2)]
+
+    def _blend(self, start: float, end: float, done: float) -> float:
+        if self.anneal_strategy == "linear":
+            return start + (end - start) * done
+        return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
+
+    def get_lr(self) -> list[float]:
+        """The rates now; sets the momenta too."""
+        time = self.last_epoch
+        if time > self.total_steps:
+            raise ArgumentError(
+                f"Tried to step {time} times. The specified number of total steps is "
+                f"{self.total_steps}",
+                expected=f"at most {self.total_steps} steps",
+                got=str(time),
+                fix="build the schedule with more total_steps",
+            )
+        *earlier, (end, first, second) = self._phases()
+        begin = 0.0
+        for phase in earlier:
+            if time <= phase[0]:
+                end, first, second = phase
+                break
+            begin = phase[0]
+        done = (time - begin) / (end - begin)
+        rates = []
+        for number, (base, peak) in enumerate(zip(self.base_lrs, self.max_lrs, strict=True)):
+            points = (base, peak, base / self.final_div_factor)
+            rates.append(self._blend(points[first], points[second], done))
+            if self.momenta is not None:
+                high, low = self.momenta[number]
+                ends = (high, low, high)
+                self._set_momentum(number, self._blend(ends[first], ends[second], done))
+        return rates
+
+    def _set_momentum(self, number: int, momentum: float) -> None:
+        group = self.optimizer.param_groups[number]
+        if "betas" in self.optimizer.defaults:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+
+def _total_steps(total: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
+    if total is None and (epochs is None or steps_per_epoch is None):
+        raise ArgumentError(
+            "You must define either total_steps OR (epochs AND steps_per_epoch)",
+            expected="total_steps, or epochs and steps_per_epoch",
+            got=f"total_steps={total}, epochs={epochs}, steps_per_epoch={steps_per_epoch}",
+            fix="pass total_steps",
+        )
+    given = {"total_steps": total, "epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    for name, count in given.items():
+        if count is not None and (not isinstance(count, int) or count <= 0):
+            raise ArgumentError(
+                f"Expected positive integer {name}, but got {count}",
+                expected="an integer > 0",
+                got=repr(count),
+                fix="count the steps of the training loop",
+            )
+    if total is not None:
+        return total
+    assert epochs is not None and steps_per_epoch is not None
+    return epochs * steps_per_epoch

@@ -1,0 +1,92 @@
+"""The schedule that looks at a metric."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError
+from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
+from weft.optim.optimizer import Optimizer
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` when a measurement has not improved for more than `patience` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ArgumentError(
+                "Factor should be < 1.0.",
+                expected="factor < 1",
+                got=repr(factor),
+                fix="pass the share that remains of the rate",
+            )
+        if not isinstance(optimizer, Optimizer):
+            raise ArgumentTypeError(
+                f"{type(optimizer).__name__} is not an Optimizer",
+                expected="an optimizer",
+                got=type(optimizer).__name__,
+                fix="pass the optimizer itself, not its parameters",
+            )
+        if mode not in ("min", "max"):
+            raise ArgumentError(
+                f"mode {mode} is unknown!",
+                expected="'min' or 'max'",
+                got=repr(mode),
+                fix="use mode='min' for a loss",
+            )
+        if threshold_mode not in ("rel", "abs"):
+            raise ArgumentError(
+                f"threshold mode {threshold_mode} is unknown!",
+                expected="'rel' or 'abs'",
+                got=repr(threshold_mode),
+                fix="use threshold_mode='rel'",
+            )
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode = threshold, threshold_mode
+        self.cooldown, self.eps = cooldown, eps
+        self.min_lrs = for_each_group(optimizer, min_lr, "min_lrs")
+        self.best = math.inf if mode == "min" else -math.inf
+        self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
+        self._last_lr = self._rates()
+
+    def _is_better(self, value: float) -> bool:
+        sign = 1.0 if self.mode == "min" else -1.0
+        margin = self.threshold
+        if self.threshold_mode == "rel":
+            # An infinite best times zero threshold would be nan; any finite value beats it.
+            margin = 0.0 if math.isinf(self.best) else sign * self.best * self.threshold
+        return sign * value < sign * self.best - margin
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Tell the measurement of this epoch; lower the rates where it is time to."""
+        value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(value):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates()
+
+    def _reduce(self) -> None:
+        for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            rate = max(group["lr"] * self.factor, low)
+            if group["lr"] - rate > self.eps:
+                group["lr"] = rate
