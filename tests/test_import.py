@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 import weft
 from weft._lazy import later
 
+GRAPH = Path(weft.__file__).parent / "graph"
 # What no program needs that only records: each is imported by the first use of it.
 RARE = {
     "backends", "codegen", "config", "cuda", "data", "debug", "demo", "func", "linalg", "nn", "optim", "pipeline",
@@ -113,3 +115,15 @@ def test_later_imports_once_and_keeps_names() -> None:
     assert "set_detect_anomaly" in vars(module)
     with pytest.raises(AttributeError, match="xyz"):
         module.xyz  # noqa: B018
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in GRAPH.glob("[!_]*.py")))
+def test_any_module_of_the_graph_may_be_imported_first(module: str) -> None:
+    # Some of them call each other's C functions (docs/decisions/0028): an order of imports must not matter.
+    program = f"""
+import sys, types
+weft = sys.modules["weft"] = types.ModuleType("weft")
+weft.__path__ = [{str(GRAPH.parent)!r}]
+import weft.graph.{module}
+"""
+    run(program)

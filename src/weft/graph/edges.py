@@ -14,7 +14,7 @@ from cython.cimports.weft.graph.making import count_elements, new_node, show_rec
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides
-from cython.cimports.weft.graph.tape import _view_kind, ambient, finish
+from cython.cimports.weft.graph.tape import ambient, finish, view_kind
 from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 
@@ -83,7 +83,7 @@ def _is_step(node: Node, step: tuple) -> cython.bint:
     """Whether a record is that of one step of a view, and can have a value."""
     return (
         node.state == PENDING
-        and node.row.kind == _view_kind
+        and node.row.kind == view_kind
         and node.row is step[0]
         and node.params is step[1]
         and (node.inputs is not None or not node.considered)

@@ -14,18 +14,18 @@ from cython.cimports.weft.graph.recording import cast, check_budget
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tape import Mode, current_tape, finish
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
-from cython.cimports.weft.graph.views import share
+from cython.cimports.weft.graph.views import (
+    KIND_BITS,
+    KIND_IN_FUNCTION,
+    KIND_MULTIPLE_OUTPUTS,
+    KIND_UNDER_NO_GRAD,
+    logical_strides,
+    share,
+)
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.graph.strides import overlaps
-from weft.graph.views import (
-    IN_FUNCTION,
-    KIND_OF_VIEW,
-    MULTIPLE_OUTPUTS,
-    UNDER_NO_GRAD,
-    logical_strides,
-)
 
 require(__name__, cython.compiled)
 
@@ -127,8 +127,8 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`, or use the out-of-place operation",
         )
-    kind: cython.int = tensor.creation & KIND_OF_VIEW
-    if grad and kind == IN_FUNCTION:
+    kind: cython.int = tensor.creation & KIND_BITS
+    if grad and kind == KIND_IN_FUNCTION:
         raise late["view_of_function"](tensor)
     if tensor.base is None or not grad:
         return
@@ -139,14 +139,14 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a view of a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`",
         )
-    if kind == UNDER_NO_GRAD:
+    if kind == KIND_UNDER_NO_GRAD:
         raise MutationError(
             "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
             expected="view and mutation in the same grad mode",
             got="a view made under no_grad",
             fix="make the view in grad mode, or mutate it under no_grad",
         )
-    if kind == MULTIPLE_OUTPUTS:
+    if kind == KIND_MULTIPLE_OUTPUTS:
         raise late["one_of_several_views"](tensor)
 
 

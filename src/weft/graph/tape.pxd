@@ -29,7 +29,7 @@ cpdef void finish(Node node) noexcept
 cdef Tape _current
 cdef unsigned long long _current_id
 cdef long long _sequence
-cdef int _view_kind
+cdef int view_kind
 cdef int ambient
 cdef object packer
 
@@ -54,7 +54,7 @@ cdef inline void link(Tape tape, Node node) noexcept:
         (<Node>last).next = <void*>node
     tape.tail = <void*>node
     tape.count += 1
-    if node.row.kind != _view_kind:
+    if node.row.kind != view_kind:
         tape.pending_bytes += node.numel * node.dtype.itemsize
 
 # Take a node off its tape.
@@ -69,7 +69,7 @@ cdef inline void unlink(Node node) noexcept:
     else:
         (<Node>node.next).previous = node.previous
     tape.count -= 1
-    if node.row.kind != _view_kind:
+    if node.row.kind != view_kind:
         tape.pending_bytes -= node.numel * node.dtype.itemsize
     node.tape = NULL
     node.previous = NULL

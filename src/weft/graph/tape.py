@@ -84,7 +84,7 @@ _free_tapes: list = []
 _current = Tape()
 _current_id = 0
 _sequence = 0
-_view_kind = VIEW
+view_kind = VIEW
 ambient = 0
 packer = None
 

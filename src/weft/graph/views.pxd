@@ -1,6 +1,12 @@
 from weft.graph.rows cimport OpRow
 from weft.graph.tensor cimport Storage, Tensor
 
+cdef enum:
+    KIND_UNDER_NO_GRAD = 1
+    KIND_MULTIPLE_OUTPUTS = 2
+    KIND_IN_FUNCTION = 4
+    KIND_BITS = 7
+
 cdef Storage share(Tensor tensor)
 cpdef alias_of(Tensor tensor)
 cpdef logical_strides(Tensor tensor)

@@ -15,16 +15,17 @@ from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
+from cython.cimports.weft.graph.views import KIND_UNDER_NO_GRAD
 
 from weft._compiled import require
 from weft.graph.strides import dense_order
 
 require(__name__, cython.compiled)
 
-PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(
-    6
-)  # as RULE_... in the .pxd, for compiled code
-# How a view was made; the number of the output stands in the bits above.
+# How a view was made, as KIND_... in the .pxd; the number of the output stands in the bits above.
+NORMAL, UNDER_NO_GRAD, MULTIPLE_OUTPUTS, UNDER_INFERENCE, IN_FUNCTION = range(5)
+OUTPUT_SHIFT = 3
+KIND_OF_VIEW = (1 << OUTPUT_SHIFT) - 1
 
 
 @cython.cfunc
@@ -86,7 +87,7 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     result.inference = tensor.inference
     mode: Mode = current_tape().mode
     result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
-    result.creation = tensor.creation if mode.grad else UNDER_NO_GRAD
+    result.creation = tensor.creation if mode.grad else KIND_UNDER_NO_GRAD
     if mode.grad and needs_grad(tensor):
         result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
     result.seen = storage.version
@@ -105,6 +106,7 @@ def handle_of_storage(tensor: Tensor):
     return whole
 
 
+@cython.ccall
 def logical_strides(tensor: Tensor):
     """The strides of a tensor as PyTorch counts them."""
     return contiguous_strides(tensor._shape) if tensor.strides is None else tensor.strides
