@@ -116,8 +116,9 @@ class Observers:
 
     def forget_hooks(self) -> None:
         """Let go of all hooks, of a record that cannot run again."""
-        for table in (self.tensor_hooks, self.prehooks, self.posthooks):
-            table.clear()
+        for table in (self.tensor_hooks, self._prehooks, self._posthooks):
+            if table is not None:
+                table.clear()
 
 
 def add_hook(table: dict[int, Any], entry: Any) -> RemovableHandle:
