@@ -71,7 +71,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     if isinstance(edge, Node):
         if edge.observers is None:
             edge.observers = Observers()
-        self.hooks = None  # setting an attribute shows the handle to the collector: the hook may hold it
+        self.hooks = None  # shows the handle to the collector: the hook may hold it
         return add_hook(edge.observers.tensor_hooks, (0, hook))
     record, number = walk.target_for(edge)
     observers = (
