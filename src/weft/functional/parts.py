@@ -45,7 +45,7 @@ def slice_view(
     row: Any = _SLICE,
 ) -> Any:
     """`length` elements along an axis, every `step`-th from `start` (in range)."""
-    strides: tuple = logical_strides(input)
+    strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
     return record_view(
         row,
@@ -62,7 +62,7 @@ def select_view(
     input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, row: Any = _SELECT
 ) -> Any:
     """One index along an axis (both in range)."""
-    strides: tuple = logical_strides(input)
+    strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
     return record_view(
         row,
@@ -75,9 +75,11 @@ def select_view(
 
 
 @cython.cfunc
-def _replaced(sizes: tuple, axis: cython.Py_ssize_t, size: cython.longlong) -> tuple:
+def _replaced(
+    sizes: tuple[int, ...], axis: cython.Py_ssize_t, size: cython.longlong
+) -> tuple[int, ...]:
     """A tuple of sizes with another one in the place of an axis."""
-    parts: list = list(sizes)
+    parts: list[int] = list(sizes)
     parts[axis] = size
     return tuple(parts)
 
