@@ -3,13 +3,16 @@ that can do it, and against a loop."""
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+from weft.autograd import forward_ad
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
+from weft.graph.node import count_live_nodes, tape
 
 F = weft.nn.functional
 
@@ -277,6 +280,78 @@ def test_jacobians(alone: list[int]) -> None:
     with pytest.raises(ValueError, match="chunk_size"):
         jacrev(function, chunk_size=0)
     assert alone == []
+
+
+def test_gradients_of_gradients_by_what_is_shared(alone: list[int]) -> None:
+    x, weight = rows(), WEIGHT.clone().requires_grad_()
+
+    def slope(row: Any) -> Any:
+        return grad(lambda r: (weight @ r).sin().sum())(row)
+
+    def reading(row: Any) -> Any:
+        return slope(row) if row.sum() > -100 else row
+
+    for function in (slope, reading):
+        mapped, looped = vmap(function)(x), weft.stack([slope(row) for row in x])
+        ours, theirs = (weft.autograd.grad(g.square().sum(), weight)[0] for g in (mapped, looped))
+        close(ours, theirs)
+    assert alone == [5]
+
+
+def test_maps_leave_nothing_behind() -> None:
+    x, weight = rows(), WEIGHT.clone().requires_grad_()
+
+    def step() -> None:
+        vmap(grad(lambda row: (weight @ row).sin().sum()))(x).sum().backward()
+        vmap(hessian(lambda row: row.sin().prod()))(x).tolist()
+        vmap(lambda row: row if row.sum() > 0 else -row)(x).tolist()
+        weight.grad = None
+
+    for _ in range(3):
+        step()
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_live_nodes()
+        for _ in range(20):
+            step()
+        assert count_live_nodes() == before and not tape().pending()
+    finally:
+        gc.enable()
+
+
+def test_forward_mode_around_and_inside_a_map(alone: list[int]) -> None:
+    x, v = rows(), rows() + 1
+
+    def function(row: Any) -> Any:
+        return (row.sin() * 2).softmax(0)
+
+    def inside(row: Any, move: Any) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(function(forward_ad.make_dual(row, move))).tangent
+
+    wanted = weft.stack([jvp(function, (a,), (b,))[1] for a, b in zip(x, v, strict=True)])
+    close(vmap(inside)(x, v), wanted)
+    with forward_ad.dual_level():
+        mapped = vmap(function)(forward_ad.make_dual(x, v))
+        close(forward_ad.unpack_dual(mapped).tangent, wanted)
+    assert alone == []
+
+
+def test_hooks_on_what_a_map_saves() -> None:
+    """They see the saves of each example."""
+    x, packed = rows().requires_grad_(), []
+
+    def pack(tensor: Any) -> Any:
+        packed.append(tuple(tensor.shape))
+        return tensor.numpy()
+
+    with weft.autograd.graph.saved_tensors_hooks(pack, weft.from_numpy):
+        y = vmap(lambda row: (row.sin() * row).exp())(x)
+    y.sum().backward()
+    (wanted,) = weft.autograd.grad((x.sin() * x).exp().sum(), x)
+    close(x.grad, wanted)
+    assert set(packed) == {(3,)}
 
 
 def test_products(alone: list[int]) -> None:

@@ -110,6 +110,7 @@ def _alias(leaf: Any) -> Any:
     value = value_of(leaf)
     edge = edge_for(leaf) if leaf.requires_grad else None
     record = make_node(_CLONE, None, None, value.shape, value.dtype, (edge,))
+    record.payload, record.considered = (tuple(value.shape),), True  # joins no batch of records
     finish(record)
     return wrap_node(value, record)
 

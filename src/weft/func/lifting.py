@@ -71,6 +71,7 @@ class Lifting:
     values = cython.declare(dict)  # node of the example -> node of the batch
     edges = cython.declare(dict)  # gradient record of the example -> edge of the batch
     tracked = cython.declare(set)  # gradient records that results need
+    ends = cython.declare(set)  # records of the example that lead nowhere: arguments of an inner transform
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -78,6 +79,7 @@ class Lifting:
         self.values = {}
         self.edges = {}
         self.tracked = set()
+        self.ends = set()
 
     def stand_in(self, example: Any, whole: Any) -> None:
         """Say what a mapped argument is over all examples, the batch dimension in front."""
@@ -138,8 +140,12 @@ class Lifting:
                 continue
             if cython.cast(Node, record).seq <= self.start or record in self.edges:
                 continue
-            self.tracked.add(record)
-            stack.extend([edge for edge in cython.cast(Node, record).edges if edge is not None])
+            below: list = [e for e in cython.cast(Node, record).edges if e is not None]
+            if below:
+                self.tracked.add(record)
+                stack.extend(below)
+            else:
+                self.ends.add(record)
 
     @cython.cfunc
     def check(self, node: Node) -> cython.void:
@@ -192,6 +198,8 @@ class Lifting:
     @cython.cfunc
     def operand(self, source: Node, edge, always: cython.bint):
         """The value and the edge of an operand over all examples; as they are where nothing depends on them."""
+        if edge is not None and edge in self.ends:
+            edge = None
         batched: cython.bint = source in self.values
         below = None if edge is None else self.edges.get(edge)
         if below is None and not batched and not always:
@@ -268,6 +276,8 @@ class Lifting:
         index: cython.Py_ssize_t
         for index in range(len(node.edges)):
             edge = node.edges[index]
+            if edge is not None and edge in self.ends:
+                edge = None
             below = None if edge is None else self.edges.get(edge)
             if edge is not None and below is None:
                 raise Unliftable("a gradient that does not depend on the example")
@@ -290,6 +300,7 @@ class Lifting:
         if node.result is not None:
             whole.result = self.operand(node.result, None, True)[0]
             whole.result.live += 1
+        whole.considered = row.kind == _elementwise
         finish(whole)
         self.edges[node] = whole
 
