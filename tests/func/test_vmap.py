@@ -12,7 +12,8 @@ import pytest
 import weft
 from weft.autograd import forward_ad
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
-from weft.graph.node import count_live_nodes, tape
+from weft.graph.making import count_live_nodes
+from weft.graph.tape import tape
 
 F = weft.nn.functional
 

@@ -71,7 +71,9 @@ class Lifting:
     values = cython.declare(dict)  # node of the example -> node of the batch
     edges = cython.declare(dict)  # gradient record of the example -> edge of the batch
     tracked = cython.declare(set)  # gradient records that results need
-    ends = cython.declare(set)  # records of the example that lead nowhere: arguments of an inner transform
+    ends = cython.declare(
+        set
+    )  # records of the example that lead nowhere: arguments of an inner transform
 
     def __init__(self, count: int) -> None:
         self.count = count
