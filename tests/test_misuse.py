@@ -242,3 +242,20 @@ def test_junk_is_explained_or_accepted(space: str, name: str) -> None:
             assert trace[-1].filename == __file__, (arguments, keywords, trace[-1], error)
     assert state() == before
     assert (weft.ones(2) + 1).tolist() == [2, 2]
+
+
+WHOLE: dict[str, Callable[[Any, Any], Any]] = {
+    "flatten": lambda x, dim: x.flatten(dim),
+    "cat": lambda x, dim: weft.cat([x, x], dim),
+    "transpose": lambda x, dim: x.transpose(dim, 1),
+    "sum": lambda x, dim: x.sum(dim),
+    "softmax": lambda x, dim: x.softmax(dim),
+    "sort": lambda x, dim: x.sort(dim),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("dim", [0.2, 1.5, float("nan")])
+def test_a_fraction_is_no_dimension(name: str, dim: float) -> None:
+    with pytest.raises(ArgumentTypeError, match="must be int"):
+        WHOLE[name](weft.ones(2, 3), dim)

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Checking what a caller passed: tensors, dimensions, sizes, numbers; and the named results of two-valued functions.
 
 Arguments come in as the user wrote them; what goes out is what the recorder wants (non-negative dimensions, plain

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Choosing and comparing: where, masked_fill, isclose, allclose, equal, dist; and numbers as elements of a type."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Writing into a tensor: copy_, fill_, zero_, and what index assignment needs to fit a value to a region."""
 
 from __future__ import annotations

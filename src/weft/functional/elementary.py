@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Functions of one tensor, element by element: exp, log, sin, floor, isnan and their like.
 
 Each is one row of the op table under PyTorch's name, made in one loop; what a row does not cover (integers that

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Advanced indices: several index tensors joined into one linear index, for one `take` or `take_put`.
 
 A tensor and (dimension, index) pairs come in. Indices known on the host (lists, arrays, masks) are checked here,

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Joining tensors: cat, stack and their kin, meshgrid, broadcasting several at once.
 
 Sequences of tensors come in; dtypes are promoted; one `cat` node goes out.

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Products: matmul in all ranks, mm, bmm, mv, dot, outer, addmm, tensordot, einsum, linear.
 
 Everything becomes the one `matmul` row (two dimensions and more, leading ones broadcast), vectors by reshaping.

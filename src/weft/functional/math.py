@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Element-wise functions of two and more tensors: arithmetic, powers, limits, comparison, selection.
 
 Tensors and Python numbers come in; the recorder promotes, casts and broadcasts; what stands here is PyTorch's rules

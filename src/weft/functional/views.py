@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Views: other shapes and strides over the same memory, and what asks about strides.
 
 A tensor and a shape come in; a handle of the same storage goes out, with PyTorch's strides and offset. Where no

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Activation functions, dropout and embedding lookups.
 
 Plain compositions of elementwise rows, with PyTorch's derivative at each kink; half types compute in float32. With

@@ -1,5 +1,5 @@
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Scaled dot product attention, composed of two products and a softmax."""
 
 from __future__ import annotations

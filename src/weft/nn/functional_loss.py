@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Losses: cross entropy in its forms, regression losses, divergences, similarities.
 
 Predictions and targets come in; one number goes out, or all of them with reduction="none". Sums and divisions by

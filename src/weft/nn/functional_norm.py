@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
-# cython: wraparound=True, boundscheck=True, cdivision=False
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Normalisation: layer, batch, group, instance and root mean square.
 
 All but the last are one composite, `standardize` over some axes, behind reshapes and an affine map; half types
