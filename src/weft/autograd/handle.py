@@ -10,7 +10,7 @@ from typing import Any
 
 from weft._lazy import later
 from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
-from weft.autograd.records import observers_of
+from weft.autograd.records import observers_of, several_outputs
 from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
@@ -153,6 +153,7 @@ def without_tangents(self: Tensor) -> Tensor:
 LATE: dict[str, Any] = {
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "retain_again": retain_again,
+    "several_outputs": several_outputs,
     "without_tangents": without_tangents,
 }
 METHODS: dict[str, Any] = {

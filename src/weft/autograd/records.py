@@ -13,7 +13,7 @@ from typing import Any
 from weft._lazy import later
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
 from weft.errors import GradientError
-from weft.graph.edges import edge_for, value_of
+from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, Node
 from weft.graph.rows import SCALAR_ROW
@@ -42,14 +42,14 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
 def shown(edge: Any) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
     if isinstance(edge, Node) and edge.info is not None:
-        return edge.info  # type: ignore[no-any-return]
+        return several_outputs(edge), edge.info[1]
     found: tuple[Any, int] = walk.target_for(edge)
     return found
 
 
 class SeveralOutputs:
     """The record of an operation with several outputs, as users see it. Inside, each output has a record of its own, so
-    that walks batch over them; each holds this one, as (record, number of the output) in its `info`."""
+    that walks batch over them; their `info` is (a list for this one, number of the output)."""
 
     def __init__(self, record: Any) -> None:
         self._name, self.edges, self.where = record.name(), record.edges, record.where
@@ -76,12 +76,12 @@ class SeveralOutputs:
     register_prehook = register_hook
 
 
-def join_outputs(pieces: list[Any]) -> None:
-    """Make the records of the outputs of one operation one record for users."""
-    records = [edge_for(piece) for piece in pieces]
-    whole = SeveralOutputs(records[0])
-    for number, record in enumerate(records):
-        record.info = (whole, number)
+def several_outputs(record: Any) -> SeveralOutputs:
+    """What users see of the record of one output, made for the first that is looked at and kept for all."""
+    joint: list[SeveralOutputs] = record.info[0]
+    if not joint:
+        joint.append(SeveralOutputs(record))
+    return joint[0]
 
 
 def metadata(self: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.edges import edge_now
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
-from weft.autograd.records import join_outputs
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -138,12 +139,19 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return slice_view(input, axis, begin, length)
 
 
-def _several(views: list[Any]) -> tuple[Any, ...]:
-    for number, piece in enumerate(views):
+@cython.cfunc
+def _several(views: list) -> tuple:
+    """The outputs of one operation. Their records share a list for the record that users see, made when one looks."""
+    joint: list = []
+    number: cython.Py_ssize_t
+    piece: Tensor
+    for number in range(len(views)):
+        piece = views[number]
         if piece.creation == 0:
             piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
-    if views and views[0].grad_fn is not None:
-        join_outputs(views)
+        record = edge_now(piece)
+        if isinstance(record, Node):
+            cython.cast(Node, record).info = (joint, number)
     return tuple(views)
 
 

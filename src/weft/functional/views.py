@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.views import logical_strides
+from cython.cimports.weft.graph.views import view as record_view
+
 from weft.errors import DTypeError, ShapeError
 from weft.functional.arguments import (
     Shape,
@@ -22,10 +28,7 @@ from weft.functional.arguments import (
     wrap_dims,
 )
 from weft.functional.making import by_name
-from weft.graph.strides import contiguous_strides, reshape_strides
-from weft.graph.tensor import Tensor
-from weft.graph.views import logical_strides
-from weft.graph.views import view as record_view
+from weft.graph.strides import reshape_strides
 from weft.ops import TABLE
 from weft.ops.primitives import reshape as reshape_value
 from weft.ops.row import named
@@ -117,7 +120,7 @@ def _view_dtype(input: Any, dtype: Any) -> Any:
     )
 
 
-def view_or_none(input: Any, target: Shape) -> Any:
+def view_or_none(input: Tensor, target: tuple) -> Any:
     """A view of a shape with the right number of elements, or None where it needs a copy."""
     if input.strides is None:
         return record_view(_VIEW, input, target, target, contiguous_strides(target), input.offset)
@@ -218,20 +221,22 @@ def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dimension of size 1 at `dim`."""
     if not isinstance(input, Tensor):
         need_tensor("unsqueeze", input)
-    shape, strides = input._shape, logical_strides(input)
-    axis = wrap_dim(dim, len(shape) + 1)
+    x: Tensor = input
+    shape: tuple = x._shape
+    strides: tuple = logical_strides(x)
+    axis: cython.Py_ssize_t = wrap_dim(dim, len(shape) + 1)
     step = strides[axis] * shape[axis] if axis < len(shape) else 1
-    target = (*shape[:axis], 1, *shape[axis:])
-    return record_view(
-        _UNSQUEEZE, input, target, target, (*strides[:axis], step, *strides[axis:]), input.offset
-    )
+    target: tuple = shape[:axis] + (1,) + shape[axis:]
+    places: tuple = strides[:axis] + (step,) + strides[axis:]
+    return record_view(_UNSQUEEZE, x, target, target, places, x.offset)
 
 
 # -- order of dimensions -------------------------------------------------------------------------------------------
 
 
-def permuted(input: Any, order: Shape, row: Any = _PERMUTE) -> Any:
-    shape, strides = input._shape, logical_strides(input)
+def permuted(input: Tensor, order: tuple, row: Any = _PERMUTE) -> Any:
+    shape: tuple = input._shape
+    strides: tuple = logical_strides(input)
     return record_view(
         row,
         input,

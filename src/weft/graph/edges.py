@@ -112,7 +112,7 @@ def set_edge(tensor: Tensor, edge):
 def function_of(edge):
     """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
     if isinstance(edge, Node) and cython.cast(Node, edge).info is not None:
-        return cython.cast(Node, edge).info[0]
+        return late["several_outputs"](edge)
     return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
 
 
