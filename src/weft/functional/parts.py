@@ -140,9 +140,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @cython.cfunc
-def _several(views: list) -> tuple:
+def _several(views: list[Any]) -> tuple[Any, ...]:
     """The outputs of one operation. Their records share a list for the record that users see, made when one looks."""
-    joint: list = []
+    joint: list[Any] = []
     number: cython.Py_ssize_t
     piece: Tensor
     for number in range(len(views)):

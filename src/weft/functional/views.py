@@ -120,7 +120,7 @@ def _view_dtype(input: Any, dtype: Any) -> Any:
     )
 
 
-def view_or_none(input: Tensor, target: tuple) -> Any:
+def view_or_none(input: Tensor, target: tuple[int, ...]) -> Any:
     """A view of a shape with the right number of elements, or None where it needs a copy."""
     if input.strides is None:
         return record_view(_VIEW, input, target, target, contiguous_strides(target), input.offset)
@@ -222,21 +222,21 @@ def unsqueeze(input: Any, dim: int) -> Any:
     if not isinstance(input, Tensor):
         need_tensor("unsqueeze", input)
     x: Tensor = input
-    shape: tuple = x._shape
-    strides: tuple = logical_strides(x)
+    shape: tuple[int, ...] = x._shape
+    strides: tuple[int, ...] = logical_strides(x)
     axis: cython.Py_ssize_t = wrap_dim(dim, len(shape) + 1)
     step = strides[axis] * shape[axis] if axis < len(shape) else 1
-    target: tuple = shape[:axis] + (1,) + shape[axis:]
-    places: tuple = strides[:axis] + (step,) + strides[axis:]
+    target: tuple[int, ...] = shape[:axis] + (1,) + shape[axis:]
+    places: tuple[int, ...] = strides[:axis] + (step,) + strides[axis:]
     return record_view(_UNSQUEEZE, x, target, target, places, x.offset)
 
 
 # -- order of dimensions -------------------------------------------------------------------------------------------
 
 
-def permuted(input: Tensor, order: tuple, row: Any = _PERMUTE) -> Any:
-    shape: tuple = input._shape
-    strides: tuple = logical_strides(input)
+def permuted(input: Tensor, order: tuple[int, ...], row: Any = _PERMUTE) -> Any:
+    shape: tuple[int, ...] = input._shape
+    strides: tuple[int, ...] = logical_strides(input)
     return record_view(
         row,
         input,
