@@ -19,7 +19,7 @@ RARE = {
     "runtime", "schedule", "serialize", "testing", "types", "utils", "autograd.anomaly", "autograd.backward",
     "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
     "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
-    "tensor.copying", "tensor.printing",
+    "autograd.discovery", "tensor.copying", "tensor.printing",
 }  # fmt: skip
 
 

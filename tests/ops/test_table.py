@@ -77,6 +77,7 @@ INEXACT = [
     for dtype in ("float64", "complex128")
     if row.differentiable and dtype in row.takes
 ]
+STEPPED = ("trunc_divide", "remainder", "fmod")  # they jump where the quotient is whole
 LIMIT = 2e-8  # of differences of order 4 with the step 2**-11, relative
 
 
@@ -91,6 +92,13 @@ def differentiable_operands(row: Any, sample: Any) -> list[int]:
     return [i for i in range(len(sample.shapes)) if row.pulls[min(i, last)] is not None]
 
 
+def held_at_jumps(arrays: list[Any], moves: list[Any]) -> list[Any]:
+    """Directions that leave a quotient alone where it is about to pass a whole number."""
+    quotient = arrays[0] / arrays[1]
+    near = np.abs(quotient - np.round(quotient)) < 0.05
+    return [v * ~near if v.shape == near.shape else v * 0.0 for v in moves]
+
+
 class Point:
     """A row at a point: tensors, its result, and directions to move in."""
 
@@ -99,6 +107,8 @@ class Point:
         self.which = differentiable_operands(row, sample)
         self.arrays = laid(points(row, sample, dtype, repeats=False), sample.layout)
         moves = directions(self.arrays, self.which)
+        if row.name in STEPPED:
+            moves = held_at_jumps(self.arrays, moves)
         self.directions = laid(moves, sample.layout)
 
     def at(self, arrays: list[Any]) -> tuple[list[Any], Any]:

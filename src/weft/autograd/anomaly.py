@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.backward import grad
+from weft.autograd.discovery import target_for
 from weft.autograd.faults import Anomaly, Diagnosis, Unit, Values, name_of, records_below
 from weft.autograd.snapshot import Snapshot
-from weft.autograd.walk import target_for
 from weft.errors import AnomalyError
 from weft.graph import tape as tapes
 from weft.graph.dtype import float32

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.autograd.discovery import target_for
 from weft.autograd.graph import GradientEdge, find_edge, output_of
-from weft.autograd.walk import Walk, target_for
+from weft.autograd.walk import Walk
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.frames import without_collector

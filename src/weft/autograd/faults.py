@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.discovery import target_for
 from weft.autograd.snapshot import Snapshot
-from weft.autograd.walk import target_for
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.making import make_node, make_value

@@ -130,7 +130,7 @@ class FunctionCtx:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved. Errors: RuntimeError after it has been freed."""
-        from weft.autograd.walk import SECOND_TIME
+        from weft.autograd.discovery import SECOND_TIME
 
         if self._saved is None:
             raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
@@ -181,7 +181,7 @@ class FunctionNode(GradientFunction):
     def check_usable(self) -> None:
         """Errors: RuntimeError where the saved tensors are gone."""
         if self.ctx._saved is None:
-            from weft.autograd.walk import SECOND_TIME
+            from weft.autograd.discovery import SECOND_TIME
 
             raise GradientError(
                 SECOND_TIME,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
+from weft.autograd.discovery import target_for
 from weft.autograd.observe import RemovableHandle
 from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
-from weft.autograd.walk import target_for
 from weft.errors import ArgumentError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for

@@ -19,7 +19,7 @@ from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 
 reverse = later("weft.autograd.backward")
-walk = later("weft.autograd.walk")
+discovery = later("weft.autograd.discovery")
 forward_ad = later("weft.autograd.forward_ad")
 
 
@@ -73,7 +73,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
             edge.observers = Observers()
         self.hooks = None  # shows the handle to the collector: the hook may hold it
         return add_hook(edge.observers.tensor_hooks, (0, hook))
-    record, number = walk.target_for(edge)
+    record, number = discovery.target_for(edge)
     observers = (
         _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)
     )
@@ -106,7 +106,7 @@ def retain_grad(self: Tensor) -> None:
         )
     if self.leaf_grad or self.retains:
         return
-    record, number = walk.target_for(edge)
+    record, number = discovery.target_for(edge)
     self.retains = True
     observers_of(record).retained.append((number, weakref.ref(self)))
 
@@ -116,7 +116,7 @@ def retain_again(self: Tensor) -> None:
     edge = edge_for(self)
     if edge is None:
         return
-    record, number = walk.target_for(edge)
+    record, number = discovery.target_for(edge)
     observers_of(record).retained.append((number, weakref.ref(self)))
 
 

@@ -22,7 +22,7 @@ from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
 
 saving = later("weft.autograd.saving")
-walk = later("weft.autograd.walk")
+discovery = later("weft.autograd.discovery")
 batch = later("weft.schedule.batch")
 
 
@@ -43,7 +43,7 @@ def shown(edge: Any) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
     if isinstance(edge, Node) and edge.info is not None:
         return several_outputs(edge), edge.info[1]
-    found: tuple[Any, int] = walk.target_for(edge)
+    found: tuple[Any, int] = discovery.target_for(edge)
     return found
 
 
@@ -118,7 +118,7 @@ def saved_value(node: Any, index: int) -> Any:
     Errors: RuntimeError after it has been freed.
     """
     if node.released:
-        raise walk.freed(node)
+        raise discovery.freed(node)
     edge = node if index == RESULT_BIT else node.edges[index]
     if node.observers is not None:
         again = saving.unpacked(node, index, edge)
@@ -150,7 +150,7 @@ class SavedTensor:
     ) -> None:
         """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
         if self._node.released:
-            raise walk.freed(self._node)
+            raise discovery.freed(self._node)
         saving.pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ def _saved(name: str) -> tuple[property, property]:
     def raw(self: Any) -> SavedTensor:
         index = _bit(self, name)
         if self.released:
-            raise walk.freed(self)
+            raise discovery.freed(self)
         return SavedTensor(self, index)
 
     return property(read), property(raw)

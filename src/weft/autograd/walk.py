@@ -10,6 +10,7 @@ batch, the derivative of all reached members is recorded once, on the batch; a m
 import heapq
 
 import cython
+from cython.cimports.weft.autograd.discovery import Discovery, target_of
 from cython.cimports.weft.autograd.group import Group
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
@@ -22,7 +23,6 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
-from weft.errors import GradientError
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
@@ -33,178 +33,26 @@ from weft.schedule import batch
 
 require(__name__, cython.compiled)
 
-SECOND_TIME = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
-    "saved tensors after calling backward."
-)
-
-
-def freed(node: Node):
-    """The error of using saved values that a walk has given up."""
-    return GradientError(
-        SECOND_TIME,
-        expected="a graph that still has its saved values",
-        got=f"{node.row.grad_name}, recorded at {node.where}",
-        fix="pass retain_graph=True to the first backward",
-    )
-
-
-_stamp = cython.declare(cython.longlong, 0)
-
 
 @cython.cclass
-class Walk:
-    """One reverse walk. Use `run(roots, targets, keep, create)`."""
+class Walk(Discovery):
+    """One reverse walk. Use `run(roots, captured, keep, create, leaves)`."""
 
-    stamp = cython.declare(cython.longlong)
     keep = cython.declare(cython.bint)
     create = cython.declare(cython.bint)
     batched = cython.declare(cython.bint)
-    reached = cython.declare(list)
     heap = cython.declare(list)
-    latest = cython.declare(
-        Node
-    )  # the latest node that is ready waits here, the others on the heap
+    latest = cython.declare(Node)  # the latest ready node waits here, the others on the heap
     groups = cython.declare(list)
-    captured = cython.declare(dict)
     results = cython.declare(dict)
     leaves = cython.declare(cython.bint)
-    observed = cython.declare(cython.int)
-    deferred = cython.declare(list)
-    displaced = cython.declare(list)
     units = cython.declare(list)
 
     def __cinit__(self):
-        global _stamp
-        _stamp += 1
-        self.stamp = _stamp
-        self.reached = []
         self.heap = []
         self.groups = []
-        self.captured = {}
         self.results = {}
-        self.deferred = []
-        self.displaced = None
         self.units = None
-
-    # -- inside another walk ---------------------------------------------------------------------------------------
-
-    @cython.cfunc
-    def displace(self, record) -> cython.void:
-        """Remember what the walk around this one keeps on a record: a hook may walk over the same graph."""
-        if self.displaced is not None:
-            self.displaced.append((record, record.mark, record.count, record.scratch))
-
-    @cython.cfunc
-    def put_back(self) -> cython.void:
-        """Give the records back to the walk around this one."""
-        for record, mark, count, scratch in self.displaced:
-            record.mark, record.count, record.scratch = mark, count, scratch
-
-    # -- discovery -------------------------------------------------------------------------------------------------
-
-    @cython.cfunc
-    def discover(self, roots: list) -> cython.void:
-        """Find every gradient record below the roots and count its reached consumers; nothing has run yet."""
-        for edge, _cotangent in roots:
-            self.reach(edge, False)
-        index: cython.Py_ssize_t = 0
-        while index < len(self.reached):
-            current = self.reached[index]
-            index += 1
-            if isinstance(current, Node):
-                node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0 and not self.captured:
-                    raise freed(node)
-                for edge in node.edges:
-                    if edge is not None:
-                        self.reach(edge, True)
-            elif not isinstance(current, AccumulateGrad):
-                if not self.captured and isinstance(current, GradientFunction):
-                    current.check_usable()
-                for edge in current.edges:
-                    if edge is not None:
-                        self.reach(edge, True)
-
-    @cython.cfunc
-    def check_usable(self) -> cython.void:
-        """Errors: RuntimeError where a record that this walk will run has given up its saved values."""
-        for current in self.reached:
-            if isinstance(current, Node):
-                node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0 and self.wanted(node):
-                    raise freed(node)
-            elif isinstance(current, GradientFunction) and self.wanted(current):
-                current.check_usable()
-
-    @cython.cfunc
-    def reach(self, edge, counted: cython.bint) -> cython.void:
-        if isinstance(edge, Node):
-            node: Node = cython.cast(Node, edge)
-            if node.mark != self.stamp:
-                self.displace(node)
-                node.mark = self.stamp
-                node.count = 0
-                node.scratch = None
-                self.reached.append(node)
-                if node.observers is not None:
-                    self.observed += 1
-            if counted:
-                node.count += 1
-            return
-        if isinstance(edge, OutputEdge):
-            edge = cython.cast(OutputEdge, edge).function
-        if isinstance(edge, GradientFunction):
-            function: GradientFunction = cython.cast(GradientFunction, edge)
-            if function.mark != self.stamp:
-                self.displace(function)
-                function.mark = self.stamp
-                function.count = 0
-                function.scratch = []
-                self.reached.append(function)
-                self.observed += 1
-            if counted:
-                function.count += 1
-            return
-        sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
-        if sink.mark != self.stamp:
-            self.displace(sink)
-            sink.mark = self.stamp
-            sink.count = 0
-            sink.scratch = []
-            self.reached.append(sink)
-            if sink.observers is not None or cython.cast(Tensor, sink.variable).hooks is not None:
-                self.observed += 1
-        if counted:
-            sink.count += 1
-
-    @cython.cfunc
-    def prune(self) -> cython.void:
-        """Keep only records on paths to the captured edges: nothing else runs, and no hook off them fires."""
-        useful: set = set()
-        for current in sorted(self.reached, key=sequence):
-            keep: cython.bint = current in self.captured
-            if not isinstance(current, AccumulateGrad):
-                for edge in current.edges:
-                    if edge is not None and target_of(edge) in useful:
-                        keep = True
-            if keep:
-                useful.add(current)
-        for current in self.reached:
-            if current not in useful:
-                current.mark = 0
-        self.reached = [current for current in self.reached if current in useful]
-        for current in self.reached:
-            current.count = 0
-        for current in self.reached:
-            if not isinstance(current, AccumulateGrad):
-                for edge in current.edges:
-                    if edge is not None:
-                        target = target_of(edge)
-                        if target.mark == self.stamp:
-                            target.count += 1
 
     # -- the agenda ------------------------------------------------------------------------------------------------
 
@@ -549,20 +397,6 @@ class Walk:
                 self.settle(edge)
 
     @cython.cfunc
-    def wanted(self, node) -> cython.bint:
-        """Whether anything below a record is part of this walk."""
-        for edge in node.edges:
-            if isinstance(edge, Node):
-                if cython.cast(Node, edge).mark == self.stamp:
-                    return True
-            elif isinstance(edge, AccumulateGrad):
-                if cython.cast(AccumulateGrad, edge).mark == self.stamp:
-                    return True
-            elif edge is not None and target_of(edge).mark == self.stamp:
-                return True
-        return False
-
-    @cython.cfunc
     def finish(self, node: Node) -> cython.void:
         """Give up saves, unless the graph is retained."""
         if self.keep:
@@ -684,17 +518,6 @@ class Walk:
             accumulate_grad(leaf, g, self.create, sink)
 
 
-def sequence(current):
-    """The creation number of a gradient record; leaves come before everything."""
-    return current.seq if not isinstance(current, AccumulateGrad) else -1
-
-
-@cython.cfunc
-def target_of(edge):
-    """The gradient record that an edge leads to."""
-    return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
-
-
 def accumulate_grad(leaf: Tensor, g, create: bool, sink):
     """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
     after = sink.observers
@@ -715,10 +538,3 @@ def accumulate_grad(leaf: Tensor, g, create: bool, sink):
             hook(leaf)
     if after is not None:
         after_node(after, [], (g,))
-
-
-def target_for(edge):
-    """(record, output number) of an edge."""
-    if isinstance(edge, OutputEdge):
-        return cython.cast(OutputEdge, edge).function, cython.cast(OutputEdge, edge).number
-    return edge, 0
