@@ -139,7 +139,8 @@ def storable_as(signature: Signature, memory):
 def store(signature: Signature, program, memory, lowering, run, executable, commits: list):
     """Keep a program that has just run."""
     global _stored_nodes, _uses
-    if run.checked and memory.in_place:
+    overwritten: list = [root for root in memory.in_place if root.state == DONE]
+    if run.checked and overwritten:
         return  # a failed index check runs the program again, from inputs that must still be there
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
     sources: list = [positions.get(_name(root)) for root in memory.external]
@@ -148,11 +149,7 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     template: Template = Template()
     template.record = Record(signature)
     template.executable = executable
-    template.in_place = [
-        positions[id(root)]
-        for root in memory.in_place
-        if root.state == DONE and id(root) in positions
-    ]
+    template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
     template.checked = len(run.checked)
     template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
     template.held = [launch.spec for launch in lowering.launches]

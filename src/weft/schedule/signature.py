@@ -86,7 +86,8 @@ def _put_numbers(result: Signature, numbers: tuple) -> cython.int:
 
 @cython.ccall
 def signature(nodes: list, batched: cython.bint = True) -> Signature:
-    """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them."""
+    """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them. Members of
+    batches that they read, and that are not on the tape, are appended to the list."""
     global _stamp
     result: Signature = Signature(nodes)
     position: cython.longlong = 0
@@ -189,7 +190,12 @@ def _link(result: Signature, source: Node) -> cython.longlong:
 
 @cython.cfunc
 def _name(result: Signature, source: Node):
-    """Name a value from outside. Equal numbers are one value, whichever node carries them."""
+    """Name a value from outside. Equal numbers are one value, whichever node carries them. A member that left the tape
+    with its batch is not from outside: it joins the nodes."""
+    if source.state == PENDING and source.quotient is not None:
+        source.index = _stamp << 32 | len(result.nodes)
+        result.nodes.append(source)
+        return
     link: cython.longlong = _stamp << 32 | _OUTSIDE + len(result.external) + 1
     if source.row is _scalar_row:
         link = _number_link(source, link)
