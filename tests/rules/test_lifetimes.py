@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import weft
+from weft import pipeline
 from weft.graph.edges import value_of
 from weft.graph.making import count_live_nodes
+from weft.graph.node import Node
 from weft.graph.recording import set_budget
 from weft.graph.tape import tape
 from weft.runtime import pool
@@ -126,6 +128,51 @@ def test_a_loop_that_never_reads_runs_when_the_budget_of_bytes_is_used_up() -> N
     finally:
         set_budget(*before)
     assert x[:2].tolist() == [50, 50]
+
+
+def test_pending_work_does_not_hold_many_values_from_outside() -> None:
+    before = set_budget(1 << 40, 1 << 22)
+    try:
+        total, most = weft.zeros(1), 0
+        start = pool.stats()["allocated"]
+        for _ in range(40):
+            total = total + weft.tensor([1.0] * (1 << 14)).sum()  # 64 KB, which the sum would hold
+            most = max(most, pool.stats()["allocated"] - start)
+    finally:
+        set_budget(*before)
+    assert total.item() == 40 * (1 << 14)
+    assert most < 1 << 21
+
+
+def test_what_stays_pending_after_a_flush_does_not_ask_for_the_next_one() -> None:
+    unread = []
+    with weft.no_grad():
+        x = weft.ones(2)
+    before = set_budget(1 << 40, 1 << 40)
+    try:
+        for _ in range(300):
+            unread.append(value_of(x * 2))  # a node without a handle: nobody wants its value
+        weft.realize(x + 1)
+        assert tape().count >= 300
+        set_budget(100, 1 << 40)
+        flushes = pipeline.counters["flushes"]
+        for _ in range(90):
+            x = x + 1
+        assert pipeline.counters["flushes"] == flushes
+    finally:
+        set_budget(*before)
+
+
+def test_the_collector_does_not_know_the_parts_of_a_graph() -> None:
+    w = weft.ones(4, requires_grad=True)
+    gc.collect()
+    known = {id(found) for found in gc.get_objects()}
+    y = w
+    for _ in range(100):
+        y = (y * 2 + w)[:].sigmoid()
+    fresh = [found for found in gc.get_objects() if id(found) not in known]
+    parts = [found for found in fresh if isinstance(found, tuple)]
+    assert not [part for part in parts if any(isinstance(piece, Node) for piece in part)]
 
 
 def test_training_steps_leave_nothing_behind() -> None:

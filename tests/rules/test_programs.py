@@ -195,3 +195,28 @@ def test_a_long_chain_is_cut_into_bounded_kernels() -> None:
 def test_a_novel_program_leaves_nothing_on_the_tape() -> None:
     recipe(5318, weft.ones(3)).tolist()
     assert tape().count == 0
+
+
+def test_a_step_with_batches_and_checked_indices_is_known() -> None:
+    table = weft.ones(5, 4, requires_grad=True)
+    weight = weft.ones(4, 4, requires_grad=True)
+
+    def step() -> None:
+        table.grad = weight.grad = None
+        rows = weft.nn.functional.embedding(weft.tensor([0, 3, 3, 1]), table)
+        losses = [(row @ weight).tanh().sum() for row in rows]
+        weft.stack(losses).mean().backward()
+        weft.realize()
+
+    assert [hits(step) for _ in range(8)][-1] >= 1
+    assert table.grad is not None and table.grad[4].tolist() == [0, 0, 0, 0]
+
+
+def test_updates_of_an_optimizer_form_no_batches() -> None:
+    params = [weft.ones(8, requires_grad=True) for _ in range(12)]
+    optimizer = weft.optim.AdamW(params, lr=0.1)
+    weft.stack([(p * p).sum() for p in params]).sum().backward()
+    weft.realize()
+    text = stages(optimizer.step)
+    assert not text["batch"]
+    assert len({tuple(p.tolist()) for p in params}) == 1

@@ -13,7 +13,7 @@ import pytest
 import weft
 from weft.graph.edges import edge_for, value_of
 from weft.graph.node import DONE_STATE
-from weft.graph.tape import tape
+from weft.graph.tape import last_sequence, tape
 from weft.graph.views import storage_of
 from weft.runtime import pool, programs
 from weft.runtime.jit import compiler
@@ -220,3 +220,27 @@ def test_an_executed_node_drops_its_value_inputs() -> None:
     weft.realize(y)
     assert value_of(y).state == DONE_STATE
     assert value_of(y).inputs is None
+
+
+def test_a_view_records_one_node_for_its_gradient_and_its_value() -> None:
+    w = weft.ones(4, requires_grad=True)
+    y = w * 3
+    before = last_sequence()
+    z = y[1:].view(3, 1)
+    total = z + 1
+    assert last_sequence() - before == 4  # slice, view, the number, add
+    assert value_of(z) is edge_for(z)
+    total.sum().backward()
+    assert w.grad.tolist() == [0, 3, 3, 3]
+
+
+def test_a_view_has_a_value_of_its_own_once_its_base_has_changed() -> None:
+    w = weft.ones(4, requires_grad=True)
+    y = w * 3
+    z = y[1:]
+    before = z + 0
+    y.mul_(2)
+    assert value_of(z) is not edge_for(z)
+    assert before.tolist() == [3, 3, 3] and z.tolist() == [6, 6, 6]
+    (z * before).sum().backward()
+    assert w.grad.tolist() == [0, 36, 36, 36]
