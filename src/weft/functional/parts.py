@@ -85,7 +85,7 @@ def _replaced(
     return tuple(parts)
 
 
-def select(input: Any, dim: int, index: Any) -> Any:
+def select(input: Any, dim: Any, index: Any) -> Any:
     """One index along a dimension, which goes. Errors: TensorIndexError out of range."""
     need_tensor("select", input)
     shape = input._shape
@@ -108,12 +108,12 @@ def select(input: Any, dim: int, index: Any) -> Any:
     return select_view(input, axis, place + size if place < 0 else place)
 
 
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     """`length` elements from `start` along a dimension. Errors: ShapeError, DimensionError out of range."""
     need_tensor("narrow", input)
     need_rank("narrow", input, 1)
     axis = wrap_dim(dim, len(input._shape))
-    size, begin = input._shape[axis], operator.index(start)
+    size, begin, length = input._shape[axis], operator.index(start), operator.index(length)
     if length < 0:
         raise ArgumentError(
             "narrow(): length must be non-negative.",
@@ -155,7 +155,7 @@ def _several(views: list[Any]) -> tuple[Any, ...]:
     return tuple(views)
 
 
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
     """All slices along a dimension."""
     need_tensor("unbind", input)
     if not input._shape:
@@ -182,7 +182,7 @@ def iterate(input: Any) -> Iterator[Any]:
     return iter(unbind(input))
 
 
-def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller), or of the sizes in a list."""
     need_tensor("split", input)
     axis = wrap_dim(dim, len(input._shape))
@@ -228,8 +228,9 @@ def _even_parts(size: int, part: int) -> list[int]:
     return [min(part, size - start) for start in range(0, size, part)]
 
 
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def chunk(input: Any, chunks: Any, dim: Any = 0) -> tuple[Any, ...]:
     """At most `chunks` pieces of equal size (the last may be smaller)."""
+    chunks = operator.index(chunks)
     if chunks <= 0:
         raise ArgumentError(
             f"chunk expects `chunks` to be greater than 0, got: {chunks}",
@@ -244,7 +245,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return split(input, -(-size // chunks), dim)
 
 
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
     """Pieces as even as possible, or cut at indices."""
     need_tensor("tensor_split", input)
     need_rank("tensor_split", input, 1)
@@ -273,8 +274,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     )
 
 
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(input: Any, dimension: Any, size: Any, step: Any) -> Any:
     """All windows of `size` elements, `step` apart; the window becomes the last dimension."""
+    size, step = operator.index(size), operator.index(step)
     rank = len(input._shape)
     axis = wrap_dim(dimension, rank)
     have = input._shape[axis] if rank else 1
@@ -300,7 +302,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return record_view(_UNFOLD, input, params, shape, new, offset)
 
 
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     """The diagonal of two dimensions, as a new last dimension."""
     need_tensor("diagonal", input)
     rank = len(input._shape)
@@ -312,7 +314,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
             got=f"{dim1}, {dim2}",
             fix="name two different dimensions",
         )
-    params = (offset, first, second)
+    params = (operator.index(offset), first, second)
     shape = _DIAGONAL.shape(params, input._shape)
     strides, start = _DIAGONAL.strides(params, input._shape, logical_strides(input), input.offset)
     return record_view(

@@ -151,7 +151,7 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 def prod(
-    input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
     """The product of all elements or along one dimension. Integers and bool multiply to int64."""
     need_tensor("prod", input)
@@ -295,13 +295,13 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     """(amin, amax)."""
     dims = () if dim is None else dim
     return amin(input, dims, keepdim), amax(input, dims, keepdim)
 
 
-def _single_axis(dim: int | None, rank: int) -> Shape:
+def _single_axis(dim: Any, rank: int) -> Shape:
     """One axis, or all of them for None."""
     if dim is None:
         return tuple(range(rank))
@@ -309,7 +309,7 @@ def _single_axis(dim: int | None, rank: int) -> Shape:
     return (axis,) if rank else ()
 
 
-def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
+def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
     _need_real(name, input)
     if input._dtype.category == 0:
@@ -328,16 +328,12 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
     return reduce_over(TABLE[name], input, axes, bool(keepdim), dtypes.int64)
 
 
-def argmax(
-    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None
-) -> Any:
+def argmax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Any:
     """The index of the first largest element, in the flattened tensor or along `dim`."""
     return _arg("argmax", input, dim if axis is None else axis, keepdim)
 
 
-def argmin(
-    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None
-) -> Any:
+def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Any:
     """The index of the first smallest element, in the flattened tensor or along `dim`."""
     return _arg("argmin", input, dim if axis is None else axis, keepdim)
 
@@ -408,7 +404,7 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) 
     return result if out is None else write_out(out, result)
 
 
-def _running(name: str, input: Any, dim: int, dtype: Any) -> Any:
+def _running(name: str, input: Any, dim: Any, dtype: Any) -> Any:
     need_tensor(name, input)
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
@@ -418,13 +414,13 @@ def _running(name: str, input: Any, dim: int, dtype: Any) -> Any:
     return cumulate(name, input, axis) if input._shape else call("clone", input)
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running sums along a dimension; integers and bool run in int64."""
     result = _running("cumsum", input, dim, dtype)
     return result if out is None else write_out(out, result)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running products along a dimension; the gradient is exact with any number of zeros."""
     result = _running("cumprod", input, dim, dtype)
     return result if out is None else write_out(out, result)

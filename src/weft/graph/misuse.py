@@ -258,6 +258,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "broadcast_shapes": {"shapes": "shapes"},
     "broadcast_to": {"size": "sizes"},
     "empty_strided": {"size": "sizes", "stride": "sizes"},
+    "unfold": {"size": "int", "step": "int"},
     "rot90": {"dims": "sizes"},
     "unflatten": {"sizes": "sizes"},
     "std": {"correction": "float"},
