@@ -9,6 +9,7 @@ Compiled, so that Python cannot handle a signal between two of its lines: an exc
 of a kernel or of an interpreted function that is called here, never from the middle of a commit.
 """
 
+import os
 import sys
 import threading
 from typing import Any
@@ -45,6 +46,16 @@ require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
 _acquire, _release = _lock.acquire, _lock.release
+
+
+def _renew_lock() -> None:
+    """In a forked child: whoever held the lock does not exist there."""
+    global _lock, _acquire, _release
+    _lock = threading.RLock()
+    _acquire, _release = _lock.acquire, _lock.release
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @cython.final

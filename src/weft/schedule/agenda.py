@@ -478,9 +478,19 @@ def hash_of(node: Node) -> cython.ulonglong:
         source: Node = node.inputs[index]
         if source.numel != node.numel:
             h = mix(h, source.numel)
-        if source.state == DONE and source.row is not SCALAR_ROW and role_of(node, index) != "b":
-            h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, source)))
+        if role_of(node, index) != "b":
+            h = mix(h, address_of(source))
     return h
+
+
+@cython.cfunc
+def address_of(node: Node) -> cython.longlong:
+    """Where the value stands that an operand is, or is a view of; 0 for numbers, and where it has to be computed."""
+    if node.state != DONE and node.row.kind == _VIEW and node.inputs is not None:
+        node = node.inputs[0]
+    if node is None or node.state != DONE or node.row is SCALAR_ROW:
+        return 0
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, node))
 
 
 @cython.cfunc
