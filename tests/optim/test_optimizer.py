@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -195,3 +196,31 @@ def test_a_schedule_continues_from_its_state() -> None:
     schedule.step()
     restored.step()
     assert restored.get_last_lr() == schedule.get_last_lr()
+
+
+@pytest.mark.parametrize("kind", [weft.optim.SGD, weft.optim.AdamW])
+def test_a_gradient_that_fails_leaves_parameters_and_state_as_they_were(kind: Any) -> None:
+    model = weft.nn.Embedding(4, 2)
+    optimizer = kind(model.parameters(), lr=0.1)
+
+    def step(index: int) -> None:
+        optimizer.zero_grad()
+        model(weft.tensor([index])).square().sum().backward()
+        optimizer.step()
+
+    step(1)
+    before, state = model.weight.tolist(), copy.deepcopy(optimizer.state_dict())
+    with pytest.raises(IndexError):
+        step(9)
+    assert model.weight.tolist() == before
+    assert str(optimizer.state_dict()) == str(state)
+    step(2)
+    assert model.weight.tolist()[2] != before[2]
+
+
+def test_a_first_step_that_fails_leaves_parameters_that_had_not_been_computed() -> None:
+    model = weft.nn.Embedding(4, 2)
+    model(weft.tensor([9])).sum().backward()
+    with pytest.raises(IndexError):
+        SGD(model.parameters(), lr=0.1).step()
+    assert model.weight.isfinite().all()

@@ -188,3 +188,15 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
         edge = node
     base.edge = edge
     base.seen = tensor.storage.version
+
+
+def put_back(tensor: Tensor, node: Node):
+    """Let a tensor that is all of its storage show an earlier value again; its version stays. Part of a storage keeps
+    its value: the rest may belong to somebody else."""
+    if tensor.storage is not None:
+        if tensor.recipe == () and tensor.storage.node.shape == node.shape:
+            replace_node(tensor.storage, node)
+        return
+    node.live += 1
+    tensor.node.live -= 1
+    tensor.node = node

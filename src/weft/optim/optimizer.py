@@ -18,6 +18,10 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
+from weft.graph.mutation import put_back
+from weft.graph.node import FAILED_STATE
 from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
@@ -46,14 +50,49 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = _checked_arguments(changed)
+        before = _Before(self)
         result = step(self, *args, **kwargs)
         for hook in list(self._step_post_hooks.values()):
             hook(self, args, kwargs)
         self._steps_taken += 1
         weft.realize()
+        before.check()
         return result
 
     return hooked
+
+
+class _Before:
+    """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range): then
+    they are put back, and the error is raised."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.values = [(p, wrap_node(value_of(p))) for p in self.parameters]
+        self.state = {p: dict(s) for p, s in optimizer.state.items() if isinstance(s, dict)}
+        for found in self.state.values():
+            tensors = [entry for entry in found.values() if isinstance(entry, Tensor)]
+            self.values += [(tensor, wrap_node(value_of(tensor))) for tensor in tensors]
+
+    def check(self) -> None:
+        """Errors: that of the first parameter whose new value could not be computed; all are as before then."""
+        for parameter in self.parameters:
+            failed = value_of(parameter)
+            if failed.state == FAILED_STATE:
+                self.restore()
+                raise failed.error.again()
+
+    def restore(self) -> None:
+        """Values, state and counts of before."""
+        for tensor, former in self.values:
+            put_back(tensor, value_of(former))
+        for parameter in list(self.optimizer.state):
+            if parameter in self.state:
+                self.optimizer.state[parameter] = self.state[parameter]
+            else:
+                del self.optimizer.state[parameter]
+        self.optimizer._steps_taken -= 1
 
 
 def _checked_arguments(changed: Any) -> Any:
