@@ -39,7 +39,7 @@ from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import drop_inputs, free_idle
 from weft.graph.tape import finish, rejoin, tape_of
-from weft.runtime.programs import storable_as, store, worth_storing
+from weft.runtime.programs import released, storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
 
 require_compiled(__name__, cython.compiled)
@@ -352,12 +352,7 @@ def require(node: Node) -> cython.void:
     if node.state == FAILED:
         raise node.error.again()
     if node.buffer is None and node.row is not SCALAR_ROW:
-        raise ExecutionError(
-            "the value has been released",
-            where=node.where,
-            expected="a value that a tensor or a declared save keeps",
-            got=repr(node),
-        )
+        raise released(node)
 
 
 @cython.ccall

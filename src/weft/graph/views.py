@@ -56,18 +56,24 @@ def storage_of(tensor: Tensor):
 @cython.ccall
 def alias_of(tensor: Tensor):
     """An untracked handle of the same region."""
-    storage: Storage = share(tensor)
     alias: Tensor = blank()
-    alias.storage = storage
-    alias._shape = tensor._shape
-    alias._dtype = tensor._dtype
-    alias.strides = tensor.strides
-    alias.offset = tensor.offset
-    alias.recipe = tensor.recipe
-    alias.lens = tensor.lens
-    alias.seen = storage.version
+    _show_region(alias, tensor)
     alias.inference = tensor.inference
     return alias
+
+
+@cython.cfunc
+def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
+    """Make a handle without a node of its own show the region that another shows."""
+    storage: Storage = share(other)
+    tensor.storage = storage
+    tensor._shape = other._shape
+    tensor._dtype = other._dtype
+    tensor.strides = other.strides
+    tensor.offset = other.offset
+    tensor.recipe = other.recipe
+    tensor.lens = other.lens
+    tensor.seen = storage.version
 
 
 @cython.ccall
@@ -114,18 +120,11 @@ def logical_strides(tensor: Tensor):
 
 def replace_value(tensor: Tensor, other: Tensor):
     """Make a handle show another tensor's storage (`x.data = y`); gradient state stays."""
-    storage: Storage = share(other)
+    share(other)  # first: it may be the same handle
     if tensor.node is not None:
         tensor.node.live -= 1
         tensor.node = None
-    tensor.storage = storage
-    tensor._shape = other._shape
-    tensor._dtype = other._dtype
-    tensor.strides = other.strides
-    tensor.offset = other.offset
-    tensor.recipe = other.recipe
-    tensor.lens = other.lens
-    tensor.seen = storage.version
+    _show_region(tensor, other)
 
 
 def become(tensor: Tensor, source: Tensor):

@@ -238,6 +238,16 @@ def usable(template: Template, signature: Signature) -> cython.bint:
 # -- running -------------------------------------------------------------------------------------------------------
 
 
+def released(node: Node):
+    """The error of reading a value that nothing has kept."""
+    return ExecutionError(
+        "the value has been released",
+        where=node.where,
+        expected="a value that a tensor or a declared save keeps",
+        got=repr(node),
+    )
+
+
 @cython.ccall
 def run_template(template: Template, signature: Signature):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
@@ -311,12 +321,7 @@ def _bind_sources(
         node = external[template.sources[index]]
         if node.row is not _scalar_row:
             if node.buffer is None:
-                raise ExecutionError(
-                    "the value has been released",
-                    where=node.where,
-                    expected="a value that a tensor or a declared save keeps",
-                    got=repr(node),
-                )
+                raise released(node)
             addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
             continue
         if cells is None:
