@@ -29,8 +29,6 @@ def test_one_record_with_numbered_outputs(way):
     assert (parts[2] * 2).grad_fn.next_functions[0] == (whole, 2)
     whole.metadata["mine"] = 1
     assert parts[1].grad_fn.metadata == {"mine": 1}
-    with pytest.raises(RuntimeError, match="register it on the outputs"):
-        whole.register_prehook(print)
     sum((part * (number + 1)).sum() for number, part in enumerate(parts[:2])).backward()
     assert x.grad.sum() > 0
 
@@ -52,10 +50,53 @@ def test_edges_of_outputs_are_roots_inputs_and_watched():
     edge = weft.autograd.graph.get_gradient_edge(again.split(2)[2])
     weft.autograd.backward(edge, weft.ones(2))
     assert again.grad.tolist() == [0, 0, 0, 0, 1, 1]
+    by_hand = weft.autograd.graph.GradientEdge(again.split(2)[0].grad_fn, 0)
     with pytest.raises(RuntimeError, match="get_gradient_edge"):
-        weft.autograd.grad(
-            loss, [weft.autograd.graph.GradientEdge(parts[0].grad_fn, 0)], allow_unused=True
-        )
+        weft.autograd.backward(by_hand, weft.ones(2))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hooks_on_the_record_of_all_outputs(way):
+    """It runs once, behind all its outputs: hooks before it see all their gradients, hooks after it their sum."""
+    x = weft.arange(6.0, requires_grad=True)
+    parts = WAYS[way](x + 0)
+    whole, seen = parts[1].grad_fn, []
+    parts[1].register_hook(lambda g: seen.append("tensor"))
+    before = whole.register_prehook(
+        lambda grads: seen.append([None if g is None else g.sum().item() for g in grads])
+    )
+    after = whole.register_hook(lambda inputs, outputs: (inputs[0] * 10,))
+    loss = sum((part * (number + 1)).sum() for number, part in enumerate(parts[:2]))
+    size = parts[0].numel()
+    weights = [1.0] * size + [2.0] * size + [0.0] * (6 - 2 * size)
+    loss.backward(retain_graph=True)
+    assert seen == ["tensor", [size, 2.0 * size, *[None] * (len(parts) - 2)]]
+    assert x.grad.tolist() == [10 * weight for weight in weights]
+    before.remove()
+    halved = whole.register_prehook(lambda grads: [None if g is None else g / 2 for g in grads])
+    found = weft.autograd.grad(loss, [x, parts[0]], retain_graph=True)
+    assert found[0].tolist() == [5 * weight for weight in weights]
+    assert found[1].flatten().tolist() == [1.0] * size
+    halved.remove(), after.remove()
+    whole.register_prehook(lambda grads: grads[:1])
+    with pytest.raises(RuntimeError, match="incorrect number of values"):
+        loss.backward()
+
+
+def test_the_record_of_all_outputs_is_differentiated_again():
+    x = weft.arange(6.0, requires_grad=True)
+    parts = (x**3).split(2)
+    parts[0].grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 2,))
+    (slope,) = weft.autograd.grad((parts[0] * parts[1]).sum(), x, create_graph=True)
+    assert slope.tolist() == [0, 162, 0, 54, 0, 0]
+    assert weft.autograd.grad(slope.sum(), x)[0].tolist() == [0, 648, 0, 360, 0, 0]
+
+
+def test_an_edge_made_by_hand_is_an_input():
+    parts = weft.arange(6.0, requires_grad=True).split(2)
+    edge = weft.autograd.graph.GradientEdge(parts[0].grad_fn, 1)
+    (slope,) = weft.autograd.grad((parts[0] + parts[1] * 3).sum(), [edge])
+    assert slope.tolist() == [3, 3]
 
 
 def test_walks_still_batch_and_nothing_stays():

@@ -47,6 +47,7 @@ class Discovery:
         self.reached = []
         self.captured = {}
         self.displaced = None
+        self.joined = None
 
     # -- inside another walk ---------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ class Discovery:
                 node: Node = cython.cast(Node, current)
                 if node.released and node.saved != 0 and not self.captured:
                     raise freed(node)
-                for edge in node.edges:
+                for edge in self.below(node):
                     if edge is not None:
                         self.reach(edge, True)
             elif not isinstance(current, AccumulateGrad):
@@ -110,6 +111,8 @@ class Discovery:
                 self.reached.append(node)
                 if node.observers is not None:
                     self.observed += 1
+                if node.info is not None:
+                    self.join_outputs(node)
             if counted:
                 node.count += 1
             return
@@ -140,6 +143,23 @@ class Discovery:
             sink.count += 1
 
     @cython.cfunc
+    def join_outputs(self, node: Node) -> cython.void:
+        """Lead one of several outputs to the record of them all, where somebody observes that."""
+        joint = joint_of(node)
+        if joint is None or (joint.observers is None and joint not in self.captured):
+            return
+        if self.joined is None:
+            self.joined = {}
+        self.joined[node] = (joint.edge_of(node),)
+
+    @cython.cfunc
+    def below(self, node: Node) -> tuple:
+        """Where the cotangents of a record go in this walk."""
+        if self.joined is None:
+            return node.edges
+        return self.joined.get(node, node.edges)
+
+    @cython.cfunc
     def prune(self) -> cython.void:
         """Keep only records on paths to the captured edges: nothing else runs, and no hook off them fires."""
         useful: set = set()
@@ -149,6 +169,8 @@ class Discovery:
                 for edge in current.edges:
                     if edge is not None and target_of(edge) in useful:
                         keep = True
+            if self.joined is not None and not keep and current in self.joined:
+                keep = target_of(self.joined[current][0]) in self.captured
             if keep:
                 useful.add(current)
         for current in self.reached:
@@ -159,7 +181,7 @@ class Discovery:
             current.count = 0
         for current in self.reached:
             if not isinstance(current, AccumulateGrad):
-                for edge in current.edges:
+                for edge in self.below(current) if isinstance(current, Node) else current.edges:
                     if edge is not None:
                         target = target_of(edge)
                         if target.mark == self.stamp:
@@ -168,7 +190,7 @@ class Discovery:
     @cython.cfunc
     def wanted(self, node) -> cython.bint:
         """Whether anything below a record is part of this walk."""
-        for edge in node.edges:
+        for edge in self.below(node) if isinstance(node, Node) else node.edges:
             if isinstance(edge, Node):
                 if cython.cast(Node, edge).mark == self.stamp:
                     return True
@@ -183,6 +205,14 @@ class Discovery:
 def sequence(current):
     """The creation number of a gradient record; leaves come before everything."""
     return current.seq if not isinstance(current, AccumulateGrad) else -1
+
+
+@cython.cfunc
+def joint_of(node: Node):
+    """The record of all outputs that users see in place of one output's; None where nobody has looked."""
+    if node.info is None or not isinstance(node.info[0], list):
+        return None
+    return node.info[0][0] if node.info[0] else None
 
 
 @cython.cfunc

@@ -53,7 +53,7 @@ def find_edge(target: Any) -> Any:
     if not isinstance(target, GradientEdge):
         return edge_for(target)
     if isinstance(target.node, SeveralOutputs):
-        return target.ownership_token or _no_such_edge(target)
+        return target.ownership_token or OutputEdge(target.node, target.output_nr)
     if isinstance(target.node, GradientFunction):
         return OutputEdge(target.node, target.output_nr)
     return target.node
@@ -74,10 +74,12 @@ class EdgeOutput:
     def __init__(self, edge: GradientEdge) -> None:
         record: Any = edge.node
         if isinstance(edge.node, SeveralOutputs):
-            record = edge.ownership_token
+            record = edge.ownership_token or edge.node.known_output(edge.output_nr)
+            if record is None:
+                _no_such_edge(edge)
         if isinstance(edge.node, AccumulateGrad):
             record = edge.node.variable
-        if isinstance(edge.node, GradientFunction):
+        if isinstance(record, GradientFunction):
             self._shape, self.dtype = record.output_types[edge.output_nr]
         else:
             self._shape, self.dtype = tuple(record.shape), record.dtype

@@ -8,21 +8,21 @@ it only reads them, and what users attach is kept in their `observers`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft._lazy import later
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
-from weft.errors import GradientError
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, Node
 from weft.graph.rows import SCALAR_ROW
-from weft.graph.targets import AccumulateGrad, GradientFunction
+from weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from weft.graph.typedict import add_to_type
 from weft.ops.row import TABLE
 
 saving = later("weft.autograd.saving")
 discovery = later("weft.autograd.discovery")
+rules = later("weft.autograd.rules")
 batch = later("weft.schedule.batch")
 
 
@@ -47,15 +47,25 @@ def shown(edge: Any) -> tuple[Any, int]:
     return found
 
 
-class SeveralOutputs:
+class Output(NamedTuple):
+    """One of several outputs, without its record."""
+
+    params: Any
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class SeveralOutputs(GradientFunction):
     """The record of an operation with several outputs, as users see it. Inside, each output has a record of its own, so
-    that walks batch over them; their `info` is (a list for this one, number of the output)."""
+    that walks batch over them; their `info` is (a list for this one, number of the output, how many there are). A
+    walk goes through this one where somebody observes it."""
 
     def __init__(self, record: Any) -> None:
+        _joint, number, count = record.info
         self._name, self.edges, self.where = record.name(), record.edges, record.where
-        self.metadata: dict[str, Any] = {}
-
-    next_functions = property(next_functions)
+        self._row, self._shapes = record.row, record.payload
+        self._pieces: dict[int, Output] = {}
+        self.seq, self.outputs = record.seq - number, count
 
     def name(self) -> str:
         """The name of the operation, as `SplitBackward0`."""
@@ -64,16 +74,28 @@ class SeveralOutputs:
     def __repr__(self) -> str:
         return f"<{self._name} at {id(self):#x}>"
 
-    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Errors: GradientError, as its outputs are differentiated one by one."""
-        raise GradientError(
-            f"hooks on {self._name}, which has several outputs, are not supported",
-            expected="a hook on a record with one output, or on a tensor",
-            got=self._name,
-            fix="register it on the outputs (tensor.register_hook), or on next_functions",
-        )
+    def edge_of(self, record: Any) -> OutputEdge:
+        """The edge to this record from that of one output."""
+        number = record.info[1]
+        self._pieces[number] = Output(record.params, record.shape, record.dtype)
+        return OutputEdge(self, number)
 
-    register_prehook = register_hook
+    def known_output(self, number: int) -> Output | None:
+        """What a walk has found out about one output."""
+        return self._pieces.get(number)
+
+    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+        """The sum of what each output's cotangent is at the input."""
+        total = None
+        for number, cotangent in enumerate(cotangents):
+            if cotangent is None:
+                continue
+            piece = self._pieces[number]
+            (part,) = rules.pull_for(
+                self._row, cotangent, piece.params, self._shapes, piece.shape, [None], None, self.edges
+            )
+            total = part if total is None else total + part
+        return [total]
 
 
 def several_outputs(record: Any) -> SeveralOutputs:

@@ -86,6 +86,7 @@ class Walk(Discovery):
             if (
                 (node.quotient is None and node.considered)
                 or node.observers is not None
+                or (self.joined is not None and node in self.joined)
                 or (self.captured and node in self.captured)
             ):
                 continue
@@ -215,7 +216,7 @@ class Walk(Discovery):
             if node is not None:
                 heapq.heappush(self.heap, (-node.seq, 0, node))
             return
-        heapq.heappush(self.heap, (-current.seq, 0, current))
+        heapq.heappush(self.heap, (-current.seq, 1, current))
 
     @cython.cfunc
     def push(self, group: Group) -> cython.void:
@@ -377,22 +378,23 @@ class Walk(Discovery):
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
         wanted: cython.bint = self.wanted(node)
+        below: tuple = self.below(node)
         if g is not None and wanted:
             if node.observers is not None:
                 g = before_pull(node.observers, (g,))[0]
             first: object = self.place()
-            parts: list = pull_single(node, g, self.create)
+            parts: list = [g] if below is not node.edges else pull_single(node, g, self.create)
             if first is not None:
                 self.note(node, first, parts, [node.result])
             if node.observers is not None:
                 parts = after_node(node.observers, parts, (g,))
-            for index in range(len(node.edges)):
-                edge = node.edges[index]
+            for index in range(len(below)):
+                edge = below[index]
                 if edge is not None and parts[index] is not None:
                     self.give(edge, value(parts[index]), -1, parts[index])
         if wanted:
             self.finish(node)
-        for edge in node.edges:
+        for edge in below:
             if edge is not None:
                 self.settle(edge)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.autograd.discovery import joint_of
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.making import count_elements, new_node
@@ -154,7 +155,7 @@ class Lifting:
         """Errors: Unliftable where a node has run, is in a batch, or is somebody else's business too."""
         if node.quotient is not None:
             raise Unliftable("a node of a batch")
-        if node in self.tracked and (node.released or node.observers is not None):
+        if node in self.tracked and (node.released or _is_observed(node)):
             raise Unliftable("a gradient record that is released or observed")
         known: cython.bint = node.row is value_row or node.row is scalar_row
         if node.state != _pending and not known:
@@ -356,6 +357,13 @@ class Lifting:
             return value(reshape(gather(tensors[0], axis, places), (self.count, *node.shape)))
         store = scatter_add if node.row.code == _add_code else scatter
         return value(store(tensors[0], axis, places, reshape(tensors[2], flat)))
+
+
+@cython.cfunc
+def _is_observed(node: Node) -> cython.bint:
+    """Whether users have attached something to a record, or to that of an operation with several outputs."""
+    joint = joint_of(node)
+    return node.observers is not None or (joint is not None and joint.observers is not None)
 
 
 def _age(node: Node) -> int:

@@ -151,7 +151,7 @@ def _several(views: list[Any]) -> tuple[Any, ...]:
             piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
         record = edge_now(piece)
         if isinstance(record, Node):
-            cython.cast(Node, record).info = (joint, number)
+            cython.cast(Node, record).info = (joint, number, len(views))
     return tuple(views)
 
 
