@@ -79,7 +79,7 @@ class EdgeOutput:
                 _no_such_edge(edge)
         if isinstance(edge.node, AccumulateGrad):
             record = edge.node.variable
-        if isinstance(record, GradientFunction):
+        if isinstance(edge.node, GradientFunction) and record is edge.node:
             self._shape, self.dtype = record.output_types[edge.output_nr]
         else:
             self._shape, self.dtype = tuple(record.shape), record.dtype

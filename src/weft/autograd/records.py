@@ -92,7 +92,14 @@ class SeveralOutputs(GradientFunction):
                 continue
             piece = self._pieces[number]
             (part,) = rules.pull_for(
-                self._row, cotangent, piece.params, self._shapes, piece.shape, [None], None, self.edges
+                self._row,
+                cotangent,
+                piece.params,
+                self._shapes,
+                piece.shape,
+                [None],
+                None,
+                self.edges,
             )
             total = part if total is None else total + part
         return [total]
