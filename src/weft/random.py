@@ -245,7 +245,7 @@ def randperm(
     source = chosen(generator)
     upper = call("bitwise_right_shift", source.bits((n,)), 1)
     keys = host.to_numpy(upper * 2**32 + source.bits((n,)))
-    order = host.from_numpy(np.argsort(keys, kind="stable").astype(np.int64))
+    order = host.from_numpy(host.answering(np.argsort, keys, kind="stable"), dtypes.int64)
     return cast(order, dtypes.int64 if dtype is None else as_dtype(dtype))
 
 
@@ -348,7 +348,7 @@ def multinomial(
         draws = host.to_numpy(unit(rows.shape, dtypes.float64, source))
         with np.errstate(divide="ignore"):
             races = np.where(rows > 0, -np.log1p(-draws) / np.where(rows > 0, rows, 1), np.inf)
-        found = np.argsort(races, 1, kind="stable")[:, :num_samples]
+        found = host.answering(np.argsort, races, 1, kind="stable")[:, :num_samples]
     return host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
 
 

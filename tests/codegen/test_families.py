@@ -103,8 +103,16 @@ def test_scan(kind, dtype, target):
         ):
             strides = [s // x.itemsize for s in (*source.strides, *out.strides)]
             for begin, end in ((0, 1), (1, 3)):
-                pointers = [address(source), address(out)]
-                function("kernel", pointers, [3, length, *strides], begin, end)
+                pointers = [address(source), address(out), address(np.zeros(0))]
+                function("kernel", pointers, [3, length, *strides, 0, 0], begin, end)
+            np.testing.assert_array_equal(out, expected)
+            out[:] = 0
+            totals = np.zeros((3, scan.TOTAL), np.uint8)
+            for start in range(0, length, 48):
+                pieces = source[:, start : start + 48], out[:, start : start + 48]
+                pointers = [*map(address, pieces), address(totals)]
+                count = min(48, length - start)
+                function("kernel", pointers, [3, count, *strides, start > 0, scan.TOTAL], 0, 3)
             np.testing.assert_array_equal(out, expected)
     assert scan.launch_scan(3, 100)[0] == 3
 
@@ -114,7 +122,10 @@ def test_complex_scan(kind):
     function = Function(scan.lower_scan(kind, "complex128", "kernel"), ["kernel"])
     x = numbers(100, "float64") / 9 + 1j * numbers(100, "float64", 1) / 9
     out = np.zeros_like(x)
-    function("kernel", [address(x), address(out)], [1, 100, 100, 1, 100, 1], 0, 1)
+    totals = np.zeros(2)
+    for start, count in ((0, 32), (32, 68)):
+        pointers = [address(x[start:]), address(out[start:]), address(totals)]
+        function("kernel", pointers, [1, count, 100, 1, 100, 1, start, scan.TOTAL], 0, 1)
     np.testing.assert_allclose(out, getattr(np, f"cum{kind}")(x), rtol=1e-12)
 
 

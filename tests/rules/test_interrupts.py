@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,10 +13,14 @@ import numpy as np
 import pytest
 
 import weft
+from weft import pipeline
+from weft.codegen import scan
+from weft.functional import host
 from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE, PENDING_STATE
 from weft.runtime import programs
 from weft.runtime.interrupts import uninterrupted
+from weft.schedule import families
 
 # A signal between opening a file and entering its context leaves the file to the collector: Python's own gap.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -98,6 +103,103 @@ def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
     assert states(last) == [PENDING_STATE]
     assert states(x, weight) == [DONE_STATE, DONE_STATE]
     assert (last == reference).all()
+
+
+def long_kernel(kind: str) -> Callable[[], Any]:
+    """Work of one kind that a known program does in one launch (and a short one) of some tenths of a second."""
+    x = weft.linspace(0.5, 1.5, 1 << 23, dtype=weft.float64).clone()
+    rows = x.reshape(-1, 64)
+    square = weft.linspace(-1, 1, 2000 * 2000).reshape(2000, 2000).clone()
+    weft.realize(x, square)
+
+    def powers(base: Any) -> Any:
+        power = base
+        for _ in range(8):
+            power = power.pow(base)
+        return power
+
+    kinds: dict[str, Callable[[], Any]] = {
+        "elements": lambda: powers(x),
+        "rows": lambda: powers(rows).sum(1),
+        "columns": lambda: powers(rows).sum(0),
+        "everything": lambda: powers(x).sum(),
+        "product": lambda: square @ square,
+    }
+    return kinds[kind]
+
+
+@pytest.mark.parametrize("kind", ["elements", "rows", "columns", "everything", "product"])
+def test_ctrl_c_stops_in_the_middle_of_a_kernel(alarm: Alarm, kind: str) -> None:
+    run = long_kernel(kind)
+    reference = run()
+    weft.realize(reference)
+    for _ in range(2):  # fused kernels come with the second time, known programs with the third
+        weft.realize(run())
+    launches = pipeline.counters["launches"]
+    value = run()
+    assert interrupted(alarm, lambda: weft.realize(value), 0.03)
+    assert pipeline.counters["launches"] - launches <= 2
+    assert states(value) == [PENDING_STATE]
+    assert bool((value == reference).all())
+
+
+def test_scans_and_scatters_in_many_launches_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Long ones are cut, so that signals can be answered between the parts."""
+    x = weft.linspace(-1, 1, 1000).reshape(2, 500).clone()
+    index = (weft.arange(1000) * 7) % 30
+
+    def values() -> list[Any]:
+        return [
+            x.cumsum(1).tolist(),
+            x.cumprod(0).tolist(),
+            (x.bfloat16() * 0.5 + 1).cumsum(1).tolist(),
+            weft.zeros(30).scatter_add(0, index, x.reshape(-1)).tolist(),
+            weft.zeros(2, 30).scatter_add(1, index.reshape(2, 500), x).tolist(),
+            weft.zeros(30).scatter(0, index, x.reshape(-1)).tolist(),
+            weft.zeros(30, 2).index_add(0, index[:500], x.t()).tolist(),
+        ]
+
+    whole = values()
+    programs.clear()
+    monkeypatch.setattr(scan, "SEGMENT", 48)
+    monkeypatch.setattr(families, "POSITIONS", 37)
+    assert values() == whole
+
+
+def test_ctrl_c_leaves_a_long_function_of_numpy_behind(alarm: Alarm) -> None:
+    """Sorting and its like: the call goes on where nobody sees it, and the process with other things."""
+    left, ended = threading.Event(), threading.Event()
+
+    def slow(array: Any) -> Any:
+        assert left.wait(60)
+        ended.set()
+        return array
+
+    array = np.zeros(host.LONG)
+    assert interrupted(alarm, lambda: host.answering(slow, array), 0.03)
+    assert not ended.is_set()
+    left.set()
+    assert ended.wait(60)
+    assert host.answering(slow, array) is array
+    with pytest.raises(ZeroDivisionError):
+        host.answering(lambda array: 1 // 0, array)
+
+
+@pytest.mark.parametrize("name", ["sort", "unique", "median"])
+def test_large_arrays_have_the_order_of_small_ones(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    x = (weft.arange(1000) * 7919) % 1009
+
+    def result() -> Any:
+        found = getattr(x, name)()
+        return [part.tolist() for part in (found if isinstance(found, tuple) else (found,))]
+
+    alone = result()
+    monkeypatch.setattr(host, "LONG", 1)
+    assert result() == alone
 
 
 def test_a_program_stopped_again_and_again_comes_to_the_right_end(alarm: Alarm) -> None:

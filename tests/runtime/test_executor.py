@@ -238,6 +238,38 @@ def test_control_c_stops_between_kernels_and_the_program_resumes(threads):
     assert program.interrupt is None
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_control_c_stops_in_the_middle_of_a_long_kernel(threads):
+    set_num_threads(threads)
+    source = np.ones(8_000_000, np.float32)
+    target = np.zeros_like(source)
+    program = add_program(source.size, steps=1, kernel="slow", work=250 * source.size)
+    timer = _signal_soon(signal.SIGINT)
+    assert program.run(addresses(source, target)) == 0
+    timer.join()
+    assert isinstance(program.interrupt, KeyboardInterrupt)
+    done = int(np.count_nonzero(target))
+    assert 0 < done < target.size
+    assert target[:done].all()
+    assert program.run(addresses(source, target)) == 1
+    assert (target == target[0]).all()
+
+
+def test_slices_run_every_unit_once():
+    """Whatever the estimate of the work says."""
+    for units, grain, work in (
+        (1, 1, HOUR),
+        (1000, 7, HOUR),
+        (3_000_000, 16, 10**7),
+        (5, 8, 10**9),
+    ):
+        array = np.zeros(units, np.float32)
+        program = Program()
+        program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain, work)
+        assert program.run(addresses(array)) == 1
+        assert (array == 1).all()
+
+
 def test_a_handler_that_does_not_raise_lets_the_program_go_on():
     array = np.zeros(100_000, np.float32)
     program = _long_program(array)

@@ -1,10 +1,12 @@
 """Cumulative sums and products (maxima, minima) along rows: a blocked scan with one definition.
 
-Pointers: the operand, the output.  Arguments: rows, length, then (row, element) strides of both.
-A row is cut into sixteens.  Within one, element i takes element i - 1, then both take those two
-before, then four, then eight; the total of all earlier sixteens is added last.  That total is the
-earlier one plus the last element of the sixteen, so it costs one step for sixteen elements.
-float16 and bfloat16 run in float32 and round each result once.
+Pointers: the operand, the output, the totals.  Arguments: rows, length, then (row, element) strides
+of both, then whether rows go on from their total of an earlier launch, and the bytes between
+totals, 0 where none are kept (a long row is scanned by several launches, so that signals can be
+answered between them).  A row is cut into sixteens.  Within one, element i takes element i - 1,
+then both take those two before, then four, then eight; the total of all earlier sixteens is added
+last.  That total is the earlier one plus the last element of the sixteen, so it costs one step for
+sixteen elements.  float16 and bfloat16 run in float32 and round each result once.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from .ir import LANES
 from .memory import decode, encode
 from .sized import Family, each
 from .target import Target
-from .text import I1, Value, choose, counted, integer, minimum
-from .values import HALVES, Lanes
+from .text import I1, I32, Value, choose, counted, integer, minimum
+from .values import COMPLEX, HALVES, Lanes
 
 ELEMENTS_PER_GRAIN = 4096
+SEGMENT = 1 << 22  # elements of a row in one launch
+TOTAL = 16  # bytes of a row's total
 METHODS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 
 
@@ -42,9 +46,11 @@ class _Scan:
         self.e = family.e
         self.method = METHODS[kind]
         self.dtype = "float32" if family.dtype in HALVES else family.dtype
-        self.source, self.out = family.pointers(2)
-        _, self.length, *strides = family.arguments(6)
-        self.source_row, self.source_step, self.out_row, self.out_step = strides
+        self.source, self.out, self.totals = family.pointers(3)
+        _, self.length, *strides = family.arguments(8)
+        self.source_row, self.source_step, self.out_row, self.out_step = strides[:4]
+        self.continued = self.builder.icmp_signed("!=", strides[4], integer(0))
+        self.total_bytes = strides[5]
 
     def combine(self, a: Lanes, b: Lanes) -> Lanes:
         """One step."""
@@ -53,22 +59,49 @@ class _Scan:
 
     def row(self, number: Value) -> None:
         """One row: the first sixteen, then the others with the total before them."""
+        b = self.builder
         source = self.family.at(self.source, (number, self.source_row))
         out = self.family.at(self.out, (number, self.out_row))
+        place = b.gep(self.totals, [b.mul(number, self.total_bytes)])
 
         def sixteen(index: Value, carry: list[Value]) -> list[Value]:
-            b = self.builder
             local = self._local(self._read(source, index))
-            total = Lanes(self.dtype, *carry)
-            joined = self.combine(total, local).parts
-            first = b.broadcast(b.icmp_signed("==", index, integer(0)), LANES)
+            joined = self.combine(Lanes(self.dtype, *carry), local).parts
+            first = b.icmp_signed("==", index, integer(0))
+            alone = b.broadcast(b.select(self.continued, Value(I1, "false"), first), LANES)
             pairs = zip(local.parts, joined, strict=True)
-            result = [b.select(first, x, y) for x, y in pairs]
+            result = [b.select(alone, x, y) for x, y in pairs]
             self._write(Lanes(self.dtype, *result), out, index)
             return [b.shuffle(part, part, [LANES - 1] * LANES) for part in result]
 
-        start = self.e.constant(0, self.dtype).parts
-        counted(self.builder, integer(0), self.length, LANES, start, sixteen)
+        start = self._start(place)
+        totals = counted(b, integer(0), self.length, LANES, start, sixteen)
+        self._keep(totals, place)
+
+    def _parts(self, place: Value) -> list[Value]:
+        """Where the one or two numbers of a total lie."""
+        count = 2 if self.dtype in COMPLEX else 1
+        return [self.builder.gep(place, [integer(TOTAL // 2 * part)]) for part in range(count)]
+
+    def _start(self, place: Value) -> list[Value]:
+        b = self.builder
+        zero = list(self.e.constant(0, self.dtype).parts)
+
+        def read() -> list[Value]:
+            pairs = zip(self._parts(place), zero, strict=True)
+            return [b.broadcast(b.load(p, typ=z.type.element), LANES) for p, z in pairs]
+
+        return choose(b, self.continued, read, lambda: zero)
+
+    def _keep(self, totals: list[Value], place: Value) -> None:
+        b = self.builder
+
+        def write() -> list[Value]:
+            for part, value in zip(self._parts(place), totals, strict=True):
+                b.store(b.extract_element(value, Value(I32, "0")), part)
+            return []
+
+        choose(b, b.icmp_signed("!=", self.total_bytes, integer(0)), write, list)
 
     def _local(self, v: Lanes) -> Lanes:
         """The scan of sixteen elements by doubling distances."""

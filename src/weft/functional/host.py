@@ -6,6 +6,9 @@ Sorting, unique and their like run in NumPy on realised values; what they return
 
 from __future__ import annotations
 
+import contextvars
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from weft.graph.recording import cast
 
 pipeline = later("weft.pipeline")
 pool = later("weft.runtime.pool")
+LONG = 1 << 20  # elements from which a function of NumPy takes tens of milliseconds
 
 
 def to_numpy(tensor: Any) -> Any:
@@ -51,3 +55,27 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
     if array.nbytes:
         np.frombuffer(buffer, np.uint8)[: array.nbytes] = array.reshape(-1).view(np.uint8)
     return wrap_node(make_value(found, tuple(array.shape), buffer, 0))
+
+
+def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:
+    """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
+    answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
+    if array.size < LONG or threading.current_thread() is not threading.main_thread():
+        return function(array, *rest, **keywords)
+    results: list[Any] = []
+    errors: list[BaseException] = []
+    finished = threading.Event()
+
+    def compute() -> None:
+        try:
+            results.append(function(array, *rest, **keywords))
+        except BaseException as error:  # handed to the caller
+            errors.append(error)
+        finally:
+            finished.set()
+
+    threading.Thread(target=contextvars.copy_context().run, args=(compute,), daemon=True).start()
+    finished.wait()
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -35,10 +35,11 @@ from weft.ops.primitives import gather, reshape, take
 def _order(array: Any, axis: int, descending: bool) -> Any:
     """Stable argsort; nan last in ascending order, first in descending order."""
     if not descending:
-        return np.argsort(array, axis=axis, kind="stable")
+        return host.answering(np.argsort, array, axis=axis, kind="stable")
     size = array.shape[axis]
     flipped = np.flip(array, axis)
-    return np.flip(size - 1 - np.argsort(flipped, axis=axis, kind="stable"), axis)
+    order = host.answering(np.argsort, flipped, axis=axis, kind="stable")
+    return np.flip(size - 1 - order, axis)
 
 
 def sort(
@@ -176,7 +177,10 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
         values, counts = np.unique(line, return_counts=True)
         return np.flatnonzero(line == values[np.argmax(counts)])[-1]
 
-    places = np.apply_along_axis(last_of_most, axis, array)
+    def places_in(array: Any) -> Any:
+        return np.apply_along_axis(last_of_most, axis, array)
+
+    places = host.answering(places_in, array)
     return picked(input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
 
 
@@ -225,8 +229,8 @@ def unique(
     need_tensor("unique", input)
     dim = None if dim is None else _axis("unique", input, dim)
     array = host.to_numpy(input)
-    values, inverse, counts = np.unique(
-        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    values, inverse, counts = host.answering(
+        np.unique, array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
     if dim is None:
         inverse = inverse.reshape(array.shape)
@@ -304,7 +308,7 @@ def searchsorted(
             fix="use one vector of boundaries",
         )
     if edges.ndim == 1:
-        found = np.searchsorted(edges, points, side)  # type: ignore[call-overload]
+        found = host.answering(lambda points: np.searchsorted(edges, points, side), points)  # type: ignore[call-overload]
     else:
         rows, values = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1])
         pairs = [np.searchsorted(a, b, side) for a, b in zip(rows, values, strict=True)]  # type: ignore[call-overload]
@@ -356,7 +360,8 @@ def isin(
         if isinstance(test_elements, Tensor)
         else np.asarray(test_elements)
     )
-    return host.from_numpy(np.isin(first, second, assume_unique=assume_unique, invert=invert))
+    found = host.answering(np.isin, first, second, assume_unique=assume_unique, invert=invert)
+    return host.from_numpy(found)
 
 
 def _weights(place: Any, low: Any, interpolation: str) -> Any:

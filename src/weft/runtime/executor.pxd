@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uintptr_t
-from weft.runtime.instructions cimport Instructions
+from weft.runtime.instructions cimport Instruction, Instructions
 from weft.runtime.threads cimport Team
 
 cdef enum:
@@ -10,6 +10,9 @@ cdef enum:
     CLOCK_EVERY = 20000  # ns of estimated work between two looks at the clock
     CLOCK_LAUNCHES = 2000  # ns that a launch counts for there, estimates being what they are
     POLL_EVERY = 10000000  # ns between two looks for signals
+    SLICE_ABOVE = 5000000  # ns of estimated work from which an instruction runs in slices
+    SLICE_LEAST = 5000000  # ns that a slice should take, between these two
+    SLICE_MOST = 20000000
 
 cdef class Program(Instructions):
     cdef void** resolved
@@ -22,4 +25,5 @@ cdef class Program(Instructions):
                                   Py_ssize_t start, bint uninterruptible) except -1
     cdef Py_ssize_t _execute(self, void** resolved, Py_ssize_t start, bint poll,
                              Team* team) noexcept nogil
+    cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team) noexcept nogil
     cdef bint _interrupted(self) noexcept with gil

@@ -4,9 +4,9 @@
 A program is built once (`instructions.py`) and run many times: `run(slots)` takes the base address
 of each slot, and arguments, units and offsets can be patched between runs, so that a cached program
 costs almost nothing to reuse. The loop holds no GIL, shares large instructions out to the worker
-threads, and every 10 ms lets Python handle signals; interrupted, it stops between two kernels and
-can be resumed there. What the slots hold, in which order kernels run, and what a status cell says
-afterwards is left to the caller.
+threads, and every 10 ms lets Python handle signals; interrupted, it stops before a kernel or in the
+middle of a long one, and can be resumed by running that kernel again. What the slots hold, in which
+order kernels run, and what a status cell says afterwards is left to the caller.
 """
 
 import cython
@@ -166,15 +166,11 @@ class Program(Instructions):
             timed = index < self.timed
             if timed:
                 began = now()
-            if team != cython.NULL and launch.work >= SPLIT_ABOVE:
-                _launch_shared(launch, resolved, self.arguments, team)
-            elif launch.units > 0:
-                launch.kernel(
-                    resolved + launch.first_pointer,
-                    self.arguments + launch.first_argument,
-                    0,
-                    launch.units,
-                )
+            if launch.work >= SLICE_ABOVE and poll:
+                if not self._run_slices(launch, resolved, team):
+                    return index
+            else:
+                _run_units(launch, resolved, self.arguments, 0, launch.units, launch.work, team)
             if timed:
                 self.times[index] += now() - began
             since_clock += launch.work + CLOCK_LAUNCHES
@@ -185,6 +181,43 @@ class Program(Instructions):
                         return index + 1
                     poll_at = now() + POLL_EVERY
         return self.count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _run_slices(
+        self,
+        launch: cython.pointer(Instruction),
+        resolved: cython.pp_void,
+        team: cython.pointer(Team),
+    ) -> cython.bint:
+        """Run a long instruction some milliseconds at a time; False when a signal handler raised."""
+        grain: int64_t = launch.grain
+        least: int64_t = max(launch.units * SLICE_LEAST // launch.work // grain, 1) * grain
+        size: int64_t = least
+        begin: int64_t = 0
+        end: int64_t
+        began: int64_t = now()
+        poll_at: int64_t = began + POLL_EVERY
+        taken: int64_t
+        part: cython.double
+        while begin < launch.units:
+            end = min(begin + size, launch.units)
+            part = cython.cast(cython.double, end - begin) / launch.units
+            taken = cython.cast(int64_t, part * launch.work)
+            _run_units(launch, resolved, self.arguments, begin, end, taken, team)
+            begin = end
+            taken = now() - began
+            began += taken
+            if began >= poll_at:
+                if self._interrupted():
+                    return False
+                poll_at = began + POLL_EVERY
+            if taken < SLICE_LEAST:
+                size *= 2
+            elif taken > SLICE_MOST:
+                size = max(size // 2 // grain, 1) * grain
+        return True
 
     @cython.cfunc
     @cython.with_gil
@@ -249,27 +282,52 @@ def _execute_normally(
 
 
 @cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _launch_shared(
+def _run_units(
     launch: cython.pointer(Instruction),
     resolved: cython.pp_void,
     arguments: cython.pointer(int64_t),
+    begin: int64_t,
+    end: int64_t,
+    work: int64_t,
     team: cython.pointer(Team),
 ) -> cython.void:
-    """Share one instruction out, or run it whole where there is nothing to cut."""
+    """Run the units [begin, end) of an instruction, shared out where that is worth it."""
+    if team != cython.NULL and work >= SPLIT_ABOVE:
+        _share_units(launch, resolved, arguments, begin, end, work, team)
+    elif begin < end:
+        launch.kernel(
+            resolved + launch.first_pointer, arguments + launch.first_argument, begin, end
+        )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _share_units(
+    launch: cython.pointer(Instruction),
+    resolved: cython.pp_void,
+    arguments: cython.pointer(int64_t),
+    begin: int64_t,
+    end: int64_t,
+    work: int64_t,
+    team: cython.pointer(Team),
+) -> cython.void:
+    """Share units out, or run them as one where there is nothing to cut."""
     job: Job
+    units: int64_t = end - begin
     job.kernel = launch.kernel
     job.pointers = resolved + launch.first_pointer
     job.arguments = arguments + launch.first_argument
-    job.units = launch.units
-    job.piece = _piece_units(
-        launch.units, launch.grain, launch.work, cython.cast(int64_t, team.size)
-    )
-    if job.piece < job.units:
-        share(team, cython.address(job), (job.units + job.piece - 1) // job.piece)
-    elif job.units > 0:
-        job.kernel(job.pointers, job.arguments, 0, job.units)
+    job.begin = begin
+    job.end = end
+    job.piece = _piece_units(units, launch.grain, work, cython.cast(int64_t, team.size))
+    if job.piece < units:
+        share(team, cython.address(job), (units + job.piece - 1) // job.piece)
+    elif units > 0:
+        job.kernel(job.pointers, job.arguments, begin, end)
 
 
 @cython.cfunc

@@ -252,8 +252,8 @@ def released(node: Node):
 def run_template(template: Template, signature: Signature):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
     index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
-    program hands nothing over either: its nodes stay pending. One that has begun to overwrite its inputs cannot be
-    begun again, and runs to its end first."""
+    program hands nothing over either: its nodes stay pending. One that overwrites its inputs could not be begun again:
+    it runs to its end, and the signal is handled behind it."""
     addresses: cython.pointer(uintptr_t) = template.addresses
     own: cython.bint = not template.busy
     if not own:
@@ -294,18 +294,14 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
     for table in template.tables:
         cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
     executable: Program = template.executable
-    interrupt = None
-    done: cython.Py_ssize_t = executable.run_addresses(addresses, slot + 1, 0, False)
-    while done < template.launches:
-        interrupt = executable.interrupt
-        if not template.in_place:
-            return interrupt
-        done = executable.run_addresses(addresses, slot + 1, done, True)
+    overwrites: cython.bint = len(template.in_place) > 0
+    if executable.run_addresses(addresses, slot + 1, 0, overwrites) < template.launches:
+        return executable.interrupt
     for index in range(template.checked):
         if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
             return False
     _commit(template, signature, addresses, buffers, cells)
-    return interrupt
+    return None
 
 
 @cython.cfunc

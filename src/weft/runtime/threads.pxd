@@ -9,11 +9,12 @@ cdef enum:
     SPIN = 30000  # ns that a worker looks for work before it parks
 
 cdef struct Job:
-    # The instruction that is being shared out; piece i covers units [i * piece, (i + 1) * piece).
+    # The units [begin, end) of an instruction that are being shared out, `piece` of them at a time.
     Kernel kernel
     void** pointers
     int64_t* arguments
-    int64_t units
+    int64_t begin
+    int64_t end
     int64_t piece
 
 cdef struct Seat:

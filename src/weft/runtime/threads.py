@@ -117,12 +117,12 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
             piece = _take(cython.address(team.seats[victim]), step != 0)
             if piece < 0:
                 break
-            begin = piece * team.job.piece
+            begin = team.job.begin + piece * team.job.piece
             team.job.kernel(
                 team.job.pointers,
                 team.job.arguments,
                 begin,
-                min(begin + team.job.piece, team.job.units),
+                min(begin + team.job.piece, team.job.end),
             )
             done += 1
     if done != 0:

@@ -13,6 +13,7 @@ from weft.graph.strides import contiguous_strides
 from weft.schedule.records import Place
 
 Region = tuple[int, int, tuple[int, ...]]
+POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
 
 
 def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
@@ -201,8 +202,6 @@ def _scan(kind: str, dtype: str) -> Any:
 
 def lower_scan(lowering: Any, node: Any) -> None:
     """cumsum and cumprod: the operand with the axis last, scanned row by row, then moved back."""
-    from weft.codegen.scan import launch_scan
-
     source, axis = node.inputs[0], node.params[0]
     if node.numel == 0:
         return
@@ -221,15 +220,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
         slot, offset = target, 0
     out = lowering.slot_of(node) if last else lowering.scratch_slot(node.numel * size)
     kind = node.row.name.removeprefix("cum")
-    units, grain = launch_scan(rows, length)[:2]
-    lowering.add(
-        _scan(kind, node.dtype.name),
-        [(slot, offset), (out, 0)],
-        [rows, length, length, 1, length, 1],
-        units,
-        grain,
-        node.numel * 2,
-    )
+    _launch_scan(lowering, _scan(kind, node.dtype.name), (slot, offset), out, (rows, length), size)
     if not last:
         final = contiguous_strides(node.shape)
         lowering.copy(
@@ -237,6 +228,28 @@ def lower_scan(lowering: Any, node: Any) -> None:
             moved,
             (out, 0, dense),
             (lowering.slot_of(node), 0, tuple(final[a] for a in order)),
+        )
+
+
+def _launch_scan(
+    lowering: Any, spec: Any, source: tuple[int, int], out: int, shape: tuple[int, int], size: int
+) -> None:
+    """Rows scanned by one launch, long ones by one per segment; each goes on from the total before it."""
+    from weft.codegen.scan import SEGMENT, TOTAL, launch_scan
+
+    rows, length = shape
+    units, grain = launch_scan(rows, length)[:2]
+    long = length > SEGMENT
+    totals = lowering.scratch_slot(rows * TOTAL if long else TOTAL)
+    for start in range(0, length, SEGMENT):
+        count = min(SEGMENT, length - start)
+        lowering.add(
+            spec,
+            [(source[0], source[1] + start * size), (out, start * size), (totals, 0)],
+            [rows, count, length, 1, length, 1, int(start > 0), TOTAL if long else 0],
+            units,
+            grain,
+            rows * count * 2,
         )
 
 
@@ -253,87 +266,54 @@ def _scatter(add: bool, dtype: str) -> Any:
 
 def lower_scatter(lowering: Any, node: Any) -> None:
     """The base copied, then the source written through the index in order: over (outer, positions, inner)."""
-    from weft.codegen.scatter import launch_scatter
-
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
     slot = lowering.slot_of(node)
     lowering.copy(node.dtype, node.shape, lowering.place_of(base), (slot, 0, strides))
     if index.numel == 0 or source.numel == 0:
         return
-    axis, size = node.params[0], node.dtype.itemsize
-    index_slot, index_offset = lowering.contiguous(index)
-    source_slot, source_offset, source_strides = lowering.place_of(source)
+    axis = node.params[0]
+    places = [lowering.contiguous(index), lowering.place_of(source)[:2], (slot, 0)]
     if node.row.name.startswith("take"):
-        outer = _product(node.shape[:axis])
-        inner = _product(node.shape[axis + 1 :])
-        source_slot, source_offset = lowering.contiguous(source)
-        geometry = [
-            (
-                outer,
-                index.numel,
-                inner,
-                0,
-                1,
-                0,
-                index.numel * inner,
-                inner,
-                1,
-                node.shape[axis] * inner,
-                inner,
-                1,
-                0,
-                0,
+        outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+        places[1] = lowering.contiguous(source)
+        count = index.numel
+        steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
+        geometry = [((outer, count, inner), steps, (0, 0, 0))]
+    else:
+        source_strides = lowering.place_of(source)[2]
+        geometry = list(_scatter_geometry(node, index, source_strides, strides, axis))
+    for sizes, steps, shifts in geometry:
+        _launch_scatter(lowering, node, places, sizes, steps, shifts)
+
+
+def _launch_scatter(
+    lowering: Any, node: Any, places: Any, sizes: Any, steps: Any, shifts: Any
+) -> None:
+    """One scatter, many positions by several launches, which keep their order. Steps and shifts (in elements) are
+    those of index, source and output."""
+    from weft.codegen.scatter import launch_scatter
+
+    outer, count, inner = sizes
+    units, grain = launch_scatter(*sizes)[:2]
+    spec = _scatter(node.row.name in ("scatter_add", "take_add"), node.dtype.name)
+    itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
+    for start in range(0, count, POSITIONS):
+        positions = min(POSITIONS, count - start)
+        moves = (start * steps[0][1], start * steps[1][1], 0)
+        pointers = [
+            (slot, offset + (shift + move) * size)
+            for (slot, offset), shift, move, size in zip(
+                places, shifts, moves, itemsizes, strict=True
             )
         ]
-    else:
-        geometry = list(_scatter_geometry(node, index, source_strides, strides, axis))
-    add = node.row.name in ("scatter_add", "take_add")
-    for (
-        outer,
-        count,
-        inner,
-        i_outer,
-        i_count,
-        i_inner,
-        s_outer,
-        s_count,
-        s_inner,
-        o_outer,
-        o_count,
-        o_inner,
-        source_shift,
-        index_shift,
-        *rest,
-    ) in geometry:
-        shift = rest[0] if rest else 0
-        units, grain = launch_scatter(outer, count, inner)[:2]
         lowering.add(
-            _scatter(add, node.dtype.name),
-            [
-                (index_slot, index_offset + index_shift * 8),
-                (source_slot, source_offset + source_shift * size),
-                (slot, shift * size),
-                (-1, 0),
-            ],
-            [
-                outer,
-                count,
-                inner,
-                node.shape[axis],
-                i_outer,
-                i_count,
-                i_inner,
-                s_outer,
-                s_count,
-                s_inner,
-                o_outer,
-                o_count,
-                o_inner,
-            ],
+            spec,
+            [*pointers, (-1, 0)],
+            [outer, positions, inner, node.shape[node.params[0]], *steps[0], *steps[1], *steps[2]],
             units,
             grain,
-            outer * count * inner * 2,
+            outer * positions * inner * 2,
         )
 
 
@@ -372,13 +352,6 @@ def _scatter_geometry(node: Any, index: Any, source_strides: Any, strides: Any, 
         index.shape[axis],
         index.shape[inner] if inner is not None else 1,
     )
+    steps = dims(index_strides), dims(source_strides), dims(strides)
     for source_shift, index_shift, out_shift in starts:
-        yield (
-            *sizes,
-            *dims(index_strides),
-            *dims(source_strides),
-            *dims(strides),
-            source_shift,
-            index_shift,
-            out_shift,
-        )
+        yield sizes, steps, (index_shift, source_shift, out_shift)
