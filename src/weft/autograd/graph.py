@@ -79,7 +79,8 @@ class EdgeOutput:
                 _no_such_edge(edge)
         if isinstance(edge.node, AccumulateGrad):
             record = edge.node.variable
-        if isinstance(edge.node, GradientFunction) and record is edge.node:
+        has_several = isinstance(record, GradientFunction)
+        if has_several:
             self._shape, self.dtype = record.output_types[edge.output_nr]
         else:
             self._shape, self.dtype = tuple(record.shape), record.dtype
