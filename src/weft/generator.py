@@ -20,6 +20,7 @@ from weft.errors import ArgumentError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe
 from weft.graph import dtype as dtypes
+from weft.graph import tape as tapes
 from weft.graph.recording import cast, record_elementwise
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -34,6 +35,14 @@ def _count(shape: Shape) -> int:
     for size in shape:
         total *= size
     return total
+
+
+def note_draw(generator: Any) -> None:
+    """Tell the maps around (`weft.func.vmap`) that numbers are drawn. Errors: RuntimeError where they may not."""
+    extra = tapes.tape().mode.extra
+    if extra is not None:
+        for randomness in extra.get("randomness", ()):
+            randomness.note(generator)
 
 
 class Generator:
@@ -93,6 +102,7 @@ class Generator:
 
     def bits(self, shape: Shape) -> Any:
         """The next numbers in [0, 2^32), one per element, as int64."""
+        note_draw(self)
         key = self._seed - 2**64 if self._seed >= 2**63 else self._seed
         counter = iota(shape) + self._offset
         self._offset += _count(shape)

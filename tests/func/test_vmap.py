@@ -252,6 +252,43 @@ def test_random_numbers() -> None:
         vmap(weft.sin, randomness="none")
 
 
+@pytest.mark.parametrize("kind", ["error", "same", "different"])
+def test_random_numbers_of_every_origin(kind: str) -> None:
+    """Generators of their own, inner maps and columns of Jacobians follow the same rule, at the line that draws."""
+    own = weft.Generator()
+    ways: list[Any] = [
+        lambda: vmap(lambda row: row * 0 + weft.rand(3, generator=own), randomness=kind)(rows()),
+        lambda: vmap(vmap(lambda one: one * 0 + weft.rand(()), randomness="different"), 0, 0, kind)(
+            rows()
+        ),
+        lambda: jacfwd(lambda row: row.sum() * weft.rand(4), randomness=kind)(weft.ones(3)).T,
+    ]
+    for way in ways:
+        own.manual_seed(1)
+        if kind == "error":
+            state = weft.get_rng_state().tolist()
+            with pytest.raises(RuntimeError, match="random operation.*test_vmap.py"):
+                way()
+            assert weft.get_rng_state().tolist() == state
+            continue
+        found = way().tolist()
+        assert len({tuple(row) for row in found}) == (1 if kind == "same" else len(found))
+
+
+def test_randomness_refused_inside_may_be_caught() -> None:
+    def function(row: Any) -> Any:
+        try:
+            return row * weft.rand(3)
+        except RuntimeError:
+            return row * 2
+
+    assert vmap(function)(weft.ones(2, 3)).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        weft.func.hessian(lambda x: (x * weft.rand(2)).square().sum())(weft.ones(2))
+    with pytest.raises(ValueError, match="randomness"):
+        jacfwd(weft.sin, randomness="none")
+
+
 # -- transforms in one another ----------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from weft._lazy import later
 from weft.autograd.backward import grad
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
@@ -23,6 +24,8 @@ from weft.graph.recording import cast
 from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise, full
+
+function = later("weft.autograd.function")
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -142,15 +145,18 @@ def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
     """
     levels = _levels()
     results = outputs if isinstance(outputs, tuple) else (outputs,)
+    types = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
     for index in range(len(levels) - 1, -1, -1):
         level = levels[index]
         tangents = [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
         if all(tangent is None for tangent in tangents):
             continue
         with _Inside(levels[:index]):
-            found = cls.jvp(ctx, *tangents)
+            found = cls.jvp(ctx, *function.tangents_for(ctx, types, tangents))
+        parts = list(found) if isinstance(found, (tuple, list)) else [found]
+        kinds = [(r._shape, r.dtype) if isinstance(r, Tensor) else None for r in results]
         for result, tangent in zip(
-            results, found if isinstance(found, tuple) else (found,), strict=False
+            results, function.checked_tangents(cls, parts, kinds), strict=True
         ):
             if isinstance(result, Tensor):
                 level.tangents.pop(value_of(result), None)

@@ -201,6 +201,9 @@ class FunctionNode(GradientFunction):
                 full(shape, 0, dtype) if g is None else g
                 for g, (shape, dtype) in zip(cotangents, self.output_types, strict=True)
             ]
+        extra = tapes.tape().mode.extra
+        if extra is not None and "transposing" in extra and _has_jvp(self.function):
+            return Transposed(self, cotangents).parts()
         returned = self.function.backward(self.ctx, *cotangents)
         parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         count = len(self.input_types)
@@ -256,6 +259,95 @@ class FunctionNode(GradientFunction):
         return getattr(self.ctx, name)
 
 
+def _has_jvp(function: Any) -> bool:
+    return function.jvp is not Function.jvp
+
+
+def tangents_for(ctx: Any, arguments: Any, tangents: list[Any]) -> list[Any]:
+    """Tangents as `jvp` gets them: zeros for tensors without one, unless `set_materialize_grads(False)`."""
+    if not ctx._materialize:
+        return tangents
+    given: list = []
+    for found, argument in zip(tangents, arguments, strict=True):
+        if found is None and argument is not None and argument[1].category >= 2:
+            found = full(argument[0], 0, argument[1])
+        given.append(found)
+    return given
+
+
+class Transposed(GradientFunction):
+    """Cotangents of a Function's arguments that are only asked for to be differentiated by those of its outputs: the
+    derivative is `jvp`, and `backward` need not run."""
+
+    def __init__(self, record: Any, cotangents: list[Any]) -> None:
+        self.record = record
+        self.edges = tuple([None if g is None else edge_for(g) for g in cotangents])
+        self.types = [
+            t if e is not None else None
+            for t, e in zip(record.input_types, record.edges, strict=True)
+        ]
+        self.outputs = len(self.types)
+        self.output_types = self.types
+
+    def name(self) -> str:
+        """The name of the Function's record, with what is asked of it."""
+        return f"{self.record.name()}Jvp"
+
+    @property
+    def where(self) -> str:
+        """The user's line that called `apply`."""
+        found: str = self.record.where
+        return found
+
+    def parts(self) -> list[Any]:
+        """Zeros, which know how they depend on the cotangents."""
+        found: list = []
+        for number, kind in enumerate(self.types):
+            part = None if kind is None else full(kind[0], 0, kind[1])
+            if part is not None:
+                set_edge(part, OutputEdge(self, number))
+            found.append(part)
+        return found
+
+    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+        """The tangents of the outputs."""
+        record = self.record
+        tangents = tangents_for(record.ctx, record.input_types, cotangents)
+        returned = record.function.jvp(record.ctx, *tangents)
+        parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        return checked_tangents(record.function, parts, record.output_types)
+
+
+def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[Any]:
+    """What `jvp` returned, one per output. Errors: RuntimeError on another number or shape, TypeError."""
+    if len(parts) != len(types):
+        raise GradientError(
+            f"function {function.__name__} returned an incorrect number of forward gradients (expected {len(types)}, "
+            f"got {len(parts)})",
+            expected=f"{len(types)} tangents, one per output of forward",
+            got=str(len(parts)),
+            fix="return None for outputs without a tangent",
+        )
+    for number, (part, kind) in enumerate(zip(parts, types, strict=True)):
+        if part is None or kind is None:
+            continue
+        if not isinstance(part, Tensor):
+            raise ArgumentTypeError(
+                f"function {function.__name__} returned a forward gradient of type {type(part).__name__}",
+                expected="a Tensor or None",
+                got=type(part).__name__,
+                fix="return a Tensor",
+            )
+        if part._shape != kind[0]:
+            raise GradientError(
+                f"function {function.__name__} returned a forward gradient of another shape at index {number}",
+                expected=str(list(kind[0])),
+                got=str(list(part._shape)),
+                fix="return a tangent of the output's shape",
+            )
+    return parts
+
+
 def can_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether a shape can be broadcast to another."""
     if len(shape) > len(target):
@@ -304,8 +396,9 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        """Compute forward over a dimension; may be defined by subclasses. `weft.func.vmap` does without: it calls
-        forward once per example and batches what that records."""
+        """Compute forward over a dimension: `vmap(info, in_dims, *arguments) -> (outputs, out_dims)`. May be defined
+        by subclasses; where it is not, `weft.func.vmap` calls forward once per example and batches what that
+        records."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod "
             "or set generate_vmap_rule=True."
@@ -319,13 +412,22 @@ class Function:
         ctx = FunctionCtx()
         edges = [edge_for(a) if tracked and isinstance(a, Tensor) else None for a in arguments]
         ctx.needs_input_grad = tuple([edge is not None for edge in edges])
+        mapped = None
+        if mode.extra is not None and "mapping" in mode.extra and not keywords:
+            mapped = mode.extra["mapping"].call(cls, arguments)
         mode.grad = False
         try:
-            outputs = cls._run(ctx, arguments, keywords)
+            if mapped is None:
+                outputs = cls._run(ctx, arguments, keywords)
+            else:
+                outputs = mapped.first
+                cls.setup_context(ctx, arguments, outputs)
         finally:
             mode.grad = tracked
         if True in ctx.needs_input_grad:
             outputs = _attach(cls, ctx, arguments, tuple(edges), outputs)
+            if mapped is not None:
+                mapped.connect(outputs)
         if mode.duals is not None:
             push_function(cls, ctx, arguments, outputs)
         return outputs

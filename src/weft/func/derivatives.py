@@ -42,6 +42,18 @@ def _level(name: str) -> Iterator[None]:
         mode.extra = former
 
 
+@contextmanager
+def _transposing() -> Iterator[None]:
+    """Around a walk whose results are only differentiated by its seeds: a custom Function's `jvp` says how."""
+    mode = tapes.tape().mode
+    former = mode.extra
+    mode.extra = {**(former or {}), "transposing": True}
+    try:
+        yield
+    finally:
+        mode.extra = former
+
+
 class Point:
     """Where a function is differentiated: the trees of its arguments, as fresh aliases and as edges."""
 
@@ -98,7 +110,8 @@ class Point:
             seeds = [weft.zeros_like(o).clone() for o in outputs]
             for seed in seeds:
                 seed.requires_grad = True
-            pulled = self.pull(outputs, seeds, True, True)
+            with _transposing():
+                pulled = self.pull(outputs, seeds, True, True)
         return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 
 

@@ -18,6 +18,7 @@ from weft.func.derivatives import (
     with_arguments,
 )
 from weft.func.mapping import vmap
+from weft.func.randomness import Randomness
 from weft.func.tree import map_leaves, rebuild
 
 
@@ -66,6 +67,26 @@ def _columns(point: Point, outputs: list[Any], create: bool, chunk_size: int | N
     return found
 
 
+def _columns_of_calls(
+    point: Point, call: Callable[[], list[Any]], outputs: list[Any], create: bool
+) -> Any:
+    """The same where each column has random numbers of its own: one call of the function for each."""
+    found: list[list[Any]] = [[] for _ in outputs]
+    made: list[Any] | None = outputs
+    for index, leaf in enumerate(point.given):
+        columns: list[list[Any]] = []
+        for unit in _units(leaf):
+            tangents = [weft.zeros_like(other) for other in point.given]
+            tangents[index] = unit
+            columns.append(point.push(call() if made is None else made, tangents, create))
+            made = None
+        for number, output in enumerate(outputs):
+            parts = [column[number] for column in columns] or [output.new_zeros((*output.shape, 0))]
+            joined = weft.stack(parts, -1) if columns else parts[0]
+            found[number].append(joined.reshape((*output.shape, *leaf.shape)))
+    return found
+
+
 def _transform(
     func: Callable[..., Any],
     argnums: Any,
@@ -73,6 +94,7 @@ def _transform(
     name: str,
     derive: Callable[..., Any],
     chunk_size: int | None = None,
+    randomness: str = "same",
 ) -> Any:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -80,10 +102,20 @@ def _transform(
         point = Point(picked, name)
         with _level(name):
             full = with_arguments(args, places, point.arguments(), isinstance(argnums, tuple))
-            output, aux = split_aux(func(*full, **kwargs), has_aux, name)
+            chance = Randomness(randomness)
+
+            def call() -> Any:
+                with chance:
+                    return split_aux(func(*full, **kwargs), has_aux, name)
+
+            output, aux = call()
             outputs = tensors_of(output, name)
             create = point.needs_graph(outputs)
-            parts = derive(point, outputs, create, chunk_size)
+            if chance.drawn and randomness == "different":
+                again = lambda: tensors_of(call()[0], name)  # noqa: E731
+                parts = _columns_of_calls(point, again, outputs, create)
+            else:
+                parts = derive(point, outputs, create, chunk_size)
         trees = [rebuild(picked, iter(released(part, create))) for part in parts]
         result = rebuild(output, iter(trees))
         aux = map_leaves(lambda leaf: released([leaf], create)[0], aux)
@@ -122,9 +154,11 @@ def jacfwd(
 ) -> Any:
     """As `jacrev`, by tangents: cheaper where there are fewer inputs than outputs.
 
-    `func` runs once, so that all columns see the same random numbers, whatever `randomness` says.
+    Errors: RuntimeError on random numbers, unless `randomness` is 'same' (for all columns) or 'different'. Cost: one
+    call of `func`; one per column where it draws 'different' numbers.
     """
-    return _transform(func, argnums, has_aux, "jacfwd", _columns)
+    Randomness(randomness)
+    return _transform(func, argnums, has_aux, "jacfwd", _columns, None, randomness)
 
 
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Any:

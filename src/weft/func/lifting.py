@@ -27,7 +27,7 @@ from weft._compiled import require
 from weft.graph.edges import edge_for
 from weft.graph.node import PENDING_STATE
 from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
-from weft.graph.tape import last_sequence
+from weft.graph.tape import last_sequence, tape
 from weft.ops.primitives import (
     expand,
     gather,
@@ -72,6 +72,8 @@ class Lifting:
     values = cython.declare(dict)  # node of the example -> node of the batch
     edges = cython.declare(dict)  # gradient record of the example -> edge of the batch
     tracked = cython.declare(set)  # gradient records that results need
+    shared = cython.declare(set)  # nodes of the example that are the same for all
+    handles = cython.declare(list)  # what is kept until the map is done
     ends = cython.declare(
         set
     )  # records of the example that lead nowhere: arguments of an inner transform
@@ -82,6 +84,8 @@ class Lifting:
         self.values = {}
         self.edges = {}
         self.tracked = set()
+        self.handles = []
+        self.shared = set()
         self.ends = set()
 
     def stand_in(self, example: Any, whole: Any) -> None:
@@ -90,6 +94,25 @@ class Lifting:
         edge = edge_for(whole)
         if edge is not None:
             self.edges[edge_for(example)] = edge
+
+    def connect(self, example: Any, whole: Any) -> None:
+        """`stand_in` for a result: its value, and its gradient where both have one."""
+        self.values[value(example)] = value(whole)
+        self.handles.append(whole)
+        edge, behind = edge_for(example), edge_for(whole)
+        if edge is not None and behind is not None:
+            self.edges[edge] = behind
+        elif edge is not None:
+            self.ends.add(edge)
+
+    def lift_pending(self) -> None:
+        """Lift all that the example has recorded so far, and keep it: its records may go."""
+        nodes: list = tape().since(self.start)
+        node: Node
+        self.walk(nodes, [n for n in nodes if n.edges is not None and not n.released])
+        for node in nodes:
+            if node in self.values:
+                self.handles.append(wrap(self.values[node], self.edges.get(node)))
 
     def lift(self, results: list[Any]) -> list[Any]:
         """The results over all examples; None for what is the same for all. Errors: Unliftable."""
@@ -117,6 +140,8 @@ class Lifting:
             node = stack.pop()
             if node in met or node.seq <= self.start or node in self.values:
                 continue
+            if node.state != _pending and node in self.shared:
+                continue
             met.add(node)
             found.append(node)
             self.check(node)
@@ -127,12 +152,16 @@ class Lifting:
         found.sort(key=_age)
         for node in found:
             self.lift_node(node)
+            if node not in self.values:
+                self.shared.add(node)
 
     @cython.cfunc
     def find_records(self, stack: list) -> cython.void:
         """The gradient records of the example that results lead to."""
         while stack:
             record = stack.pop()
+            if record in self.edges or record in self.ends:
+                continue
             if isinstance(record, OutputEdge):
                 record = cython.cast(OutputEdge, record).function
             if isinstance(record, GradientFunction):
@@ -141,7 +170,7 @@ class Lifting:
                 continue
             if isinstance(record, AccumulateGrad) or record in self.tracked:
                 continue
-            if cython.cast(Node, record).seq <= self.start or record in self.edges:
+            if cython.cast(Node, record).seq <= self.start:
                 continue
             below: list = [e for e in cython.cast(Node, record).edges if e is not None]
             if below:

@@ -16,7 +16,9 @@ from typing import Any
 import weft
 from weft import pipeline
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
+from weft.func.randomness import Randomness
 from weft.func.tree import leaves, rebuild
 from weft.graph import tape as tapes
 from weft.graph.recording import record
@@ -90,42 +92,6 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
     return int(sizes[0])
 
 
-class _Randomness:
-    """What random numbers do from example to example."""
-
-    def __init__(self, kind: str) -> None:
-        if kind not in ("error", "different", "same"):
-            raise ArgumentError(
-                f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {kind}",
-                expected="'error', 'different' or 'same'",
-                got=repr(kind),
-                fix="pass one of them",
-            )
-        self.kind = kind
-        self.generator = weft.random.default_generator
-        self.start = (self.generator._seed, self.generator._offset)
-
-    def before(self) -> None:
-        """An example begins."""
-        if self.kind == "same":
-            self.generator._seed, self.generator._offset = self.start
-
-    def drawn(self) -> bool:
-        """Whether numbers have been drawn. Errors: RuntimeError where they may not."""
-        if (self.generator._seed, self.generator._offset) == self.start:
-            return False
-        if self.kind == "error":
-            self.generator._seed, self.generator._offset = self.start
-            raise GradientError(
-                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-                "'different' randomness flags on vmap or perform the randomness operation out of vmap",
-                expected="no random numbers inside",
-                got="randomness='error'",
-                fix="pass randomness='different' or 'same'",
-            )
-        return True
-
-
 class _Map:
     """One call of a mapped function: its arguments, and along which dimension each is mapped."""
 
@@ -166,7 +132,8 @@ class _Traced:
     """Around the run on the first example: no batches are formed; reads and writes to what lies outside are noticed,
     or reads refused."""
 
-    def __init__(self, strict: bool) -> None:
+    def __init__(self, strict: bool, lifting: Lifting, randomness: str) -> None:
+        self.mapping = Mapping(lifting, randomness, tapes.tape().mode.extra)
         self.mode = tapes.tape().mode
         self.strict = strict
         self.start = last_sequence()
@@ -175,7 +142,11 @@ class _Traced:
         self.former = (self.mode.walk, self.mode.extra)
         self.mode.walk = self.mode.walk or -1  # walks in here form no batches
         self.writes: list[int] = []
-        self.mode.extra = {**(self.mode.extra or {}), "writes": self.writes}
+        self.mode.extra = {
+            **(self.mode.extra or {}),
+            "writes": self.writes,
+            "mapping": self.mapping,
+        }
         if self.strict:
             self.mode.extra["refuse"] = _refusal
         self.flushes = pipeline.counters["flushes"]
@@ -183,7 +154,7 @@ class _Traced:
 
     def __exit__(self, *exc: object) -> None:
         self.mode.walk, self.mode.extra = self.former
-        self.read = pipeline.counters["flushes"] != self.flushes
+        self.read = pipeline.counters["flushes"] != self.flushes + self.mapping.flushes
         self.wrote = min(self.writes, default=self.start + 1) <= self.start
         if self.mode.extra is not None and "writes" in self.mode.extra:
             self.mode.extra["writes"] += self.writes
@@ -223,12 +194,12 @@ def vmap(
             got=str(chunk_size),
             fix="leave it out",
         )
-    _Randomness(randomness)
+    Randomness(randomness)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         mapped = _Map(func, args, kwargs, in_dims)
-        chance = _Randomness(randomness)
+        chance = Randomness(randomness)
         size = chunk_size or mapped.count
         parts = [
             _mapped(mapped.part(at, min(size, mapped.count - at)), chance, out_dims, strict)
@@ -239,17 +210,16 @@ def vmap(
     return wrapper
 
 
-def _mapped(mapped: _Map, chance: _Randomness, out_dims: Any, strict: bool) -> Any:
+def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> Any:
     """The results over some examples: lifted from the first one, or one after the other."""
     lifting = Lifting(mapped.count)
     example = [
         value if dim is None else _first(lifting, value, dim)
         for value, dim in zip(mapped.values, mapped.dims, strict=True)
     ]
-    chance.before()
-    with _Traced(strict) as traced:
+    with chance, _Traced(strict, lifting, chance.kind) as traced:
         first = mapped.call(example)
-    drawn = chance.drawn()
+    drawn = chance.drawn
     changed = [
         one if dim is not None and one._version else None
         for one, dim in zip(example, mapped.dims, strict=True)
@@ -272,13 +242,12 @@ def _first(lifting: Any, value: Any, dim: int) -> Any:
     return one
 
 
-def _others(mapped: _Map, chance: _Randomness) -> list[Any]:
+def _others(mapped: _Map, chance: Randomness) -> list[Any]:
     """The results of the function on all examples but the first."""
     results = []
     for index in range(1, mapped.count):
-        chance.before()
-        results.append(mapped.call(mapped.example(index)))
-        chance.drawn()
+        with chance:
+            results.append(mapped.call(mapped.example(index)))
     return results
 
 

@@ -1,0 +1,58 @@
+"""What random numbers do from call to call of a mapped function: they raise, differ, or are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, GradientError
+from weft.graph import tape as tapes
+
+
+class Randomness:
+    """Around each call of a function for one example (or one column of a Jacobian). Generators report what is drawn.
+
+    Errors: ValueError on another kind; RuntimeError at the line that draws, where it may not.
+    """
+
+    def __init__(self, kind: str) -> None:
+        if kind not in ("error", "different", "same"):
+            raise ArgumentError(
+                f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {kind}",
+                expected="'error', 'different' or 'same'",
+                got=repr(kind),
+                fix="pass one of them",
+            )
+        self.kind = kind
+        self.states: dict[
+            Any, tuple[int, int]
+        ] = {}  # of generators, before the first number of the first call
+
+    @property
+    def drawn(self) -> bool:
+        """Whether numbers have been drawn."""
+        return bool(self.states)
+
+    def note(self, generator: Any) -> None:
+        """Numbers are about to be drawn."""
+        if self.kind == "error":
+            raise GradientError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap",
+                expected="no random numbers inside",
+                got="randomness='error'",
+                fix="pass randomness='different' or 'same'",
+            )
+        self.states.setdefault(generator, (generator._seed, generator._offset))
+
+    def __enter__(self) -> Randomness:
+        if self.kind == "same":
+            for generator, state in self.states.items():
+                generator._seed, generator._offset = state
+        mode = tapes.tape().mode
+        self._former = mode.extra
+        around = (mode.extra or {}).get("randomness", ())
+        mode.extra = {**(mode.extra or {}), "randomness": (*around, self)}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        tapes.tape().mode.extra = self._former
