@@ -91,7 +91,8 @@ class Mapping:
 
     def _first(self, outputs: Any, dims: list[Any]) -> Outputs:
         """The first example of each output."""
-        ones, wholes = [], []
+        ones: list[Any] = []
+        wholes: list[Any] = []
         for leaf, dim in zip(leaves(outputs), dims, strict=True):
             if dim is None or not isinstance(leaf, weft.Tensor):
                 ones.append(leaf)
