@@ -189,3 +189,42 @@ def test_forward_mode_and_transforms():
     )
     found = weft.func.vmap(lambda row: row.conj().imag * 2)(weft.tensor(VALUES))
     np.testing.assert_allclose(found.numpy(force=True), -2 * VALUES.imag)
+
+
+PARTS_WRITTEN = {
+    "rows": lambda z: z[1:].real.mul_(3),
+    "column": lambda z: z[:, 1].imag.add_(5),
+    "conjugate of a row": lambda z: z[1].conj().mul_(2j),
+    "transposed": lambda z: z.T[1:].imag.mul_(2),
+    "negative": lambda z: z[0].conj().imag.copy_(z[1].real),
+    "every other": lambda z: z[::2].real.copy_(z[::2].imag * 2),
+    "pairs": lambda z: weft.view_as_real(z[1:])[..., 0].mul_(2),
+    "conjugate, then a row": lambda z: z.conj()[1].real.mul_(3),
+}
+
+
+@pytest.mark.parametrize("part", [False, True])
+@pytest.mark.parametrize("way", PARTS_WRITTEN)
+def test_gradients_of_parts_written_through(way, part):
+    """Also where the base is itself a part of its storage, or a conjugate without a graph of its own."""
+
+    def function(x):
+        z = weft.complex(x, x * 2)
+        if part:
+            memory = weft.zeros(4, 4, dtype=weft.complex128)
+            z = memory[1:].conj().detach().copy_(z)
+        PARTS_WRITTEN[way](z)
+        return (z * z).real + z.imag * 3
+
+    x = weft.arange(12.0, dtype=weft.float64).reshape(3, 4).requires_grad_()
+    assert function(x).requires_grad
+    assert weft.autograd.gradcheck(function, (x,))
+    assert weft.autograd.gradgradcheck(function, (x,))
+
+
+def test_a_part_written_through_has_the_record_of_its_base():
+    z = weft.complex(weft.ones(3, requires_grad=True), weft.zeros(3))
+    z[1:].imag.mul_(2)
+    assert z.grad_fn.name() == "torch::autograd::CopySlices"
+    with pytest.raises(RuntimeError, match="a view of a leaf"):
+        weft.ones(3, dtype=weft.complex64, requires_grad=True)[1:].real.mul_(2)

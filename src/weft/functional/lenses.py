@@ -13,7 +13,9 @@ from typing import Any
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.making import by_name
-from weft.graph.edges import value_of
+from weft.functional.regions import region
+from weft.graph import tape as tapes
+from weft.graph.edges import edge_for, set_edge, value_of
 from weft.graph.mutation import mutate
 from weft.graph.recording import record_elementwise
 from weft.graph.views import handle_of_storage, logical_strides
@@ -32,6 +34,7 @@ _CONJ = TABLE["conj"]
 _REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))
 _AS_REAL, _AS_COMPLEX = TABLE["view_as_real"], TABLE["view_as_complex"]
 _RESOLVE_CONJ = named(TABLE["clone"], "ResolveConjBackward0")
+_COPY_SLICES = named(TABLE["clone"], TABLE["put"].grad_name)
 _RESOLVE_NEG = named(TABLE["clone"], "ResolveNegBackward0")
 
 
@@ -220,35 +223,71 @@ def seen_through(tensor: Any) -> Any:
 
 
 def write_through_lens(tensor: Any, new: Any) -> None:
-    """Give the region that a tensor with a lens shows a new value: the memory behind it is written as a whole."""
+    """Give the region that a tensor with a lens shows a new value. Where a gradient is required, the base gets a new
+    value as a whole, computed back through the steps that lead to the tensor."""
     base = tensor.base
-    if base is None or base.lens or not _is_whole(base):
-        if base is not None and base.requires_grad:
-            raise MutationError(
-                "in-place operation on this view of a part of a complex tensor",
-                expected="a view of a whole tensor, or no gradient",
-                got=describe("base", base),
-                fix="write through the base tensor instead",
-            )
-        base = handle_of_storage(tensor)
-    flat = _flat(base, tensor.lens)
-    source = _bent(new, tensor.lens)
-    written = put(flat, source, tensor.offset, logical_strides(tensor))
+    if base is None or not tapes.tape().mode.grad or not (base.requires_grad or new.requires_grad):
+        _write_memory(tensor, new)
+        if base is None and tapes.tape().mode.grad and new.requires_grad:
+            set_edge(tensor, edge_for(new))
+        return
+    written = _back(base, tensor.recipe[len(base.recipe) :], new)
+    mutate(base, record_elementwise(_COPY_SLICES, (written,), None))
+
+
+def _write_memory(tensor: Any, new: Any) -> None:
+    """The value only."""
+    whole = handle_of_storage(tensor)
+    written = put(
+        _flat(whole, tensor.lens),
+        _bent(new.detach(), tensor.lens),
+        tensor.offset,
+        logical_strides(tensor),
+    )
     if tensor.lens & PARTS:
         written = _joined(written)
     elif tensor.lens & JOIN:
         written = _flat_parts(written)
-    mutate(base, reshape(written, base._shape))
+    mutate(whole, reshape(written, whole._shape))
 
 
-def _is_whole(base: Any) -> bool:
-    """Whether a tensor shows all of its storage in order."""
-    return bool(
-        base.offset == 0
-        and base.strides is None
-        and base.storage.node.numel == base.numel()
-        and base.recipe == ()
-    )
+def _back(x: Any, steps: tuple[Any, ...], new: Any) -> Any:
+    """What a tensor has to be so that a chain of views of it shows `new`; other elements stay."""
+    lenses = [number for number, step in enumerate(steps) if step[0].name in _THROUGH]
+    views = steps[: lenses[0]] if lenses else steps
+    if lenses:
+        show, restore = _THROUGH[steps[lenses[0]][0].name]
+        seen = _seen(x, views)
+        new = restore(seen, _back(show(seen), steps[lenses[0] + 1 :], new))
+    return put(x, new, *_place(x, views)) if views else new
+
+
+def _place(x: Any, views: tuple[Any, ...]) -> tuple[int, Shape]:
+    """Offset and strides of a chain of strided views. Errors: MutationError."""
+    found = region(x._shape, views)
+    if found is None:
+        raise MutationError(
+            "in-place operation on this view",
+            expected="a view that is one strided region of what it is a view of",
+            got="a reshape of a permuted view",
+            fix="write through the base tensor instead",
+        )
+    return found
+
+
+def _seen(x: Any, views: tuple[Any, ...]) -> Any:
+    """A chain of strided views of a tensor, as a value."""
+    return strided(x, views[-1][2], *_place(x, views)) if views else x
+
+
+# What a lens shows of a value, and the value that shows something new.
+_THROUGH: dict[str, tuple[Any, Any]] = {
+    "conj": (lambda x: call("conj", x), lambda x, new: call("conj", new)),
+    "real": (lambda x: call("real", x), lambda x, new: call("complex", new, call("imag", x))),
+    "imag": (lambda x: call("imag", x), lambda x, new: call("complex", call("real", x), new)),
+    "view_as_real": (paired_parts, lambda x, new: joined_parts(new)),
+    "view_as_complex": (joined_parts, lambda x, new: paired_parts(new)),
+}
 
 
 FUNCTIONS: dict[str, Any] = by_name(

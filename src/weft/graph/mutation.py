@@ -79,6 +79,8 @@ def mutate(tensor: Tensor, new: Tensor):
         _check_mutation(tensor, grad)
     if tensor.lens != 0:
         late["write_through_lens"](tensor, new)
+        if tensor.retains:
+            late["retain_again"](tensor)
         return tensor
     region = _region_of(tensor) if grad else None
     storage: Storage = share(tensor)

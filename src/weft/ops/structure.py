@@ -281,7 +281,7 @@ define(
         "source": lambda g, at: strided(g, at.shapes[1], *at.params),
     },
     push="linear",
-    grad_name="CopySlices",
+    grad_name="torch::autograd::CopySlices",
 )
 define(
     "cat",
