@@ -77,7 +77,7 @@ def mutate(tensor: Tensor, new: Tensor):
         )
     if mode.grad:
         _check_mutation(tensor, grad)
-    if tensor.lens != 0:
+    if tensor.lens != 0 or (tensor.base is not None and tensor.base.lens != 0):
         late["write_through_lens"](tensor, new)
         if tensor.retains:
             late["retain_again"](tensor)
