@@ -15,7 +15,7 @@ from weft.graph.tape import tape
 from weft.runtime import programs
 from weft.runtime.jit import compiler
 from weft.schedule import select
-from weft.schedule.fuse import MAX_NODES
+from weft.schedule.fuse import MAX_NODES, set_fusion
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +190,24 @@ def test_a_long_chain_is_cut_into_bounded_kernels() -> None:
     lines = [line for line in stages(run)["fuse"].splitlines() if "mul" in line]
     assert 3 < len(lines) < 10
     assert all(line.split("->")[0].count("mul") <= MAX_NODES for line in lines)
+
+
+def test_a_sum_and_the_derivatives_of_what_is_summed_are_one_kernel() -> None:
+    """A chain that opens later joins the reduction that it goes on from."""
+    x = weft.linspace(-3, 3, 5000).clone().requires_grad_()
+
+    def step() -> Any:
+        x.grad = None
+        (0.5 * x * (1 + (0.8 * (x + 0.044715 * x**3)).tanh())).sum().backward()
+        return x.grad
+
+    assert stages(step)["fuse"].count("\n") == 0
+    separate = set_fusion(False)
+    try:
+        expected = step().tolist()
+    finally:
+        set_fusion(separate)
+    assert step().tolist() == expected
 
 
 def test_a_novel_program_leaves_nothing_on_the_tape() -> None:

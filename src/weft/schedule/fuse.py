@@ -114,8 +114,10 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         _append(kernels, best)
         return best
     for kernel in candidates:
-        if kernel is not best:
-            _merge(kernels, kernel, best)
+        if kernel is best or _merge(kernels, kernel, best):
+            continue
+        if kernel.position > floor and _raise(program, kernels, kernel, best):
+            best = kernel
     return best
 
 
@@ -142,16 +144,16 @@ def _in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _merge(kernels: list, early: Kernel, late: Kernel) -> cython.void:
+def _merge(kernels: list, early: Kernel, late: Kernel) -> cython.bint:
     """Compute `early` inside `late` where nobody between them reads it, and `late` only element by element."""
     if early.axes is not None or late.axes is not None or early.shape != late.shape:
-        return
+        return False
     if early.position > late.position or early.first_consumer < late.position:
-        return
+        return False
     if early.first_indirect <= late.position:
-        return
+        return False
     if len(early.nodes) + len(late.nodes) > _max_nodes:
-        return
+        return False
     late.nodes = early.nodes + late.nodes
     late.last_consumer = max(late.last_consumer, early.last_consumer)
     late.first_indirect = min(late.first_indirect, early.first_indirect)
@@ -163,6 +165,39 @@ def _merge(kernels: list, early: Kernel, late: Kernel) -> cython.void:
         late.first_consumer = late.position + 1
     early.merged = late
     kernels[early.position] = None
+    return True
+
+
+@cython.cfunc
+def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cython.bint:
+    """Compute `late` inside `early` where all that it reads is there by then, or made by `early` element by element."""
+    if late.axes is not None or early.shape != late.shape or early.position > late.position:
+        return False
+    if not early.open or len(early.nodes) + len(late.nodes) >= _max_nodes:
+        return False
+    node: Node
+    source: Node
+    for node in late.nodes:
+        for source in node.inputs:
+            place: Place = program.places[source]
+            if place.root.state != PENDING:
+                continue
+            below: Kernel = find(program, place.root)
+            if below is late or below.position < early.position:
+                continue
+            if below is not early or not _direct(place, source.shape):
+                return False
+            if source.shape != node.shape or not _accepts(early, node, place.root):
+                return False
+    early.nodes = early.nodes + late.nodes
+    early.first_consumer = min(early.first_consumer, late.first_consumer)
+    early.last_consumer = max(early.last_consumer, late.last_consumer)
+    early.first_indirect = min(early.first_indirect, late.first_indirect)
+    late.merged = early
+    kernels[late.position] = None
+    for node in late.nodes:  # what it reads is read earlier now
+        _note_consumers(program, early, node)
+    return True
 
 
 @cython.cfunc
