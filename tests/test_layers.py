@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "weft"
 LAYERS = [
-    {"_compiled", "_build_info", "_lazy", "errors", "config"},
+    {"_compiled", "_build_info", "_lazy", "_worker", "errors", "config"},
     {"graph"},
     {"ops"},
     {"codegen"},
@@ -29,6 +29,7 @@ LAYERS = [
         "testing",
         "linalg",
         "fft",
+        "fibers",
         "func",
         "special",
         "utils",

@@ -29,6 +29,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "flush": "pipeline",
     "realize": "pipeline",
+    "map": "fibers",
     "save": "serialize",
     "load": "serialize",
     "set_num_threads": "runtime.threads",
@@ -42,9 +43,10 @@ _EXPORTS = {
 
 def _flush() -> None:
     """Run what is pending; the recorder calls this when its budget is used up, and eager mode after each call."""
-    from weft.pipeline import flush
+    from weft.graph.tape import tape
+    from weft.pipeline import run_tape
 
-    flush()
+    run_tape(tape())
 
 
 def _most_pending_bytes() -> int:

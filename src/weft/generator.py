@@ -50,8 +50,31 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = device
-        self._seed = 67280421310721
-        self._offset = 0
+        self.own = [67280421310721, 0]
+        fiber = tapes.tape().mode.fiber
+        if fiber is not None:
+            fiber.adopt(self)
+
+    def place(self) -> list[int]:
+        """Seed and offset, to be read and written: an example of `weft.map` has its own."""
+        fiber = tapes.tape().mode.fiber
+        return self.own if fiber is None else fiber.stream_of(self)  # type: ignore[no-any-return]
+
+    @property
+    def _seed(self) -> int:
+        return self.place()[0]
+
+    @_seed.setter
+    def _seed(self, value: int) -> None:
+        self.place()[0] = value
+
+    @property
+    def _offset(self) -> int:
+        return self.place()[1]
+
+    @_offset.setter
+    def _offset(self, value: int) -> None:
+        self.place()[1] = value
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence of a seed."""
@@ -103,13 +126,27 @@ class Generator:
     def bits(self, shape: Shape) -> Any:
         """The next numbers in [0, 2^32), one per element, as int64."""
         note_draw(self)
-        key = self._seed - 2**64 if self._seed >= 2**63 else self._seed
-        counter = iota(shape) + self._offset
-        self._offset += _count(shape)
+        place = self.place()
+        seed, offset = place
+        key = seed - 2**64 if seed >= 2**63 else seed
+        counter = iota(shape) + offset
+        place[1] = offset + _count(shape)
         return record_elementwise(_BITS, (key, counter), None)
 
 
 default_generator = Generator()
+
+
+def stream_of_example(seed: int, offset: int, index: int) -> int:
+    """The seed that an example of `weft.map` draws from, by the generator's place at the call: the mixing function of
+    SplitMix64 (Steele, Lea and Flood 2014), once for each number."""
+    key = 0
+    for word in (seed, offset, index):
+        key = ((key ^ word) + 0x9E3779B97F4A7C15) % 2**64
+        key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        key = (key ^ key >> 27) * 0x94D049BB133111EB % 2**64
+        key ^= key >> 31
+    return key
 
 
 def chosen(generator: Generator | None) -> Generator:

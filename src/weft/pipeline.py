@@ -21,7 +21,7 @@ from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.tape import Tape
+from cython.cimports.weft.graph.tape import Mode, Tape, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
@@ -88,7 +88,18 @@ counters = _counters
 
 def flush() -> None:
     """Compute everything on this thread's tape that a live handle or a declared save needs."""
-    run_tape(tapes.tape())
+    tape: Tape = tapes.tape()
+    if not others_first(tape):
+        run_tape(tape)
+
+
+@cython.cfunc
+@cython.inline
+def others_first(tape: Tape) -> cython.bint:
+    """In a fiber of `weft.map`: wait until the others wait too, and all of it has run. False where the caller is to run
+    the tape: outside, in a reverse walk, and where nobody else is left."""
+    mode: Mode = tape.mode
+    return mode.fiber is not None and mode.walk == 0 and mode.fiber.wait()
 
 
 MOST_PENDING_BYTES = 1 << 32
@@ -340,7 +351,10 @@ def require(node: Node) -> cython.void:
             tape: Tape = cython.cast(Tape, node.tape)
             if tape.mode.extra is not None and "refuse" in tape.mode.extra:
                 raise tape.mode.extra["refuse"]()
-            run_tape(tape)
+            if tape is current_tape():
+                others_first(tape)
+            if node.state == PENDING_STATE:
+                run_tape(tape)
             if node.state == PENDING_STATE and tape.running is not None:
                 raise ExecutionError(
                     "read inside a running program",

@@ -141,13 +141,16 @@ def _walk_alone(
     roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any
 ) -> Any:
     tape = tapes.tape()
+    made = Walk()
+    if units is not None:
+        made.watch(units)
+    if tape.mode.fiber is not None:
+        # What a fiber has recorded is to meet what others will have recorded when all of them wait.
+        return made.run(roots, captured, keep, create, leaves)
     try:
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
             batch.group(tape.since(tape.watermark))
-        made = Walk()
-        if units is not None:
-            made.watch(units)
         return made.run(roots, captured, keep, create, leaves)
     finally:
         tape.watermark = last_sequence()

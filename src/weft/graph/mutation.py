@@ -86,6 +86,8 @@ def mutate(tensor: Tensor, new: Tensor):
     storage: Storage = share(tensor)
     if mode.extra is not None and "writes" in mode.extra:
         mode.extra["writes"].append(storage.node.seq)
+    if mode.fiber is not None and mode.walk == 0:
+        mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
         late["write_through"](tensor, new)
     elif (

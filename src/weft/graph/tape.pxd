@@ -22,6 +22,7 @@ cdef class Mode:
     cdef public tuple duals
     cdef public object saved_hooks
     cdef public object extra
+    cdef public object fiber
 
 cdef Tape tape_of_thread()
 cpdef void finish(Node node) noexcept

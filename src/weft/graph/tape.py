@@ -25,7 +25,7 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 class Mode:
     """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
     walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
-    forward mode, what else contexts remember by name."""
+    forward mode, what else contexts remember by name, and the fiber of `weft.map` that it belongs to."""
 
     def __cinit__(self):
         self.grad = True
@@ -37,6 +37,16 @@ class Mode:
         self.duals = None
         self.saved_hooks = None
         self.extra = None
+        self.fiber = None
+
+    def copy(self):
+        """The same state, to go on with separately."""
+        mode: Mode = Mode()
+        mode.grad, mode.inference, mode.eager = self.grad, self.inference, self.eager
+        mode.anomaly, mode.walk, mode.chosen = self.anomaly, self.walk, self.chosen
+        mode.duals, mode.saved_hooks = self.duals, self.saved_hooks
+        mode.extra, mode.fiber = self.extra, self.fiber
+        return mode
 
 
 @cython.cclass
