@@ -15,7 +15,8 @@ import cython
 from cython.cimports.weft.graph.recording import record_elementwise
 from cython.cimports.weft.graph.tensor import Tensor
 
-from weft.errors import ArgumentError, DTypeError
+from weft._lazy import later
+from weft.errors import ArgumentError, DimensionError, DTypeError
 from weft.functional.arguments import (
     TYPE_NAMES,
     Dims,
@@ -30,11 +31,13 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import write_out
 from weft.functional.reductions import extreme_of_all, reduce_over
+from weft.functional.views import movedim
 from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 
+singular = later("weft.functional.singular")
 _SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
 
 
@@ -122,13 +125,19 @@ def norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """The p-norm over dimensions (all unless given); "fro" is the 2-norm of the elements."""
+    """The p-norm over dimensions (all unless given); "fro" is the 2-norm of the elements, "nuc" the sum of a matrix's
+    singular values (read at the call)."""
+    if p == "nuc":
+        need_rank("norm", input, 2)
+        return matrix_norm(
+            input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
     if isinstance(p, str) and p != "fro":
         raise ArgumentError(
             f"norm: order {p!r} is not available",
-            expected="'fro' or a number",
+            expected="'fro', 'nuc' or a number",
             got=repr(p),
-            fix="compute the singular values with NumPy for the nuclear norm",
+            fix="choose one of these",
         )
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
 
@@ -142,15 +151,18 @@ def matrix_norm(
     dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """The Frobenius, 1-, -1-, inf- or -inf-norm of matrices."""
+    """The Frobenius, 1-, -1-, inf-, -inf-, 2-, -2- or nuclear norm of matrices. The last three read the values."""
     if ord == "fro":
         return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if ord in ("nuc", 2, -2):
+        result = _of_singular_values(A, ord, tuple(dim), keepdim, dtype)
+        return result if out is None else write_out(out, result)
     if ord not in (1, -1, math.inf, -math.inf):
         raise ArgumentError(
             f"linalg.matrix_norm: Order {ord} not supported.",
-            expected="'fro', 1, -1, inf or -inf",
+            expected="'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
             got=repr(ord),
-            fix="compute singular values in NumPy",
+            fix="choose one of these",
         )
     rows, columns = dim if ord in (1, -1) else (dim[1], dim[0])
     sums = vector_norm(A, 1, rows, True, dtype=dtype)
@@ -159,6 +171,24 @@ def matrix_norm(
         axes = reduced_axes(tuple(dim), len(A._shape))
         result = reshape(result, tuple(s for a, s in enumerate(A._shape) if a not in axes))
     return result if out is None else write_out(out, result)
+
+
+def _of_singular_values(A: Any, ord: Any, dim: Shape, keepdim: bool, dtype: Any) -> Any:
+    """The sum, the largest or the smallest of the singular values of matrices in two dimensions."""
+    axes = reduced_axes(dim, len(A._shape))
+    if len(axes) != 2 or len(dim) != 2:
+        raise DimensionError(
+            f"linalg.matrix_norm: dim must be a 2-tuple of distinct dimensions. Got {list(dim)}",
+            expected="two dimensions",
+            got=str(list(dim)),
+            fix="pass the dimensions of the matrices",
+        )
+    matrix = A if dtype is None else cast(A, as_dtype(dtype))
+    values = singular.singular_values(movedim(matrix, axes, (-2, -1)))
+    result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+    if keepdim:
+        result = reshape(result, tuple([1 if a in axes else s for a, s in enumerate(A._shape)]))
+    return result
 
 
 def linalg_norm(

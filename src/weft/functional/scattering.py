@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
@@ -38,6 +39,8 @@ from weft.ops.primitives import (
 from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
+
+folding = later("weft.functional.folding")
 
 
 def _need_index(name: str, index: Any) -> Any:
@@ -145,10 +148,13 @@ def scatter(
         )
     if reduce == "add":
         return _scatter("scatter", scatter_sum, input, dim, index, src)
+    if reduce == "multiply":
+        fold = lambda *given: folding.fold_product(*given, True)  # noqa: E731
+        return _scatter("scatter", fold, input, dim, index, src)
     if reduce is not None:
         raise ArgumentError(
-            f"scatter: reduce={reduce!r} is not available",
-            expected="None or 'add'",
+            "reduce argument must be either add or multiply.",
+            expected="'add' or 'multiply'",
             got=repr(reduce),
             fix="use scatter_reduce",
         )
@@ -163,14 +169,21 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """src folded into input at index along a dimension: "sum" or "mean"."""
-    if reduce not in ("sum", "mean"):
+    """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". The last three read
+    the index, and extrema the values."""
+    if reduce not in ("sum", "mean", "prod", "amax", "amin"):
         raise ArgumentError(
-            f"scatter_reduce: reduce={reduce!r} is not available",
-            expected="'sum' or 'mean'",
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}",
+            expected="'sum', 'prod', 'mean', 'amax' or 'amin'",
             got=repr(reduce),
-            fix="sort by index and use amax over groups",
+            fix="choose one of these",
         )
+    if reduce == "prod":
+        fold = lambda *given: folding.fold_product(*given, include_self)  # noqa: E731
+        return _scatter("scatter_reduce", fold, input, dim, index, src)
+    if reduce in ("amax", "amin"):
+        fold = lambda *given: folding.fold_extreme(*given, include_self, reduce == "amax")  # noqa: E731
+        return _scatter("scatter_reduce", fold, input, dim, index, src)
     index = _need_index("scatter_reduce", index)
     ones = full(index._shape, 1, input._dtype)
     start = full(input._shape, 1 if include_self else 0, input._dtype)

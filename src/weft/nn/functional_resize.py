@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Padding and resizing: constant, reflected, repeated and circular edges; nearest and linear interpolation; pixel
-shuffling.
+"""Padding and resizing: constant, reflected, repeated and circular edges; nearest, linear and cubic interpolation;
+pixel shuffling.
 
 Constant padding is a region write; the other kinds and interpolation take along each dimension by host-made indices.
 """
@@ -15,6 +15,7 @@ from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
 from weft.functional.comparing import fill_value
+from weft.functional.views import movedim
 from weft.graph.making import MOST_ELEMENTS
 from weft.nn.functional_pool import adaptive_avg_pool
 from weft.ops.primitives import pad as pad_value
@@ -155,28 +156,44 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """(N, C, *) resized to `size` or by `scale_factor`: nearest, nearest-exact, linear, bilinear, trilinear, area."""
+    """(N, C, *) resized to `size` or by `scale_factor`: nearest, nearest-exact, linear, bilinear, trilinear, bicubic,
+    area. `antialias` widens the filter of bilinear and bicubic where the result is smaller."""
     need_tensor("interpolate", input)
     wanted, factors = _sizes(input, size, scale_factor)
     if recompute_scale_factor:
         factors = [None] * len(factors)
+    if antialias and (mode not in _FILTERS or len(wanted) != 2):
+        raise ArgumentError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
+            expected="mode='bilinear' or 'bicubic' and (N, C, H, W)",
+            got=f"mode={mode!r}, {describe('input', input)}",
+            fix="leave antialias out",
+        )
     if mode == "area":
         return adaptive_avg_pool(input, wanted, len(wanted))
-    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear") or antialias:
+    if mode not in _RANKS or len(wanted) not in _RANKS[mode]:
         raise ArgumentError(
-            f"interpolate: mode {mode!r} is not available",
-            got=f"mode={mode!r}, antialias={antialias}",
-            expected="nearest, nearest-exact, linear, bilinear, trilinear or area",
+            f"interpolate: mode {mode!r} is not available for {len(wanted)} spatial dimensions",
+            got=f"mode={mode!r}, {describe('input', input)}",
+            expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
             fix="choose one of these",
         )
     for number, (want, factor) in enumerate(zip(wanted, factors, strict=True)):
         axis, have = 2 + number, input._shape[2 + number]
-        if mode == "nearest-exact":
+        if antialias:
+            weights = _filtered(have, want, factor, bool(align_corners), mode)
+            input = movedim(
+                movedim(input, axis, -1) @ host.from_numpy(weights.T.copy(), input._dtype), -1, axis
+            )
+        elif mode == "bicubic":
+            input = _cubic(input, axis, _centres(have, want, factor, bool(align_corners)))
+        elif mode == "nearest-exact":
             scale = 1 / factor if factor else have / want
             places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
+            input = _resampled(input, axis, places, True)
         else:
             places = _source_places(have, want, factor, bool(align_corners), mode == "nearest")
-        input = _resampled(input, axis, places, mode.startswith("nearest"))
+            input = _resampled(input, axis, places, mode == "nearest")
     return input
 
 
@@ -186,9 +203,69 @@ def _resampled(x: Any, axis: int, places: Any, nearest: bool) -> Any:
     if nearest:
         return lower
     upper = take(x, axis, host.from_numpy(np.minimum(low + 1, x._shape[axis] - 1)))
-    weight = host.from_numpy(places - low, x._dtype)
-    column = reshape(weight, (weight._shape[0],) + (1,) * (len(x._shape) - axis - 1))
+    column = _column(x, axis, places - low)
     return lower * (1 - column) + upper * column
+
+
+def _column(x: Any, axis: int, weights: Any) -> Any:
+    """A weight for each place along an axis."""
+    made = host.from_numpy(weights, x._dtype)
+    return reshape(made, (made._shape[0],) + (1,) * (len(x._shape) - axis - 1))
+
+
+def _centres(have: int, want: int, factor: float | None, align_corners: bool) -> Any:
+    """As `_source_places`, and also before the first element."""
+    if align_corners:
+        return _source_places(have, want, factor, True, False)
+    return (np.arange(want) + 0.5) * (1 / factor if factor else have / want) - 0.5
+
+
+def _cubic(x: Any, axis: int, places: Any) -> Any:
+    """Cubic convolution with four neighbours; the edge is repeated. Source: Keys (1981), a = -3/4."""
+    low = np.floor(places).astype(np.int64)
+    total = None
+    for tap in range(-1, 3):
+        part = take(x, axis, host.from_numpy(np.clip(low + tap, 0, x._shape[axis] - 1)))
+        part = part * _column(x, axis, _keys(np.abs(places - low - tap), -0.75))
+        total = part if total is None else total + part
+    return total
+
+
+def _keys(distance: Any, a: float) -> Any:
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
+
+
+def _filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Any:
+    """The weight of each element of the input in each of the result, where the filter is as wide as the step."""
+    half, shape = _FILTERS[mode]
+    scale = 1 / factor if factor else have / want
+    if align_corners:
+        scale = (have - 1) / (want - 1) if want > 1 else 0.0
+    stretch = max(scale, 1.0)
+    weights = np.zeros((want, have))
+    for row in range(want):
+        centre = scale * (row + 0.5)
+        first = max(int(centre - half * stretch + 0.5), 0)
+        last = min(int(centre + half * stretch + 0.5), have)
+        weights[row, first:last] = shape(np.abs(np.arange(first, last) - centre + 0.5) / stretch)
+        weights[row] /= weights[row].sum()
+    return weights
+
+
+_FILTERS: dict[str, Any] = {
+    "bilinear": (1, lambda distance: np.maximum(1 - distance, 0)),
+    "bicubic": (2, lambda distance: _keys(distance, -0.5)),
+}
+_RANKS = {
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+}
 
 
 def upsample(

@@ -33,11 +33,6 @@ REORDERED: dict[str, Any] = {
     "zero_": lambda x: x.clone().zero_(),
 }
 MISSING = {
-    "norm/nuc": "there is no singular value decomposition yet",
-    "scatter_reduce/prod": "not written yet",
-    "scatter_reduce/amin": "not written yet",
-    "scatter_reduce/amax": "not written yet",
-    "nn.functional.interpolate/bicubic": "not written yet",
     "nn.functional.adaptive_max_pool1d": "only where sizes divide",
     "nn.functional.adaptive_max_pool2d": "only where sizes divide",
 }
