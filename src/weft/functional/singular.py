@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-import weft
+from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.functional import host
+from weft.graph import tape as tapes
+from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full
+from weft.ops.primitives import full, where
 
 
 def singular_values(matrix: Any) -> Any:
@@ -54,32 +56,37 @@ class LinalgSvd(Function):
         saved = ctx.saved_tensors
         if tangent is None:
             return None, None, None
-        with weft.enable_grad():
+        mode = tapes.tape().mode
+        tracked, mode.grad = mode.grad, True
+        try:
             seeds = [full(part._shape, 0, part._dtype).detach() for part in saved]
             for seed in seeds:
                 seed.requires_grad = True
             pulled = _pulled(*saved, *seeds)
-            found = weft.autograd.grad(pulled, seeds, tangent, create_graph=True, allow_unused=True)
-        return tuple(
-            weft.zeros_like(part) if part_found is None else part_found
-            for part, part_found in zip(saved, found, strict=True)
-        )
+            return grad(pulled, seeds, tangent, create_graph=True, materialize_grads=True)
+        finally:
+            mode.grad = tracked
+
+
+def _diagonal(x: Any) -> Any:
+    """Square matrices with given diagonals."""
+    return where(host.from_numpy(np.eye(x.shape[-1], dtype=bool)), x.unsqueeze(-2), 0)
 
 
 def _pulled(u: Any, s: Any, vh: Any, left: Any, values: Any, right: Any) -> Any:
     """The cotangent of A."""
-    inner = None if values is None else weft.diag_embed(values).to(u.dtype)
+    inner = None if values is None else cast(_diagonal(values), u.dtype)
     row, column = s.unsqueeze(-2), s.unsqueeze(-1)
     if left is not None or right is not None:
         size = s.shape[-1]
-        gap = (row * row - column * column) + weft.eye(size, dtype=s.dtype)
+        gap = (row * row - column * column) + host.from_numpy(np.eye(size), s.dtype)
         turned = full((size, size), 0, u.dtype)
         if left is not None:
             spin = _skew(_adjoint(u) @ left)
             turned = turned + spin / gap * row
             if u._dtype.is_complex:  # U and V turn their phases together
                 phases = spin.diagonal(0, -2, -1) / (2 * s)
-                turned = turned + weft.diag_embed(phases)
+                turned = turned + _diagonal(phases)
         if right is not None:
             turned = turned + column * (_skew(vh @ _adjoint(right)) / gap)
         inner = turned if inner is None else inner + turned
