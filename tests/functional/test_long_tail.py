@@ -29,7 +29,9 @@ def both(make, *arrays):
 def test_scatter_reduce(reduce, include_self, dim):
     index = SOURCE.integers(0, 3, (4, 5))
     ties = SOURCE.integers(-1, 3, (4, 5)).astype(float)  # zeros and equal values
-    own = ties + (0 if include_self else 0.5)  # PyTorch counts it among the ties where it takes no part
+    own = ties + (
+        0 if include_self else 0.5
+    )  # PyTorch counts it among the ties where it takes no part
     for base, source in ((SOURCE.normal(size=(4, 5)), SOURCE.normal(size=(4, 5))), (own, ties)):
 
         def make(lib, x, y):

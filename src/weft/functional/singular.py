@@ -62,7 +62,9 @@ class LinalgSvd(Function):
             seeds = [full(part._shape, 0, part._dtype).detach() for part in saved]
             for seed in seeds:
                 seed.requires_grad = True
-            pulled = _pulled(*saved, *seeds)
+            u, s, vh = saved
+            left, values, right = seeds
+            pulled = _pulled(u, s, vh, left, values, right)
             return grad(pulled, seeds, tangent, create_graph=True, materialize_grads=True)
         finally:
             mode.grad = tracked
