@@ -17,6 +17,7 @@ from weft._lazy import export_later as _export_later
 from weft.autograd.handle import LATE as _GRADIENT_LATE
 from weft.autograd.handle import METHODS as _GRADIENT_METHODS
 from weft.autograd.records import install as _install_records
+from weft.graph import tape as _tapes
 from weft.graph.bound import bind as _bind
 from weft.graph.public import all_public as _all_public
 from weft.graph.tensor import Tensor
@@ -43,10 +44,12 @@ _EXPORTS = {
 
 def _flush() -> None:
     """Run what is pending; the recorder calls this when its budget is used up, and eager mode after each call."""
-    from weft.graph.tape import tape
-    from weft.pipeline import run_tape
+    from weft import pipeline
 
-    run_tape(tape())
+    tape = _tapes.tape()
+    pipeline.run_tape(tape)
+    if tape.mode.eager:
+        pipeline.raise_failure(_tapes.last_sequence())
 
 
 def _most_pending_bytes() -> int:

@@ -30,9 +30,11 @@ from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
 from weft.config import config
-from weft.errors import ExecutionError, IndexRangeError, WeftError
+from weft.errors import ExecutionError, WeftError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
+from weft.graph.formers import hold, hold_formers, put_back_after, settle
+from weft.graph.making import mark_failed
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
@@ -132,9 +134,30 @@ def run_tape(tape: Tape) -> cython.void:
         finally:
             if collector:
                 PyGC_Enable()
+            if tape.written or tape.held:
+                settle(tape)
             tape.running = None
     finally:
         _release()
+
+
+_latest_failure: tuple[int, WeftError] | None = None
+
+
+def note_failure(node: Node, error: WeftError) -> None:
+    """A node has failed."""
+    global _latest_failure
+    mark_failed(node, error)
+    _latest_failure = (node.seq, error)
+
+
+def raise_failure(sequence: int) -> None:
+    """Raise the error of the node of a number where it has just failed: in eager mode, at the call."""
+    global _latest_failure
+    failure, _latest_failure = _latest_failure, None
+    if failure is not None and failure[0] == sequence:
+        put_back_after(failure[1])
+        raise failure[1].again()
 
 
 def fail_descendants(pending: list[Any]) -> None:
@@ -142,8 +165,7 @@ def fail_descendants(pending: list[Any]) -> None:
     for node in pending:
         for source in node.inputs or ():
             if source.state == FAILED:
-                node.state, node.error = FAILED, source.error
-                finish(node)
+                note_failure(node, source.error)
                 drop_inputs(node)
                 break
 
@@ -231,7 +253,9 @@ def launch(
     form: Any, bare: Any, program: Any, memory: Any, lowering: Any, pending: list[Any]
 ) -> bool:
     """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
-    index check failed and there are batches, nothing is handed over: says that their examples are to run alone."""
+    index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
+    alone, and with what explains the failure or is to be gone back to kept."""
+    from weft.runtime.blame import poison
     from weft.runtime.compile import compile_specs
     from weft.runtime.launch import Run
 
@@ -247,10 +271,16 @@ def launch(
     launches = lowering.launches
     complete = done >= len(launches)
     failed = failed_kernels(run)
-    if failed and complete and batch.ungroup(pending):
+    if failed and not complete:
+        stopped: Any = executable.interrupt
+        raise stopped
+    if failed and prepare_again(pending, program, failed):
         return True
     commits = decide(
-        program, memory, failed, len(program.kernels) if complete else launches[done].kernel
+        program,
+        memory,
+        poison(program, memory, run, failed),
+        len(program.kernels) if complete else launches[done].kernel,
     )
     if storable and complete and not failed:
         store(form, program, memory, lowering, run, executable, commits)
@@ -271,9 +301,21 @@ def failed_kernels(run: Any) -> list[int]:
     return [launch.kernel for launch, cell in zip(run.checked, cells, strict=True) if cell]
 
 
-def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list[Commit]:
+def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
+    """A program has failed: whether running it again tells more. Batches are taken apart; the indices of what failed
+    and the values that storages may go back to are kept from now on."""
+    again = batch.ungroup(pending)
+    tape = tape_of(pending[0])
+    again = hold_formers(tape) or again
+    for kernel in program.kernels:
+        if kernel.position in failed:
+            for node in kernel.nodes:
+                again = hold(tape, node.inputs[1]) or again
+    return again
+
+
+def decide(program: Any, memory: Any, failed: dict[Any, WeftError], finished: int) -> list[Commit]:
     """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
-    failed = _poison(program, kernels)
     needed = set(memory.kept)
     if finished < len(program.kernels):
         needed |= {root for root, last in memory.last_use.items() if last >= finished}
@@ -283,9 +325,8 @@ def decide(program: Any, memory: Any, kernels: list[int], finished: int) -> list
             continue
         root = place.root
         if root in failed:
-            node.state, node.error = FAILED, failed[root]
+            note_failure(node, failed[root])
             _counters.failures += 1
-            finish(node)
             drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
         elif not _ran(program, root, finished):
             continue
@@ -316,30 +357,6 @@ def commit(commits: list[Commit], run: Any) -> None:
         drop_inputs(node)
 
 
-def _poison(program: Any, kernels: list[int]) -> dict[Any, WeftError]:
-    """A failed index check and everything computed from it."""
-    failed: dict[Any, WeftError] = {}
-    if not kernels:
-        return failed
-    for kernel in program.kernels:
-        for node in kernel.nodes:
-            if kernel.position in kernels:
-                failed[node] = IndexRangeError(
-                    f"{node.row.name}: index out of range",
-                    where=node.where,
-                    expected=f"indices within dimension {node.params[0]} of size "
-                    f"{node.inputs[0].shape[node.params[0]]}",
-                    got="an index outside",
-                    fix="check the index tensor: vocabulary size, off-by-one, padding value",
-                )
-                continue
-            for source in node.inputs:
-                error = failed.get(program.places[source].root)
-                if error is not None:
-                    failed[node] = error
-    return failed
-
-
 @cython.ccall
 def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
@@ -364,6 +381,7 @@ def require(node: Node) -> cython.void:
         finally:
             node.live -= 1
     if node.state == FAILED:
+        put_back_after(node.error)
         raise node.error.again()
     if node.buffer is None and node.row is not SCALAR_ROW:
         raise released(node)

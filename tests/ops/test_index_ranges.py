@@ -98,7 +98,7 @@ def test_a_bad_index_in_a_batch_blames_its_own_example(name: str, walk: bool) ->
     for i in (4, 0, 1, 3):
         assert losses[i].item() == wanted[i]
     for _ in range(2):
-        with pytest.raises(IndexError, match="index out of range, called at test_index_ranges.py"):
+        with pytest.raises(IndexError, match="(?s)index 5[23] is out .*test_index_ranges.py"):
             losses[2].item()
     assert losses[3].item() == wanted[3]
 

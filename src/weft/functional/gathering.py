@@ -16,6 +16,7 @@ import numpy as np
 from weft.errors import ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import Shape
+from weft.functional.ranges import COUNTED, UNKNOWN, check_index, trusted
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
@@ -68,9 +69,15 @@ def _check_host(index: Any, size: int, axis: int) -> Any:
     return np.where(index < 0, index + size, index)
 
 
-def wrapped(index: Any, size: int) -> Any:
-    """An index tensor with negative positions counted from the end; what is out of range stays out of range."""
-    return where(index < 0, index + size, index)
+def wrapped(name: str, index: Any, size: int, dimension: int) -> Any:
+    """An index tensor in int64, its negative positions counted from the end where there may be some; what is out of
+    range stays out of range. Errors: IndexRangeError where that can be seen."""
+    known = check_index(name, index, size, dimension, True)
+    index = cast(index, dtypes.int64)
+    if known == COUNTED:
+        return index
+    places = where(index < 0, index + size, index)
+    return places if known == UNKNOWN else trusted(places, size)
 
 
 def _broadcast_error(indices: list[Any]) -> TensorIndexError:
@@ -84,7 +91,7 @@ def _broadcast_error(indices: list[Any]) -> TensorIndexError:
     )
 
 
-def _linear(indices: list[Any], sizes: Shape, axes: list[int]) -> tuple[Any, Shape]:
+def _linear(name: str, indices: list[Any], sizes: Shape, axes: list[int]) -> tuple[Any, Shape]:
     """One index into the joined dimensions, and its shape."""
     shapes = [tuple(i.shape) if isinstance(i, np.ndarray) else i._shape for i in indices]
     try:
@@ -100,34 +107,34 @@ def _linear(indices: list[Any], sizes: Shape, axes: list[int]) -> tuple[Any, Sha
         for index, size in zip(checked, sizes, strict=True):
             total = total * size + index
         return host.from_numpy(np.broadcast_to(total, shape)), shape
-    tensors = [
-        cast(index if isinstance(index, Tensor) else host.from_numpy(index), dtypes.int64)
-        for index in checked
-    ]
+    tensors = [index if isinstance(index, Tensor) else host.from_numpy(index) for index in checked]
     if len(tensors) == 1:
-        return wrapped(tensors[0], sizes[0]), shape
-    linear = _join(tensors, sizes)
+        return wrapped(name, tensors[0], sizes[0], axes[0]), shape
+    linear = _join(name, tensors, sizes, axes)
     return (expand(linear, shape) if linear._shape != shape else linear), shape
 
 
-def _join(tensors: list[Any], sizes: Shape) -> Any:
+def _join(name: str, tensors: list[Any], sizes: Shape, axes: list[int]) -> Any:
     """Row-major position of several indices; an index out of range makes the position out of range."""
     total: Any = None
     valid: Any = None
     everything = 1
-    for index, size in zip(tensors, sizes, strict=True):
+    for index, size, axis in zip(tensors, sizes, axes, strict=True):
         everything *= size
-        inside = (index >= -size) & (index < size)
-        place = wrapped(index, size)
+        place = wrapped(name, index, size, axis)
+        if not check_index(name, index, size, axis, True):
+            inside = (place >= 0) & (place < size)
+            valid = inside if valid is None else valid & inside
         total = place if total is None else total * size + place
-        valid = inside if valid is None else valid & inside
+    if valid is None:
+        return trusted(total, everything)
     return where(valid, total, everything)
 
 
 class Gather:
     """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
 
-    def __init__(self, x: Any, pairs: list[tuple[int, Any]]) -> None:
+    def __init__(self, name: str, x: Any, pairs: list[tuple[int, Any]]) -> None:
         pairs = _expand_masks(x, pairs)
         axes = [axis for axis, _ in pairs]
         rank = len(x._shape)
@@ -137,7 +144,7 @@ class Gather:
         self.order = (*rest[: self.first], *axes, *rest[self.first :])
         self.shape = tuple([x._shape[axis] for axis in self.order])
         sizes = tuple([x._shape[axis] for axis in axes])
-        self.index, self.index_shape = _linear([item for _, item in pairs], sizes, axes)
+        self.index, self.index_shape = _linear(name, [item for _, item in pairs], sizes, axes)
         joined = 1
         for size in sizes:
             joined *= size

@@ -232,7 +232,7 @@ def getitem(x: Any, index: Any) -> Any:
     viewed, pairs = _apply_basic(x, items)
     if not pairs:
         return _alias(x) if viewed is x else viewed
-    return Gather(viewed, pairs).values(viewed)
+    return Gather("x[index]", viewed, pairs).values(viewed)
 
 
 def _is_nested_index(index: list[Any]) -> bool:
@@ -318,7 +318,7 @@ def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
 
 
 def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate: bool) -> None:
-    gather = Gather(x, pairs)
+    gather = Gather("x[index] = value", x, pairs)
     source = (
         cast(new, x._dtype)
         if isinstance(new, Tensor)

@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """Gather, scatter and their kin: whole dimensions addressed by index tensors.
 
-Indices are int64 tensors; that they are in range is checked when the kernel runs. Negative ones are out of range, as
+Indices are int64 tensors, checked at the call or, while pending, by the kernel. Negative ones are out of range, as
 in PyTorch, but for `take`, `take_along_dim` and `index_fill`, which count them from the end. Repeated indices of a
 store keep the last value, of an addition sum in stable order.
 """
@@ -19,10 +19,12 @@ from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_di
 from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
+from weft.functional.ranges import check_index
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
+from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
+from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import (
     expand,
@@ -33,21 +35,33 @@ from weft.ops.primitives import (
     slice_axis,
     take,
     take_add,
-    take_put,
     where,
 )
 from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
+from weft.ops.row import named
+
+# One row under the names of several functions, for gradient records and messages.
+_TAKE = named(TABLE["take"], "TakeBackward0")
+_MASKED = named(TABLE["take"], "MaskedScatterBackward0")
+_COPY = named(TABLE["take_put"], "IndexCopyBackward0")
+_FILL = named(TABLE["take_put"], "IndexFillBackward0")
 
 folding = later("weft.functional.folding")
 
 
-def _need_index(name: str, index: Any) -> Any:
+def _need_index(name: str, index: Any, input: Any, axis: int) -> Any:
     """The index in int64. Its type counts only where it has elements, as in PyTorch."""
+    _need_index_type(name, index)
+    check_index(name, index, input._shape[axis] if input._shape else 1, axis, False)
+    return cast(index, dtypes.int64)
+
+
+def _need_index_type(name: str, index: Any) -> Any:
     need_tensor(name, index, "index", 3)
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
-        return cast(index, dtypes.int64)
+        return index
     raise DTypeError(
         f"{name}(): Expected dtype int64 for index",
         expected="an int64 index",
@@ -64,7 +78,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
     need_tensor("gather", input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _need_index("gather", index)
+    index = _need_index("gather", index, input, axis)
     _check_rank("gather", input, axis, index)
     if not input._shape:
         return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
@@ -119,7 +133,7 @@ def _source(name: str, input: Any, index: Any, src: Any) -> Any:
 def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index(name, index))
+    index = _vector(_need_index(name, index, input, axis))
     if 0 in index._shape:
         return call("clone", input)
     base = _vector(input)
@@ -184,7 +198,7 @@ def scatter_reduce(
     if reduce in ("amax", "amin"):
         fold = lambda *given: folding.fold_extreme(*given, include_self, reduce == "amax")  # noqa: E731
         return _scatter("scatter_reduce", fold, input, dim, index, src)
-    index = _need_index("scatter_reduce", index)
+    index = _need_index("scatter_reduce", index, input, wrap_dim(dim, len(input._shape)))
     ones = full(index._shape, 1, input._dtype)
     start = full(input._shape, 1 if include_self else 0, input._dtype)
     count = scatter_add(start, dim, index, ones)
@@ -211,7 +225,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     """Slices of a dimension, in the order of a vector of indices."""
     need_tensor("index_select", input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _need_index("index_select", index)
+    index = _need_index("index_select", index, input, axis)
     if len(index._shape) > 1:
         raise TensorIndexError(
             "index_select(): Index is supposed to be a vector",
@@ -226,7 +240,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
 
 def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index(name, index))
+    index = _vector(_need_index(name, index, input, axis))
     want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if source._dtype is not input._dtype:
         raise DTypeError(
@@ -257,15 +271,16 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy with source stored at slices of a dimension."""
     axis, index, source = _slices("index_copy", input, dim, index, source)
-    result = take_put(_vector(input), axis, index, source)
+    base = _vector(input)
+    result = record(_COPY, (base, index, source), (axis,), base._shape, base._dtype)
     return result if input._shape else reshape(result, ())
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy with one number in slices of a dimension."""
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index("index_fill", index))
-    index = wrapped(index, input._shape[axis] if input._shape else 1)
+    size = input._shape[axis] if input._shape else 1
+    index = _vector(wrapped("index_fill", _need_index_type("index_fill", index), size, axis))
     shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if isinstance(value, Tensor):
         if value._shape:
@@ -281,7 +296,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         source = full(
             shape if input._shape else (1,), fill_value(input._dtype, value), input._dtype
         )
-    result = take_put(_vector(input), axis, index, source)
+    base = _vector(input)
+    result = record(_FILL, (base, index, source), (axis,), base._shape, base._dtype)
     return result if input._shape else reshape(result, ())
 
 
@@ -310,7 +326,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     )
     wide = (*shape[:axis], input._shape[axis], *shape[axis + 1 :])
     index = (*shape[:axis], indices._shape[axis], *shape[axis + 1 :])
-    places = wrapped(cast(indices, dtypes.int64), input._shape[axis])
+    places = wrapped("take_along_dim", indices, input._shape[axis], axis)
     return gather_value(expand(input, wide), axis, expand(places, index))
 
 
@@ -324,7 +340,8 @@ def _count(shape: Any) -> int:
 def take_flat(input: Any, index: Any) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
     count = _count(input._shape)
-    return take(reshape(input, (count,)), 0, wrapped(_need_index("take", index), count))
+    places = wrapped("take", _need_index_type("take", index), count, 0)
+    return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
@@ -339,7 +356,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     count = _count(shape)
     place = cumulate("cumsum", cast(reshape(chosen, (count,)), dtypes.int64), 0) - 1
     place = where(reshape(chosen, (count,)), place, 0)
-    return where(chosen, reshape(take(flat, 0, place), shape), expand(input, shape))
+    taken = record(_MASKED, (flat, place), (0,), place._shape, flat._dtype)
+    return where(chosen, reshape(taken, shape), expand(input, shape))
 
 
 def _counts(repeats: Any) -> Any:

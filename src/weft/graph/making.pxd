@@ -19,4 +19,5 @@ cdef Node new_scalar(object value, DType dtype)
 cdef long long count_elements(tuple shape)
 
 cdef long long _live
+cdef bint _danger
 cdef Waiting _dead_nodes

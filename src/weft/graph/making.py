@@ -7,11 +7,12 @@ line. Dead nodes wait, emptied, to be used again.
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.bounds import within
 from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
 from cython.cimports.weft.graph.making import POOL, PyObject_GC_UnTrack
-from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.node import DONE, FAILED, Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
@@ -19,6 +20,7 @@ from cython.cimports.weft.graph.tape import (
     Tape,
     ambient,
     current_tape,
+    finish,
     link,
     next_sequence,
     packer,
@@ -27,6 +29,7 @@ from cython.cimports.weft.graph.tape import (
 
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.graph import rows as kinds
 from weft.graph.rows import COMPOSITE
 
 require(__name__, cython.compiled)
@@ -35,6 +38,9 @@ MOST_ELEMENTS = 1 << 58
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
+_danger = False  # whether anything recorded so far may fail when it runs
+INDEX = cython.declare(cython.int, kinds.INDEX)
+SCATTER = cython.declare(cython.int, kinds.SCATTER)
 
 
 @cython.cfunc
@@ -126,6 +132,7 @@ def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> No
     node.numel = numel
     node.dtype = dtype
     node.qrow = -1
+    node.risky = False
     return node
 
 
@@ -180,9 +187,39 @@ def append(
     if code != cython.cast(cython.pointer(PyObject), node.code):
         node.code = None if code == cython.NULL else cython.cast(object, code)
     link(tape, node)
+    if _danger or row.kind == INDEX or row.kind == SCATTER:
+        _judge(tape, node)
     if ambient > 0 and row.kind != COMPOSITE and tape.running is None:
         packer(node)
     return node
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _judge(tape: Tape, node: Node) -> cython.void:
+    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may."""
+    global _danger
+    source: Node
+    if node.inputs is None:
+        return
+    if node.row.kind == INDEX or node.row.kind == SCATTER:
+        source = node.inputs[0]
+        if not within(node.inputs[1], source.shape[node.params[0]]):
+            node.risky = True
+            _danger = _danger or tape.running is None
+            return
+    for source in node.inputs:
+        if source.risky and source.state != DONE:
+            node.risky = True
+            return
+
+
+def mark_failed(node: Node, error):
+    """A node could not be computed, and will not be."""
+    global _danger
+    _danger = node.risky = True
+    node.state, node.error = FAILED, error
+    finish(node)
 
 
 @cython.cfunc
@@ -194,6 +231,7 @@ def show_records(record: Node, root: Node) -> cython.void:
     if below is not root:
         show_records(below, root)
     record.inputs = record.edges
+    record.risky = below.risky and below.state != DONE
     link(current_tape(), record)
 
 

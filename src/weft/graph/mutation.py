@@ -8,6 +8,7 @@ Nothing that was recorded changes: the old value stays with whoever reads or sav
 import cython
 from cython.cimports.weft.graph.bound import late, put_row
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
+from cython.cimports.weft.graph.formers import note_former
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import cast, check_budget
@@ -84,6 +85,9 @@ def mutate(tensor: Tensor, new: Tensor):
         return tensor
     region = _region_of(tensor) if grad else None
     storage: Storage = share(tensor)
+    old: Node = storage.node
+    base: Tensor = tensor if tensor.base is None else tensor.base
+    edge = base.edge
     if mode.extra is not None and "writes" in mode.extra:
         mode.extra["writes"].append(storage.node.seq)
     if mode.fiber is not None and mode.walk == 0:
@@ -103,6 +107,8 @@ def mutate(tensor: Tensor, new: Tensor):
     if tensor.counter is not None:
         tensor.counter.version += 1
         storage.apart += 1
+    if storage.former is not None or storage.node.risky:
+        note_former(storage, old, base if grad else None, edge)
     if grad:
         _move_edges(tensor, new, region)
     elif tensor.base is None:

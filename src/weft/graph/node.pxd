@@ -33,11 +33,13 @@ cdef class Node:
     cdef void* previous
     cdef public long long saved
     cdef public long long offset
+    cdef public long long bound
     cdef void* tape
     cdef readonly long long numel
     cdef readonly DType dtype
     cdef readonly object code
     cdef readonly int offset_in_code
+    cdef public unsigned char risky
     cdef public object payload
     cdef public object info
     cdef public object buffer

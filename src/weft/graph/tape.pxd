@@ -11,6 +11,8 @@ cdef class Tape:
     cdef public long long watermark
     cdef public Mode mode
     cdef public object running
+    cdef public list written
+    cdef public list held
 
 cdef class Mode:
     cdef public bint grad

@@ -52,7 +52,8 @@ class Mode:
 @cython.cclass
 class Tape:
     """The pending nodes of one thread, in order of creation. `left` of them stood there after the last flush;
-    `arrived_bytes` stand for values from outside since then, which pending nodes may hold."""
+    `arrived_bytes` stand for values from outside since then, which pending nodes may hold. `written` are the storages
+    that go back to a former value where a write fails, `held` what is kept while a failed program runs again."""
 
     def __cinit__(self):
         self.head = cython.NULL
@@ -63,6 +64,8 @@ class Tape:
         self.arrived_bytes = 0
         self.mode = Mode()
         self.running = None
+        self.written = []
+        self.held = []
 
     def pending(self):
         """The pending nodes, oldest first."""

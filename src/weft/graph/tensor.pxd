@@ -5,11 +5,17 @@ from weft.graph.node cimport Node
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
 
+cdef class Former:
+    cdef void* storage
+    cdef public list entries
+    cdef public object kept
+
 cdef class Storage:
     cdef public Node node
     cdef public long long version
     cdef public long long apart
     cdef public object foreign
+    cdef Former former
 
 cdef class VersionCounter:
     cdef public long long version

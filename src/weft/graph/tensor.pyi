@@ -12,6 +12,10 @@ import builtins
 class VersionCounter:
     version: builtins.int
 
+class Former:
+    entries: Any
+    kept: Any
+
 class Storage:
     node: Any
     version: builtins.int

@@ -22,16 +22,19 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
+from weft.functional.ranges import check_index
 from weft.functional.softmax import log_softmax, softmax
 from weft.generator import keep_mask
 from weft.graph import dtype as dtypes
 from weft.graph.mutation import in_place
-from weft.graph.recording import cast, record_gradient
+from weft.graph.recording import cast, record, record_gradient
 from weft.ops import TABLE
 from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape, slice_axis, take, where
+from weft.ops.primitives import reshape, slice_axis, where
+from weft.ops.row import named
 
+_EMBEDDING = named(TABLE["take"], "EmbeddingBackward0")
 one_hot = scattering.one_hot
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -313,8 +316,10 @@ def embedding(
             got="others",
             fix="normalise the weights outside",
         )
+    check_index("embedding", input, weight._shape[0], 0, False)
     index = cast(input, dtypes.int64)
-    rows = take(weight, 0, index)  # (*), (n, d) -> (*, d)
+    shape = (*index._shape, weight._shape[1])
+    rows = record(_EMBEDDING, (weight, index), (0,), shape, weight._dtype)  # (*), (n, d) -> (*, d)
     if padding_idx is None:
         return rows
     place = _padding_place(padding_idx, weight._shape[0])

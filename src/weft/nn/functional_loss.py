@@ -24,10 +24,11 @@ from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
+from weft.nn.class_targets import check_classes, picked_classes
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, gather, reshape, take, where
+from weft.ops.primitives import expand, reshape, take, where
 
 
 def _reduction(reduction: str, size_average: Any, reduce: Any) -> str:
@@ -55,37 +56,6 @@ def _reduced(loss: Any, reduction: str) -> Any:
 # -- classification ------------------------------------------------------------------------------------------------
 
 
-def _check_classes(input: Any, target: Any) -> None:
-    if not isinstance(target, Tensor):
-        need_tensor("cross_entropy", target, "target", 2)
-    rank = len(input._shape)
-    want = (input._shape[0], *input._shape[2:]) if rank > 1 else ()
-    if target._shape == want:
-        return
-    if rank > 1 and target._shape[:1] != input._shape[:1]:
-        size = target._shape[0] if target._shape else 1
-        text = f"Expected input batch_size ({input._shape[0]}) to match target batch_size ({size})."
-    else:
-        text = f"Expected target size {list(want)}, got {list(target._shape)}"
-    raise ArgumentError(
-        text,
-        expected=f"targets {list(want)}",
-        got=f"{describe('input', input)}, {describe('target', target)}",
-        fix="classes are in dimension 1 of the input",
-    )
-
-
-def _picked(log_probabilities: Any, target: Any, ignore_index: int) -> tuple[Any, Any, Any]:
-    """The log probability of each target class, the mask of ignored targets, and the classes to look up."""
-    axis = 1 if len(log_probabilities._shape) > 1 else 0
-    count = log_probabilities._shape[axis]
-    target = cast(target, dtypes.int64)
-    ignored = target == ignore_index
-    checked = where(ignored, 0, where(target < 0, count, target))  # a negative class may not wrap
-    index = reshape(checked, (*target._shape[:axis], 1, *target._shape[axis:]))
-    return reshape(gather(log_probabilities, axis, index), target._shape), ignored, checked
-
-
 def nll_loss(
     input: Any,
     target: Any,
@@ -97,8 +67,8 @@ def nll_loss(
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = _reduction(reduction, size_average, reduce)
-    _check_classes(input, target)
-    picked, ignored, classes = _picked(input, target, ignore_index)
+    check_classes(input, target)
+    picked, ignored, classes = picked_classes(input, target, ignore_index)
     if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
         return reshape(where(ignored, math.nan, -picked), ())
     if weight is None:
@@ -125,7 +95,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     """-log softmax(input) at the target class, or against target probabilities. Shapes: (N, C, *), (N, *) or
-    (N, C, *). Classes are checked when the kernel runs."""
+    (N, C, *). Classes are int64, checked at the call or, while pending, by the kernel."""
     need_tensor("cross_entropy", input)
     reduction = _reduction(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:

@@ -7,6 +7,7 @@ their source, so that results do not depend on threads.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,22 @@ _SLICES: list[Any] = [
     ((7, 3), (2, 2), (2, 2, 3), (0,)),
     ((4,), (0,), (0,), (0,)),
 ]
+
+
+# What users call the rows that they reach by other spellings than a function's name.
+_SPELLINGS = {
+    "index": ("x[index]", True),
+    "index_put": ("x[index] = value", True),
+    "index_fill": ("index_fill", True),
+    "take": ("take", True),
+}
+
+
+def public_name(row: Any) -> tuple[str, bool]:
+    """What users call an indexing row, and whether its negative positions count from the end."""
+    words = re.sub("([A-Z])", r"_\1", row.grad_name.removesuffix("Backward0"))
+    name = words.lower().lstrip("_")
+    return _SPELLINGS.get(name, (name, False))
 
 
 def _shift(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int]:

@@ -71,19 +71,16 @@ def plan(program: Program) -> Plan:
 
 @cython.cfunc
 def _may_run_again(program: Program) -> cython.bint:
-    """Whether there are index checks and batches: where a check fails, the examples run alone, from inputs that must
-    still be there."""
-    checked: cython.bint = False
-    batched: cython.bint = False
+    """Whether an index check may fail: then the program runs again, from inputs that must still be there, without
+    batches, and with what there is to go back to."""
     kernel: Kernel
     node: Node
     for kernel in program.kernels:
         if kernel.kind == INDEX or kernel.kind == SCATTER:
-            checked = True
-        for node in kernel.nodes:
-            if node.members > 0:
-                batched = True
-    return checked and batched
+            for node in kernel.nodes:
+                if node.risky:
+                    return True
+    return False
 
 
 @cython.cfunc

@@ -1,0 +1,86 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Indices in tensors against the dimensions that they index, as far as their values are there at the call.
+
+In come index tensors; an index out of range that can be seen is an error here, as in PyTorch. What is still pending
+is checked by the kernel that uses it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.weft.graph.bounds import scan
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._lazy import later
+from weft.graph.bounds import range_error, trust
+from weft.graph.edges import value_of
+
+pipeline = later("weft.pipeline")
+
+UNKNOWN, KNOWN, COUNTED = range(3)
+
+
+@cython.ccall
+def check_index(
+    name: Any, index: Tensor, size: cython.longlong, dimension: Any, wraps: bool
+) -> Any:
+    """COUNTED where all positions are known to be in range and none counts from the end, KNOWN where some may, UNKNOWN
+    for values that are not there. Errors: IndexRangeError."""
+    limit: cython.longlong = size
+    least: cython.longlong = -limit if wraps else 0
+    low: cython.longlong = 0
+    high: cython.longlong = 0
+    node: Node = index.node if index.storage is None else index.storage.node
+    if node.state != DONE or index.lens != 0:
+        return UNKNOWN
+    if index.storage is None and 0 < node.bound <= limit:
+        return COUNTED
+    count: cython.longlong = 1
+    for extent in index._shape:
+        count *= extent
+    if count == 0:
+        return COUNTED
+    plain: cython.bint = index.strides is None
+    if not plain or not scan(node, index.offset, count, cython.address(low), cython.address(high)):
+        values = _values(index, node)
+        if values is None or values.dtype.kind not in "iu":
+            return UNKNOWN
+        low, high = int(values.min()), int(values.max())
+    if high >= limit or low < least:
+        raise range_error(name, _values(index, node), size, dimension, wraps)
+    if low < 0:
+        return KNOWN
+    if index.storage is None:
+        node.bound = high + 1
+    return COUNTED
+
+
+def _values(index: Any, node: Any) -> Any:
+    """The elements of a tensor whose storage has its value, without recording anything."""
+    array = pipeline.array_of(node)
+    if index.storage is None:
+        return array
+    flat = array.reshape(-1)
+    if index.strides is None:
+        count = 1
+        for size in index._shape:
+            count *= size
+        return flat[index.offset : index.offset + count].reshape(index._shape)
+    steps = [stride * flat.itemsize for stride in index.strides]
+    return np.lib.stride_tricks.as_strided(flat[index.offset :], index._shape, steps)
+
+
+def present_values(index: Any) -> Any:
+    """The elements of a tensor that `check_index` has looked at, as an array."""
+    return _values(index, index.storage.node if index.storage is not None else value_of(index))
+
+
+def trusted(index: Any, size: int) -> Any:
+    """An index tensor that has been made from one known to be in range."""
+    trust(value_of(index), size)
+    return index

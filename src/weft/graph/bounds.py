@@ -1,0 +1,158 @@
+# cython: language_level=3
+"""What is known about the values of index tensors when they are used.
+
+In come nodes of integers; out goes whether all of their elements are positions within a dimension. A node's `bound`
+is one more than its largest element where all are known to be at least 0, and -1 where it is known that they are
+not; it is found once. What is not known here is checked by the kernel.
+"""
+
+import cython
+from cython.cimports.cpython.buffer import (
+    PyBUF_SIMPLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.rows import scalar_row
+from cython.cimports.weft.graph.tape import view_kind
+
+from weft._compiled import require
+from weft.errors import IndexRangeError
+
+require(__name__, cython.compiled)
+
+_STEPS = cython.declare(cython.int, 8)  # views and conversions that are looked through
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def within(index: Node, size: cython.longlong) -> cython.bint:
+    """Whether all elements of a value are surely positions within a dimension of a size."""
+    bound: cython.longlong = _bound(index)
+    return index.numel == 0 or 0 < bound <= size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _bound(node: Node) -> cython.longlong:
+    """The bound of what a value is a view of: of more elements perhaps, which does no harm."""
+    low: cython.longlong = 0
+    high: cython.longlong = 0
+    source: Node
+    steps: cython.int = 0
+    while steps < _STEPS and node.bound == 0 and node.state == PENDING and node.inputs:
+        source = node.inputs[0]
+        if node.row.name == "argmax" or node.row.name == "argmin":
+            return source.numel // node.numel if node.numel > 0 else 0
+        if not _keeps_elements(node, source):
+            return 0
+        node = source
+        steps += 1
+    if (
+        node.bound == 0
+        and node.state == DONE
+        and scan(node, 0, node.numel, cython.address(low), cython.address(high))
+    ):
+        node.bound = high + 1 if low >= 0 else -1
+    return node.bound
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _keeps_elements(node: Node, source: Node) -> cython.bint:
+    """Whether a node has no other elements than its operand: a view, or a conversion to int64."""
+    if node.row.kind == view_kind:
+        return node.dtype is source.dtype
+    return node.row.name == "cast" and source.dtype.category == 1 and node.dtype.itemsize == 8
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def scan(
+    node: Node,
+    offset: cython.longlong,
+    count: cython.longlong,
+    low: cython.p_longlong,
+    high: cython.p_longlong,
+) -> cython.bint:
+    """The least and the largest of some elements in a row of a value that is there; whether they could be read."""
+    view: Py_buffer
+    itemsize: cython.longlong = node.dtype.itemsize
+    if node.dtype.category != 1 or count == 0:
+        return False
+    if node.row is scalar_row:
+        low[0] = high[0] = node.params
+        return True
+    if node.buffer is None or node.strides is not None or itemsize < 4:
+        return False
+    PyObject_GetBuffer(node.buffer, cython.address(view), PyBUF_SIMPLE)
+    start: cython.p_char = cython.cast(cython.p_char, view.buf) + node.offset + offset * itemsize
+    if itemsize == 8:
+        _range_of_long(cython.cast(cython.pointer(int64_t), start), count, low, high)
+    else:
+        _range_of_int(cython.cast(cython.pointer(int32_t), start), count, low, high)
+    PyBuffer_Release(cython.address(view))
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _range_of_long(
+    values: cython.pointer(int64_t),
+    count: cython.longlong,
+    low: cython.p_longlong,
+    high: cython.p_longlong,
+) -> cython.void:
+    least: int64_t = values[0]
+    most: int64_t = values[0]
+    place: cython.longlong
+    for place in range(count):
+        least = min(least, values[place])
+        most = max(most, values[place])
+    low[0] = least
+    high[0] = most
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _range_of_int(
+    values: cython.pointer(int32_t),
+    count: cython.longlong,
+    low: cython.p_longlong,
+    high: cython.p_longlong,
+) -> cython.void:
+    least: int32_t = values[0]
+    most: int32_t = values[0]
+    place: cython.longlong
+    for place in range(count):
+        least = min(least, values[place])
+        most = max(most, values[place])
+    low[0] = least
+    high[0] = most
+
+
+def trust(node: Node, size: cython.longlong):
+    """All elements of a value are known to be positions within a dimension of a size."""
+    node.bound = size
+
+
+def range_error(name, values, size, dimension, wraps, where=None):
+    """The error of an index outside its dimension: `values` is the index as an array, and `wraps` says whether
+    negative positions count from the end."""
+    least = -size if wraps else 0
+    bad = (values < least) | (values >= size)
+    flat = int(bad.reshape(-1).argmax()) if values.size else 0
+    value = int(values.reshape(-1)[flat])
+    place: list = []
+    for extent in reversed(values.shape):
+        place.insert(0, flat % extent)
+        flat //= extent
+    got = f"{value}" + (f" at position {place}" if place else "")
+    return IndexRangeError(
+        f"{name}: index out of range: index {value} is out of bounds for dimension {dimension} with size {size}",
+        where=where,
+        expected=f"{least} <= index < {size}" if size else "no index: the dimension is empty",
+        got=f"{got} of an index {list(values.shape)}",
+        fix="check the index tensor: vocabulary size, off-by-one, padding value",
+    )
