@@ -48,7 +48,8 @@ class LinalgSvd(Function):
     @staticmethod
     def backward(ctx: Any, left: Any, values: Any, right: Any) -> Any:
         """Source: Wan and Zhang (2019) for complex matrices; only what does not depend on the choice of phases."""
-        return _pulled(*ctx.saved_tensors, left, values, right)
+        u, s, vh = ctx.saved_tensors
+        return _pulled(u, s, vh, left, values, right)
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any) -> Any:
