@@ -124,7 +124,7 @@ class Discovery:
                 self.displace(function)
                 function.mark = self.stamp
                 function.count = 0
-                function.scratch = []
+                function.scratch = None
                 self.reached.append(function)
                 self.observed += 1
             if counted:
@@ -191,13 +191,15 @@ class Discovery:
     def wanted(self, node) -> cython.bint:
         """Whether anything below a record is part of this walk."""
         for edge in self.below(node) if isinstance(node, Node) else node.edges:
+            if edge is None:
+                continue
             if isinstance(edge, Node):
                 if cython.cast(Node, edge).mark == self.stamp:
                     return True
             elif isinstance(edge, AccumulateGrad):
                 if cython.cast(AccumulateGrad, edge).mark == self.stamp:
                     return True
-            elif edge is not None and target_of(edge).mark == self.stamp:
+            elif cython.cast(GradientFunction, target_of(edge)).mark == self.stamp:
                 return True
         return False
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from weft._lazy import later
 from weft.autograd.backward import grad
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
+from weft.autograd.tangents import checked_tangents, tangents_for
 from weft.errors import ArgumentError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
@@ -24,8 +24,6 @@ from weft.graph.recording import cast
 from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise, full
-
-function = later("weft.autograd.function")
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -152,12 +150,10 @@ def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
         if all(tangent is None for tangent in tangents):
             continue
         with _Inside(levels[:index]):
-            found = cls.jvp(ctx, *function.tangents_for(ctx, types, tangents))
+            found = cls.jvp(ctx, *tangents_for(ctx, types, tangents))
         parts = list(found) if isinstance(found, (tuple, list)) else [found]
         kinds = [(r._shape, r.dtype) if isinstance(r, Tensor) else None for r in results]
-        for result, tangent in zip(
-            results, function.checked_tangents(cls, parts, kinds), strict=True
-        ):
+        for result, tangent in zip(results, checked_tangents(cls, parts, kinds), strict=True):
             if isinstance(result, Tensor):
                 level.tangents.pop(value_of(result), None)
                 if tangent is not None:

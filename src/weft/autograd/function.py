@@ -17,18 +17,19 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.edges import edge_of, value
 from cython.cimports.weft.graph.frames import caller
-from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.targets import GradientFunction
+from cython.cimports.weft.graph.handles import PyObject_GenericSetAttr, wrap
+from cython.cimports.weft.graph.tape import Mode, current_tape
+from cython.cimports.weft.graph.targets import GradientFunction, OutputEdge, new_edge
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.forward_ad import push_function
 from weft.autograd.saving import pack_value
+from weft.autograd.tangents import transposed
 from weft.errors import ArgumentTypeError, GradientError, MutationError, describe_position
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.recording import cast
-from weft.graph.targets import OutputEdge
 from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
 
@@ -87,15 +88,28 @@ class Saved:
         return again
 
 
+@cython.cclass
 class FunctionCtx:
     """What `forward` leaves for `backward`."""
 
-    _saved: Any = ()
-    _dirty: Any = ()
-    _constant: Any = ()
-    _materialize = True
-    _record: Any = None  # a weak reference to the gradient record, where something is saved
-    needs_input_grad: Any = ()
+    _saved = cython.declare(tuple)  # None where it has been freed
+    _dirty = cython.declare(tuple)
+    _constant = cython.declare(tuple)
+    _materialize = cython.declare(cython.bint)
+    _record = cython.declare(
+        object
+    )  # a weak reference to the gradient record, where something is saved
+    needs_input_grad = cython.declare(tuple, visibility="public")
+    __dict__ = cython.declare(dict)
+
+    def __cinit__(self) -> None:
+        self._saved = self._dirty = self._constant = self.needs_input_grad = ()
+        self._materialize = True
+
+    @property
+    def materializes(self) -> bool:
+        """Whether missing cotangents and tangents are zeros."""
+        return self._materialize
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
@@ -145,26 +159,24 @@ class FunctionCtx:
 class FunctionNode(GradientFunction):
     """The gradient record of one call of a custom Function: its types of outputs and inputs as (shape, dtype)."""
 
-    ctx = cython.declare(object, visibility="readonly")
+    ctx = cython.declare(FunctionCtx, visibility="readonly")
     function = cython.declare(object, visibility="readonly")
-    output_types = cython.declare(list, visibility="readonly")
-    input_types = cython.declare(list, visibility="readonly")
+    _output_types = cython.declare(list)  # shape, dtype, shape, dtype, ...
+    _inputs = cython.declare(tuple)  # (shape, dtype) of tensors
     code = cython.declare(object)
     offset_in_code = cython.declare(cython.int)
     __weakref__ = cython.declare(object)
-    __dict__ = cython.declare(dict)
 
-    def __init__(self, ctx: Any, function: Any, edges: Any, outputs: Any, inputs: Any) -> None:
-        self.ctx = ctx
-        if ctx._saved:
-            ctx._record = weakref.ref(self)
-        self.function = function
-        self.edges = edges
-        self.outputs = len(outputs)
-        self.output_types = outputs
-        self.input_types = inputs
-        code: cython.pointer(PyObject) = caller(cython.address(self.offset_in_code))
-        self.code = None if code == cython.NULL else cython.cast(object, code)
+    @property
+    def output_types(self) -> list[Any]:
+        """(shape, dtype) of each output."""
+        types = self._output_types
+        return [(types[place], types[place + 1]) for place in range(0, len(types), 2)]
+
+    @property
+    def input_types(self) -> tuple[Any, ...]:
+        """(shape, dtype) of each argument; None for what is no tensor."""
+        return self._inputs
 
     @property
     def where(self) -> str:
@@ -191,23 +203,28 @@ class FunctionNode(GradientFunction):
 
     def release(self) -> None:
         """Free what was saved; a call that saved nothing can be walked again."""
-        if self.ctx._saved:
+        if self.ctx._saved is not None and len(self.ctx._saved) > 0:
             self.ctx._saved = None
 
     def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
         """Run the user's backward and check what it returns."""
+        index: cython.Py_ssize_t
         if self.ctx._materialize:
-            cotangents = [
-                full(shape, 0, dtype) if g is None else g
-                for g, (shape, dtype) in zip(cotangents, self.output_types, strict=True)
-            ]
-        extra = tapes.tape().mode.extra
+            for index in range(len(cotangents)):
+                if cotangents[index] is None:
+                    cotangents[index] = full(
+                        self._output_types[2 * index], 0, self._output_types[2 * index + 1]
+                    )
+        extra: dict = current_tape().mode.extra
         if extra is not None and "transposing" in extra and _has_jvp(self.function):
-            return Transposed(self, cotangents).parts()
-        returned = self.function.backward(self.ctx, *cotangents)
-        parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        count = len(self.input_types)
-        while len(parts) > count and parts[-1] is None:
+            return transposed(self, cotangents)
+        if len(cotangents) == 1:
+            returned = self.function.backward(self.ctx, cotangents[0])
+        else:
+            returned = self.function.backward(self.ctx, *cotangents)
+        parts: list = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        count: cython.Py_ssize_t = len(self._inputs)
+        while len(parts) > count and parts[len(parts) - 1] is None:
             parts.pop()
         if len(parts) != count:
             raise GradientError(
@@ -218,11 +235,16 @@ class FunctionNode(GradientFunction):
                 fix="return None for arguments without a gradient",
                 where=self.where,
             )
-        return [self._checked(index, part) for index, part in enumerate(parts)]
+        for index in range(count):
+            parts[index] = self._checked(index, parts[index])
+        return parts
 
-    def _checked(self, index: int, part: Any) -> Any:
-        expected = self.input_types[index]
-        if part is not None and expected is None:
+    @cython.cfunc
+    def _checked(self, index: cython.Py_ssize_t, part: object) -> object:
+        expected = self._inputs[index]
+        if part is None:
+            return None
+        if expected is None:
             raise GradientError(
                 f"function {self.name()} returned a gradient different than None at position {index + 1}, but the "
                 "corresponding forward input was not a Variable",
@@ -231,7 +253,7 @@ class FunctionNode(GradientFunction):
                 fix="return None for arguments that are no tensors",
                 where=self.where,
             )
-        if part is None or expected is None or self.edges[index] is None:
+        if self.edges[index] is None:
             return None
         if not isinstance(part, Tensor):
             raise ArgumentTypeError(
@@ -239,10 +261,12 @@ class FunctionNode(GradientFunction):
                 expected="a Tensor or None",
                 got=type(part).__name__,
                 fix="return a Tensor",
+                where=self.where,
             )
-        shape, dtype = expected
-        if part._shape != shape:
-            if not can_expand(shape, part._shape):
+        shape, dtype = cython.cast(tuple, expected)
+        found: Tensor = cython.cast(Tensor, part)
+        if found._shape != shape:
+            if not can_expand(shape, found._shape):
                 raise GradientError(
                     f"Function {self.name()} returned an invalid gradient at index {index} - got {list(part._shape)} "
                     f"but expected shape compatible with {list(shape)}",
@@ -252,100 +276,26 @@ class FunctionNode(GradientFunction):
                     where=self.where,
                 )
             part = sum_to(part, shape)
-        return cast(part, dtype)
+        return part if cython.cast(Tensor, part)._dtype is dtype else cast(part, dtype)
 
     def __getattr__(self, name: str) -> Any:
         """What forward left on ctx is read from the record too."""
         return getattr(self.ctx, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What users set lies on ctx."""
+        try:
+            PyObject_GenericSetAttr(
+                cython.cast(cython.pointer(PyObject), self),
+                cython.cast(cython.pointer(PyObject), name),
+                cython.cast(cython.pointer(PyObject), value),
+            )
+        except AttributeError:
+            setattr(self.ctx, name, value)
+
 
 def _has_jvp(function: Any) -> bool:
     return function.jvp is not Function.jvp
-
-
-def tangents_for(ctx: Any, arguments: Any, tangents: list[Any]) -> list[Any]:
-    """Tangents as `jvp` gets them: zeros for tensors without one, unless `set_materialize_grads(False)`."""
-    if not ctx._materialize:
-        return tangents
-    given: list = []
-    for found, argument in zip(tangents, arguments, strict=True):
-        if found is None and argument is not None and argument[1].category >= 2:
-            found = full(argument[0], 0, argument[1])
-        given.append(found)
-    return given
-
-
-class Transposed(GradientFunction):
-    """Cotangents of a Function's arguments that are only asked for to be differentiated by those of its outputs: the
-    derivative is `jvp`, and `backward` need not run."""
-
-    def __init__(self, record: Any, cotangents: list[Any]) -> None:
-        self.record = record
-        self.edges = tuple([None if g is None else edge_for(g) for g in cotangents])
-        self.types = [
-            t if e is not None else None
-            for t, e in zip(record.input_types, record.edges, strict=True)
-        ]
-        self.outputs = len(self.types)
-        self.output_types = self.types
-
-    def name(self) -> str:
-        """The name of the Function's record, with what is asked of it."""
-        return f"{self.record.name()}Jvp"
-
-    @property
-    def where(self) -> str:
-        """The user's line that called `apply`."""
-        found: str = self.record.where
-        return found
-
-    def parts(self) -> list[Any]:
-        """Zeros, which know how they depend on the cotangents."""
-        found: list = []
-        for number, kind in enumerate(self.types):
-            part = None if kind is None else full(kind[0], 0, kind[1])
-            if part is not None:
-                set_edge(part, OutputEdge(self, number))
-            found.append(part)
-        return found
-
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
-        """The tangents of the outputs."""
-        record = self.record
-        tangents = tangents_for(record.ctx, record.input_types, cotangents)
-        returned = record.function.jvp(record.ctx, *tangents)
-        parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        return checked_tangents(record.function, parts, record.output_types)
-
-
-def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[Any]:
-    """What `jvp` returned, one per output. Errors: RuntimeError on another number or shape, TypeError."""
-    if len(parts) != len(types):
-        raise GradientError(
-            f"function {function.__name__} returned an incorrect number of forward gradients (expected {len(types)}, "
-            f"got {len(parts)})",
-            expected=f"{len(types)} tangents, one per output of forward",
-            got=str(len(parts)),
-            fix="return None for outputs without a tangent",
-        )
-    for number, (part, kind) in enumerate(zip(parts, types, strict=True)):
-        if part is None or kind is None:
-            continue
-        if not isinstance(part, Tensor):
-            raise ArgumentTypeError(
-                f"function {function.__name__} returned a forward gradient of type {type(part).__name__}",
-                expected="a Tensor or None",
-                got=type(part).__name__,
-                fix="return a Tensor",
-            )
-        if part._shape != kind[0]:
-            raise GradientError(
-                f"function {function.__name__} returned a forward gradient of another shape at index {number}",
-                expected=str(list(kind[0])),
-                got=str(list(part._shape)),
-                fix="return a tangent of the output's shape",
-            )
-    return parts
 
 
 def can_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -385,6 +335,7 @@ class Function:
         )
 
     generate_vmap_rule = False
+    setup_context: Any = None  # static: what forward would do with ctx, where it does not take it
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -407,24 +358,36 @@ class Function:
     @classmethod
     def apply(cls, *arguments: Any, **keywords: Any) -> Any:
         """Run `forward` and put one gradient record behind its outputs."""
-        mode = tapes.tape().mode
-        tracked = mode.grad
-        ctx = FunctionCtx()
-        edges = [edge_for(a) if tracked and isinstance(a, Tensor) else None for a in arguments]
-        ctx.needs_input_grad = tuple([edge is not None for edge in edges])
+        mode: Mode = current_tape().mode
+        tracked: cython.bint = mode.grad
+        ctx: FunctionCtx = FunctionCtx.__new__(FunctionCtx)
+        count: cython.Py_ssize_t = len(arguments)
+        edges: list = [None] * count
+        needs: list = [False] * count
+        needed: cython.bint = False
+        index: cython.Py_ssize_t
+        if tracked:
+            for index in range(count):
+                argument = arguments[index]
+                if isinstance(argument, Tensor):
+                    edge = edge_of(cython.cast(Tensor, argument))
+                    if edge is not None:
+                        edges[index] = edge
+                        needs[index] = needed = True
+        ctx.needs_input_grad = tuple(needs)
         mapped = None
-        if mode.extra is not None and "mapping" in mode.extra and not keywords:
+        if mode.extra is not None and not keywords and "mapping" in mode.extra:
             mapped = mode.extra["mapping"].call(cls, arguments)
         mode.grad = False
         try:
             if mapped is None:
-                outputs = cls._run(ctx, arguments, keywords)
+                outputs = _run(cls, ctx, arguments, keywords)
             else:
                 outputs = mapped.first
                 cls.setup_context(ctx, arguments, outputs)
         finally:
             mode.grad = tracked
-        if True in ctx.needs_input_grad:
+        if needed:
             outputs = _attach(cls, ctx, arguments, tuple(edges), outputs)
             if mapped is not None:
                 mapped.connect(outputs)
@@ -432,22 +395,66 @@ class Function:
             push_function(cls, ctx, arguments, outputs)
         return outputs
 
-    @classmethod
-    def _run(cls, ctx: FunctionCtx, arguments: Any, keywords: Any) -> Any:
-        setup = getattr(cls, "setup_context", None)
-        if setup is None:
+
+@cython.cfunc
+def _run(cls: object, ctx: FunctionCtx, arguments: tuple, keywords: dict) -> object:
+    setup = cls.setup_context
+    if setup is None:
+        if keywords:
             return cls.forward(ctx, *arguments, **keywords)
-        outputs = cls.forward(*arguments, **keywords)
-        setup(ctx, arguments, outputs)
-        return outputs
+        return (
+            cls.forward(ctx, arguments[0]) if len(arguments) == 1 else cls.forward(ctx, *arguments)
+        )
+    outputs = cls.forward(*arguments, **keywords)
+    setup(ctx, arguments, outputs)
+    return outputs
 
 
-def _attach(cls: Any, ctx: Any, arguments: Any, edges: Any, outputs: Any) -> Any:
-    single = not isinstance(outputs, tuple)
-    values = (outputs,) if single else outputs
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    inputs = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
-    record = FunctionNode(ctx, cls, edges, [(t._shape, t.dtype) for t in tensors], inputs)
+@cython.cfunc
+def _attach(
+    cls: object, ctx: FunctionCtx, arguments: tuple, edges: tuple, outputs: object
+) -> object:
+    single: cython.bint = not isinstance(outputs, tuple)
+    values: tuple = (outputs,) if single else outputs
+    tensors: list = []
+    types: list = []
+    inputs: list = []
+    result: list = []
+    for v in values:
+        if isinstance(v, Tensor):
+            tensors.append(v)
+            types.append(cython.cast(Tensor, v)._shape)
+            types.append(cython.cast(Tensor, v)._dtype)
+    for a in arguments:
+        if isinstance(a, Tensor):
+            inputs.append((cython.cast(Tensor, a)._shape, cython.cast(Tensor, a)._dtype))
+        else:
+            inputs.append(None)
+    record: FunctionNode = FunctionNode.__new__(FunctionNode)
+    record.ctx, record.function, record.edges = ctx, cls, edges
+    record.outputs = len(tensors)
+    record._output_types, record._inputs = types, tuple(inputs)
+    code: cython.pointer(PyObject) = caller(cython.address(record.offset_in_code))
+    record.code = None if code == cython.NULL else cython.cast(object, code)
+    if len(ctx._saved) > 0:
+        ctx._record = weakref.ref(record)
+    if len(ctx._dirty) > 0:
+        _check_dirty(ctx, tensors)
+    number: cython.int = 0
+    for v in values:
+        if isinstance(v, Tensor):
+            v = _output(ctx, record, cython.cast(Tensor, v), number, arguments)
+            number += 1
+        result.append(v)
+    for kept in ctx._saved:
+        if kept is not None:
+            cython.cast(Saved, kept).settle(tensors, arguments, ctx._dirty)
+    return result[0] if single else tuple(result)
+
+
+@cython.cfunc
+def _check_dirty(ctx: FunctionCtx, tensors: list) -> object:
+    """Errors: RuntimeError where what was marked as dirty may not be, or is not returned."""
     for tensor in ctx._dirty:
         if not _among(tensor, tensors):
             raise MutationError(
@@ -460,27 +467,21 @@ def _attach(cls: Any, ctx: Any, arguments: Any, edges: Any, outputs: Any) -> Any
         if tensor.leaf_grad:
             raise MutationError(
                 "a leaf Variable that requires grad is being used in an in-place operation.",
+                expected="a tensor that is not a leaf",
+                got="a leaf with requires_grad=True among mark_dirty",
                 fix="clone it before the call",
             )
-    number = 0
-    result = []
-    for v in values:
-        if not isinstance(v, Tensor):
-            result.append(v)
-            continue
-        result.append(_output(ctx, record, v, number, arguments))
-        number += 1
-    for kept in ctx._saved or ():
-        if kept is not None:
-            cython.cast(Saved, kept).settle(tensors, arguments, tuple(ctx._dirty))
-    return result[0] if single else tuple(result)
 
 
-def _output(ctx: Any, record: Any, tensor: Any, number: int, arguments: Any) -> Any:
-    if _among(tensor, ctx._constant) or tensor.dtype.category < 2:
+@cython.cfunc
+def _output(
+    ctx: FunctionCtx, record: FunctionNode, tensor: Tensor, number: cython.int, arguments: tuple
+) -> Tensor:
+    if tensor._dtype.category < 2 or (len(ctx._constant) > 0 and _among(tensor, ctx._constant)):
         return tensor
-    if _among(tensor, ctx._dirty):
-        set_edge(tensor, OutputEdge(record, number))
+    edge = new_edge(record, number)
+    if len(ctx._dirty) > 0 and _among(tensor, ctx._dirty):
+        set_edge(tensor, edge)
         return tensor
     if _among(tensor, arguments):
         tensor = alias_of(tensor)
@@ -488,7 +489,7 @@ def _output(ctx: Any, record: Any, tensor: Any, number: int, arguments: Any) -> 
     elif tensor.base is not None and _shows(tensor, arguments):
         tensor.base = None
         tensor.creation = IN_FUNCTION
-    set_edge(tensor, OutputEdge(record, number))
+    set_edge(tensor, edge)
     return tensor
 
 

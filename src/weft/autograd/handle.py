@@ -8,15 +8,20 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import cython
+from cython.cimports.weft.autograd.observe import Observers, RemovableHandle, add_hook
+from cython.cimports.weft.graph.edges import edge_of
+from cython.cimports.weft.graph.handles import watch
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.tensor import Tensor
+
 from weft._lazy import later
-from weft.autograd.observe import UNSET, Observers, RemovableHandle, add_hook
+from weft.autograd.observe import UNSET
 from weft.autograd.records import observers_of, several_outputs
 from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
-from weft.graph.node import Node
 from weft.graph.targets import AccumulateGrad
-from weft.graph.tensor import Tensor
 
 reverse = later("weft.autograd.backward")
 discovery = later("weft.autograd.discovery")
@@ -60,7 +65,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
     Errors: RuntimeError on a tensor that does not require grad.
     """
-    edge = edge_for(self)
+    edge = edge_of(self)
     if edge is None:
         raise GradientError(
             "cannot register a hook on a tensor that doesn't require gradient",
@@ -69,10 +74,12 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
             fix="call requires_grad_() first",
         )
     if isinstance(edge, Node):
-        if edge.observers is None:
-            edge.observers = Observers()
-        self.hooks = None  # shows the handle to the collector: the hook may hold it
-        return add_hook(edge.observers.tensor_hooks, (0, hook))
+        node: Node = cython.cast(Node, edge)
+        observers: Observers = node.observers
+        if observers is None:
+            observers = node.observers = Observers.__new__(Observers)
+        watch(self)  # the hook may hold it
+        return add_hook(observers.tensor_hooks, (0, hook))
     record, number = discovery.target_for(edge)
     observers = (
         _leaf_observers(self) if isinstance(record, AccumulateGrad) else observers_of(record)

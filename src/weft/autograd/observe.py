@@ -9,19 +9,18 @@ posthooks of the record, `retain_grad` handles (weak), post-accumulate hooks of 
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError, GradientError
 from weft.graph.edges import edge_for
-from weft.graph.tensor import Tensor
 
 require(__name__, cython.compiled)
 
-_numbers = itertools.count()
+_numbers = cython.declare(cython.longlong, 0)
 UNSET = object()
 
 
@@ -29,12 +28,13 @@ UNSET = object()
 class RemovableHandle:
     """Removes one hook: `remove()`, or at the end of a `with` block."""
 
-    _table = cython.declare(dict)
-    id = cython.declare(object, visibility="readonly")
+    def __cinit__(self) -> None:
+        global _numbers
+        _numbers += 1
+        self.id = _numbers
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self._table = hooks
-        self.id = next(_numbers)
 
     def remove(self) -> None:
         """Take the hook off; harmless when it is gone."""
@@ -51,16 +51,6 @@ class RemovableHandle:
 class Observers:
     """What users attached to one record or leaf: hooks, notes, saves that hooks have packed (and their bits), the
     wanted dtype of the gradient. Tables are made when they are first asked for."""
-
-    tensor_hooks = cython.declare(dict, visibility="public")  # number -> (output, hook)
-    packed_mask = cython.declare(object, visibility="public")
-    grad_dtype = cython.declare(object, visibility="public")
-    _prehooks = cython.declare(dict)
-    _posthooks = cython.declare(dict)
-    _post_accumulate = cython.declare(dict)
-    _retained = cython.declare(list)
-    _packed = cython.declare(dict)
-    _metadata = cython.declare(dict)
 
     def __cinit__(self) -> None:
         self.tensor_hooks = {}
@@ -121,9 +111,11 @@ class Observers:
                 table.clear()
 
 
-def add_hook(table: dict[int, Any], entry: Any) -> RemovableHandle:
+@cython.ccall
+def add_hook(table: dict, entry: object) -> RemovableHandle:
     """Register one hook."""
-    handle = RemovableHandle(table)
+    handle: RemovableHandle = RemovableHandle.__new__(RemovableHandle)
+    handle._table = table
     table[handle.id] = entry
     return handle
 
@@ -156,19 +148,41 @@ def check_replacement(new: Any, old: Any) -> Any:
     return new
 
 
-def before_node(observers: Observers, gradients: tuple, create: bool) -> tuple:
+@cython.cfunc
+def before_one(observers: Observers, gradient: object) -> object:
+    """`before_node` for a record with one output."""
+    if len(observers.tensor_hooks) == 1:
+        (entry,) = observers.tensor_hooks.values()
+        new = cython.cast(tuple, entry)[1](gradient)
+        if new is not None:
+            gradient = check_replacement(new, gradient)
+    elif observers.tensor_hooks:
+        for entry in list(observers.tensor_hooks.values()):
+            gradient = check_replacement(cython.cast(tuple, entry)[1](gradient), gradient)
+    if observers._retained is not None:
+        _retain_all(observers, [gradient])
+    return gradient
+
+
+@cython.cfunc
+def before_node(observers: Observers, gradients: tuple) -> tuple:
     """Tensor hooks in order, then retained gradients."""
     values: list = list(gradients)
     if observers.tensor_hooks:
         for number, hook in list(observers.tensor_hooks.values()):
             if values[number] is not None:
                 values[number] = check_replacement(hook(values[number]), values[number])
-    if observers._retained:
-        for number, reference in observers._retained:
-            handle = reference()
-            if handle is not None and values[number] is not None and _is_at(handle, observers):
-                retain(handle, values[number], create)
+    if observers._retained is not None:
+        _retain_all(observers, values)
     return tuple(values)
+
+
+@cython.cfunc
+def _retain_all(observers: Observers, values: list) -> object:
+    for number, reference in observers._retained:
+        handle = reference()
+        if handle is not None and values[number] is not None and _is_at(handle, observers):
+            retain(handle, values[number])
 
 
 def _is_at(handle: Any, observers: Observers) -> bool:
@@ -177,6 +191,7 @@ def _is_at(handle: Any, observers: Observers) -> bool:
     return getattr(getattr(edge, "function", edge), "observers", None) is observers
 
 
+@cython.cfunc
 def before_pull(observers: Observers, gradients: tuple) -> tuple:
     """Prehooks of the record: they see (and may replace) the gradients of its outputs."""
     if not observers._prehooks:
@@ -201,6 +216,7 @@ def _replaced(result: Any, old: list[Any]) -> Any:
     return [check_replacement(new, before) for new, before in zip(items, old, strict=True)]
 
 
+@cython.cfunc
 def after_node(observers: Observers, parts: list, gradients: tuple) -> list:
     """Posthooks of the record: they see (and may replace) the gradients of its inputs."""
     if not observers._posthooks:
@@ -210,17 +226,18 @@ def after_node(observers: Observers, parts: list, gradients: tuple) -> list:
     return parts
 
 
-def retain(handle: Any, gradient: Any, create: bool) -> None:
+def retain(handle: Any, gradient: Any) -> None:
     """Keep the gradient of a non-leaf in its `.grad`."""
     before = handle._grad
     handle._grad = gradient if before is None else before + gradient
 
 
-def observe_leaf(leaf: Any, gradient: Any, create: bool) -> Any:
+@cython.cfunc
+def observe_leaf(leaf: Tensor, gradient: object) -> object:
     """Tensor hooks of a leaf on its summed gradient."""
-    observers = leaf.hooks
-    if observers is None:
+    if leaf.hooks is None:
         return gradient
+    observers: Observers = leaf.hooks
     for _, hook in list(observers.tensor_hooks.values()):
         gradient = check_replacement(hook(gradient), gradient)
     return gradient

@@ -12,6 +12,14 @@ import heapq
 import cython
 from cython.cimports.weft.autograd.discovery import Discovery, target_of
 from cython.cimports.weft.autograd.group import Group
+from cython.cimports.weft.autograd.observe import (
+    Observers,
+    after_node,
+    before_node,
+    before_one,
+    before_pull,
+    observe_leaf,
+)
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
@@ -22,7 +30,7 @@ from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction,
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft.autograd.observe import UNSET, after_node, before_node, before_pull, observe_leaf
+from weft.autograd.observe import UNSET
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
@@ -43,6 +51,7 @@ class Walk(Discovery):
     batched = cython.declare(cython.bint)
     heap = cython.declare(list)
     latest = cython.declare(Node)  # the latest ready node waits here, the others on the heap
+    newest = cython.declare(GradientFunction)  # and the latest ready record of another kind
     groups = cython.declare(list)
     results = cython.declare(dict)
     leaves = cython.declare(cython.bint)
@@ -138,8 +147,23 @@ class Walk(Discovery):
                 elif isinstance(node.scratch, Tensor):
                     node.scratch = [(None, -1, node.scratch, 0)]
                 cython.cast(list, node.scratch).append((cotangent, row, tensor, number))
-        elif edge.mark == self.stamp:
-            cython.cast(list, edge.scratch).append((cotangent, row, tensor, number))
+            return
+        if isinstance(edge, GradientFunction):
+            function: GradientFunction = cython.cast(GradientFunction, edge)
+            if function.mark == self.stamp:
+                if function.scratch is None and row < 0 and function.outputs == 1:
+                    function.scratch = tensor  # the only one, as a rule
+                    return
+                if function.scratch is None:
+                    function.scratch = []
+                elif isinstance(function.scratch, Tensor):
+                    function.scratch = [(None, -1, function.scratch, 0)]
+                cython.cast(list, function.scratch).append((cotangent, row, tensor, number))
+            return
+        if cython.cast(AccumulateGrad, edge).mark == self.stamp:
+            cython.cast(list, cython.cast(AccumulateGrad, edge).scratch).append(
+                (cotangent, row, tensor, number)
+            )
 
     @cython.cfunc
     def hand_over(self, members: list, index: cython.Py_ssize_t, part) -> cython.void:
@@ -199,10 +223,16 @@ class Walk(Discovery):
                 elif node.count == 0:
                     self.ready(node)
             return
-        target = target_of(edge)
-        target.count -= 1
-        if target.count == 0 and target.mark == self.stamp:
-            self.ready(target)
+        if isinstance(edge, AccumulateGrad):
+            sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
+            sink.count -= 1
+            if sink.count == 0 and sink.mark == self.stamp:
+                self.accumulate(sink)
+            return
+        function: GradientFunction = target_of(edge)
+        function.count -= 1
+        if function.count == 0 and function.mark == self.stamp:
+            self.ready(function)
 
     @cython.cfunc
     def ready(self, current) -> cython.void:
@@ -216,7 +246,11 @@ class Walk(Discovery):
             if node is not None:
                 heapq.heappush(self.heap, (-node.seq, 0, node))
             return
-        heapq.heappush(self.heap, (-current.seq, 1, current))
+        function: GradientFunction = cython.cast(GradientFunction, current)
+        if self.newest is None or function.seq > self.newest.seq:
+            function, self.newest = self.newest, function
+        if function is not None:
+            heapq.heappush(self.heap, (-function.seq, 1, function))
 
     @cython.cfunc
     def push(self, group: Group) -> cython.void:
@@ -274,13 +308,23 @@ class Walk(Discovery):
     @cython.cfunc
     def drain(self) -> cython.void:
         node: Node
+        function: GradientFunction
         while True:
-            while self.heap or self.latest is not None:
-                if self.latest is not None and (
-                    not self.heap or -self.latest.seq < cython.cast(tuple, self.heap[0])[0]
+            while self.heap or self.latest is not None or self.newest is not None:
+                first: cython.longlong = -1
+                if self.heap:
+                    first = -cython.cast(tuple, self.heap[0])[0]
+                if (
+                    self.latest is not None
+                    and self.latest.seq > first
+                    and (self.newest is None or self.latest.seq >= self.newest.seq)
                 ):
                     node, self.latest = self.latest, None
                     self.pull_node(node)
+                    continue
+                if self.newest is not None and self.newest.seq > first:
+                    function, self.newest = self.newest, None
+                    self.pull_function(function)
                     continue
                 _priority, _tie, unit = heapq.heappop(self.heap)
                 if isinstance(unit, Group):
@@ -373,21 +417,23 @@ class Walk(Discovery):
         """The derivative of one node."""
         g = self.total(node.scratch, node.shape)
         node.scratch = None
+        observers: Observers = None
         if node.observers is not None and g is not None:
-            g = before_node(node.observers, (g,), self.create)[0]
+            observers = node.observers
+            g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
         wanted: cython.bint = self.wanted(node)
         below: tuple = self.below(node)
         if g is not None and wanted:
-            if node.observers is not None:
-                g = before_pull(node.observers, (g,))[0]
+            if observers is not None and observers._prehooks is not None:
+                g = before_pull(observers, (g,))[0]
             first: object = self.place()
             parts: list = [g] if below is not node.edges else pull_single(node, g, self.create)
             if first is not None:
                 self.note(node, first, parts, [node.result])
-            if node.observers is not None:
-                parts = after_node(node.observers, parts, (g,))
+            if observers is not None and observers._posthooks is not None:
+                parts = after_node(observers, parts, (g,))
             for index in range(len(below)):
                 edge = below[index]
                 if edge is not None and parts[index] is not None:
@@ -466,14 +512,16 @@ class Walk(Discovery):
     def pull_function(self, function: GradientFunction) -> cython.void:
         """The derivative of a gradient record with Python of its own."""
         sums: list = [None] * function.outputs
-        came: list = function.scratch
+        if isinstance(function.scratch, Tensor):
+            sums[0] = function.scratch
+        elif function.scratch is not None:
+            for cotangent, row, part, number in cython.cast(list, function.scratch):
+                if row >= 0:
+                    part = wrap(batch.row_of(cotangent, row), None)
+                sums[number] = part if sums[number] is None else sums[number] + part
         function.scratch = None
-        for cotangent, row, part, number in came:
-            if row >= 0:
-                part = wrap(batch.row_of(cotangent, row), None)
-            sums[number] = part if sums[number] is None else sums[number] + part
         if function.observers is not None:
-            sums = list(before_node(function.observers, tuple(sums), self.create))
+            sums = list(before_node(function.observers, tuple(sums)))
         if self.captured:
             for number in range(function.outputs):
                 if (function, number) in self.captured or function in self.captured:
@@ -488,9 +536,11 @@ class Walk(Discovery):
                 self.note(function, first, parts, [])
             if function.observers is not None:
                 parts = after_node(function.observers, parts, tuple(sums))
-            for edge, part in zip(function.edges, parts, strict=True):
-                if edge is not None and part is not None:
-                    self.give(edge, value(part), -1, part)
+            index: cython.Py_ssize_t
+            for index in range(len(function.edges)):
+                part = parts[index]
+                if function.edges[index] is not None and part is not None:
+                    self.give(function.edges[index], value(part), -1, part)
         if wanted and not self.keep:
             function.released = True
             function.release()
@@ -511,7 +561,7 @@ class Walk(Discovery):
             dtype = leaf.hooks.grad_dtype
         if dtype is not None and cython.cast(Tensor, g)._dtype is not dtype:
             g = cast(g, dtype)
-        g = observe_leaf(leaf, g, self.create)
+        g = observe_leaf(leaf, g)
         if self.units is not None:
             self.note(sink, self.place(), [g], [])
         if sink in self.captured:

@@ -29,6 +29,7 @@ cdef class AccumulateGrad:
     cdef public object scratch
     cdef public object observers
 
+cdef OutputEdge new_edge(GradientFunction function, int number)
 cdef AccumulateGrad new_sink(object variable, void** known_at)
 
 cdef Waiting _dead_sinks

@@ -45,9 +45,18 @@ class GradientFunction:
 class OutputEdge:
     """The gradient edge to output `number` of a GradientFunction."""
 
-    def __cinit__(self, function: GradientFunction, number: cython.int):
+    def __init__(self, function: GradientFunction, number: cython.int):
         self.function = function
         self.number = number
+
+
+@cython.cfunc
+def new_edge(function: GradientFunction, number: cython.int) -> OutputEdge:
+    """`OutputEdge` for compiled callers."""
+    edge: OutputEdge = OutputEdge.__new__(OutputEdge)
+    edge.function = function
+    edge.number = number
+    return edge
 
 
 @cython.final
