@@ -12,6 +12,7 @@ from dataclasses import replace
 from benchmarks import (
     contraction,
     derivatives,
+    dynamic,
     elementwise,
     processes,
     recording,
@@ -33,6 +34,8 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "mlp": training.mlp,
     "gpt": training.language,
     "trees": training.trees,
+    "parser": dynamic.parsing,
+    "exit": dynamic.exiting,
     "hook": derivatives.hook,
     "function": derivatives.function,
     "samples": derivatives.samples,
