@@ -14,6 +14,8 @@ cdef class Hub:
     cdef set drawn
     cdef object error
     cdef object explain
+    cdef str called
+    cdef Py_ssize_t first
     cdef Py_ssize_t bound
     cdef Py_ssize_t alive
     cdef long long start

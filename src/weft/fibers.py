@@ -41,8 +41,16 @@ _thread = thread_local()
 class Hub:
     """One call of `map`: its fibers, those that wait, and what has come of the others."""
 
-    def __cinit__(self, function, iterator, bound: cython.Py_ssize_t, keep_errors: cython.bint):
-        self.function, self.iterator = function, iterator
+    def __cinit__(
+        self,
+        function,
+        iterator,
+        bound: cython.Py_ssize_t,
+        keep_errors: cython.bint,
+        called: str = "weft.map",
+        first: cython.Py_ssize_t = 0,
+    ):
+        self.function, self.iterator, self.called, self.first = function, iterator, called, first
         self.bound, self.keep_errors = bound, keep_errors
         self.tape = current_tape()
         self.mode = self.tape.mode
@@ -143,7 +151,7 @@ class Hub:
             self.results[fiber.index] = fiber.result
             return
         fiber.error = None
-        error.add_note(f"weft.map: raised by example {fiber.index}")
+        error.add_note(f"{self.called}: raised by example {self.first + fiber.index}")
         if not isinstance(error, Exception):
             raise error
         if self.keep_errors:
@@ -184,8 +192,9 @@ class Hub:
             if not isinstance(error, Exception):
                 urgent = error
             elif self.error is not None:
+                number: cython.Py_ssize_t = self.first + fiber.index
                 self.error.add_note(
-                    f"weft.map: example {fiber.index}, closed for this, raised {error!r}"
+                    f"{self.called}: example {number}, closed for this, raised {error!r}"
                 )
         if urgent is not None:
             raise urgent
@@ -297,7 +306,7 @@ class Fiber:
         if sequence > self.hub.start or _holds(self.example, tensor):
             return
         raise MutationError(
-            "weft.map: an example writes in place to a tensor that all examples share",
+            f"{self.hub.called}: an example writes in place to a tensor that all examples share",
             expected="in-place operations on an example, and on what its function has made",
             got=f"a {tensor.dtype.name}{list(tensor.shape)} that was there before weft.map was called",
             fix="return the value and add it up after weft.map, or write to a clone(); "
@@ -391,6 +400,11 @@ def map(function, examples, *, at_most=MOST_AT_ONCE, return_exceptions=False) ->
             fix="put a single example into a list",
         ) from None
     return Hub(function, iterator, _bound(at_most), bool(return_exceptions)).run()
+
+
+def map_rest(function, examples, called: str) -> list:
+    """`map` for `called`, which has run the first example itself."""
+    return Hub(function, iter(examples), MOST_AT_ONCE, False, called, 1).run()
 
 
 def _bound(at_most) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft import pipeline
 from weft.autograd import forward_ad
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
 from weft.graph.making import count_live_nodes
@@ -24,9 +25,9 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     others = mapping._others
 
-    def counted(mapped: Any, chance: Any) -> Any:
+    def counted(mapped: Any, chance: Any, together: bool) -> Any:
         counts.append(mapped.count)
-        return others(mapped, chance)
+        return others(mapped, chance, together)
 
     monkeypatch.setattr(mapping, "_others", counted)
     return counts
@@ -152,6 +153,32 @@ def test_what_reads_runs_once_per_example() -> None:
     seen: list[float] = []
     vmap(lambda row: seen.append(row.sum().item()) or row)(rows())
     assert seen == [row.sum().item() for row in rows()]
+
+
+def test_a_read_costs_one_flush_for_all_but_the_first() -> None:
+    def function(row: Any) -> Any:
+        while row.norm() < 4:
+            row = row * 1.5
+        return row
+
+    x = weft.ones(30, 4)
+    weft.realize(x)
+    before = pipeline.counters["flushes"]
+    function(x[0])
+    once = pipeline.counters["flushes"] - before
+    vmap(function)(x)
+    assert pipeline.counters["flushes"] - before == 3 * once
+
+
+def test_a_failure_names_the_example() -> None:
+    def function(row: Any) -> Any:
+        if row.sum() > 5:
+            raise LookupError("large")
+        return row
+
+    with pytest.raises(LookupError) as caught:
+        vmap(function)(weft.arange(8.0).view(4, 2))
+    assert caught.value.__notes__ == ["vmap: raised by example 2"]
 
 
 def test_strict_refuses_a_read_at_its_line() -> None:

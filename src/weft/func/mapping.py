@@ -1,9 +1,10 @@
 """vmap: a function of one example, over all examples.
 
 The function runs on the first example, and what it has recorded is recorded once more over all examples
-(`weft.func.lifting`). Where it reads a value, it runs on the other examples too, one after the other, and equal
-operations of different examples run as one: so it may decide on values. The first example's result stands in both
-cases. Python side effects happen once, or once per example where values are read.
+(`weft.func.lifting`). Where it reads a value, it runs on the other examples too, in fibers (`weft.fibers`) that wait
+for each other where they read, and equal operations of different examples run as one: so it may decide on values. The
+first example's result stands in both cases. Python side effects happen once, or once per example where values are
+read.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _refusal() -> GradientError:
         "data-dependent control flow",
         expected="a function that reads no values, as strict=True asks for",
         got="a read",
-        fix="leave strict out: the function then runs example by example, in batches between reads",
+        fix="leave strict out: the function then runs on each example, in batches between reads",
     )
 
 
@@ -231,7 +232,8 @@ def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> An
     for own, one in zip(mapped.example(0), changed, strict=True):
         if one is not None:  # the function has written into its argument
             own.copy_(one)
-    return _joined([first, *_others(mapped, chance)], out_dims)
+    others = _others(mapped, chance, traced.read and not traced.wrote)
+    return _joined([first, *others], out_dims)
 
 
 def _first(lifting: Any, value: Any, dim: int) -> Any:
@@ -242,13 +244,19 @@ def _first(lifting: Any, value: Any, dim: int) -> Any:
     return one
 
 
-def _others(mapped: _Map, chance: Randomness) -> list[Any]:
-    """The results of the function on all examples but the first."""
-    results = []
-    for index in range(1, mapped.count):
-        with chance:
-            results.append(mapped.call(mapped.example(index)))
-    return results
+def _others(mapped: _Map, chance: Randomness, together: bool) -> list[Any]:
+    """The results of the function on all examples but the first: where it reads values, in fibers that wait there for
+    each other."""
+
+    def call(index: int) -> Any:
+        with chance.again():
+            return mapped.call(mapped.example(index))
+
+    if not together:
+        return [call(index) for index in range(1, mapped.count)]
+    from weft.fibers import map_rest
+
+    return map_rest(call, range(1, mapped.count), "vmap")  # type: ignore[no-any-return]
 
 
 def _placed(lifting: Any, first: Any, out_dims: Any) -> Any:

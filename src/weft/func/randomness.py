@@ -44,6 +44,12 @@ class Randomness:
             )
         self.states.setdefault(generator, (generator._seed, generator._offset))
 
+    def again(self) -> Randomness:
+        """The same for another call, which may be on its way at the same time."""
+        other = Randomness(self.kind)
+        other.states = dict(self.states)
+        return other
+
     def __enter__(self) -> Randomness:
         if self.kind == "same":
             for generator, state in self.states.items():
