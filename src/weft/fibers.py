@@ -249,7 +249,7 @@ class Fiber:
         except BaseException as error:
             self.error = error
         self.done = True
-        self.example = None
+        self.example = self.mode = None  # the mode leads back here
 
     def wait(self):
         """Wait until what is pending has run; False where the caller is to run it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from counting_flushes import collatz, flushes_of
 
 import weft
 from weft import pipeline
+from weft.graph.making import count_live_nodes
+from weft.graph.tape import tape
 
 
 def test_results_are_those_of_the_loop_in_order() -> None:
@@ -182,6 +185,30 @@ def test_fibers_are_freed() -> None:
         gc.enable()
     gc.collect()  # classes are cycles
     assert [ref() for ref in held] == [None] * len(held)
+
+
+def test_nothing_is_left_for_the_collector() -> None:
+    def function(n: int) -> float:
+        x = weft.tensor(float(n), requires_grad=True)
+        (x * x).backward()
+        inner = weft.map(lambda m: (x + m).item(), range(2))
+        return x.grad.item() + inner[1] + 1 / (n - 4)
+
+    def step(count: int) -> None:
+        with contextlib.suppress(ZeroDivisionError):
+            weft.map(function, range(count))
+
+    for _ in range(2):
+        step(3), step(8)
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_live_nodes()
+        for _ in range(5):
+            step(3), step(8)
+        assert count_live_nodes() == before and not tape().pending()
+    finally:
+        gc.enable()
 
 
 # -- derivatives ---------------------------------------------------------------------------------------------------
