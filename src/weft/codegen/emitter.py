@@ -182,19 +182,21 @@ class Emitter:
         return self._integral("roundeven", v)
 
     def _extremum(self, relation: str, a: Lanes, b: Lanes) -> Lanes:
+        """b where it is beyond a, or a nan: two instructions on x86, of which one waits for a."""
         same_dtype(a, b)
-        keep = self._compare(relation, a, b).value
+        take = self._compare(relation, b, a).value
+        value = self.builder.select(take, b.value, a.value)
         if a.dtype in FLOATS:
-            keep = self.builder.or_(keep, self.isnan(a).value)
-        return Lanes(a.dtype, self.builder.select(keep, a.value, b.value))
+            value = self.builder.select(self.isnan(b).value, b.value, value)
+        return Lanes(a.dtype, value)
 
     def minimum(self, a: Lanes, b: Lanes) -> Lanes:
         """The smaller one, a nan if there is one; the first of equals."""
-        return self._extremum("<=", a, b)
+        return self._extremum("<", a, b)
 
     def maximum(self, a: Lanes, b: Lanes) -> Lanes:
         """The larger one, a nan if there is one; the first of equals."""
-        return self._extremum(">=", a, b)
+        return self._extremum(">", a, b)
 
     def fmod(self, a: Lanes, b: Lanes) -> Lanes:
         """The exact remainder with the sign of a."""

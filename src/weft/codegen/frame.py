@@ -30,15 +30,25 @@ class Scope:
 
 
 class Frame:
-    """The entry block of one function of a kernel."""
+    """The entry block of one function of a kernel, or of one phase of a staged one: then what it is handed over stands
+    behind that of earlier phases, and `memory` is what the phases share."""
 
-    def __init__(self, kernel: ir.LoopKernel, builder: Builder) -> None:
+    def __init__(
+        self,
+        kernel: ir.LoopKernel,
+        builder: Builder,
+        before: tuple[int, int] = (0, 0),
+        memory: Sequence[Value] = (),
+    ) -> None:
         self.kernel = kernel
         self.builder = builder
         self.begin = builder.arguments["begin"]
         self.end = builder.arguments["end"]
-        self._pointers = {name: i for i, name in enumerate(ir.pointers(kernel))}
-        self._arguments = {name: i for i, name in enumerate(ir.arguments(kernel))}
+        self.memory = memory
+        self._pointers = {name: i + before[0] for i, name in enumerate(ir.pointers(kernel))}
+        self._arguments = {
+            name: i + before[1] * (i >= kernel.rank) for i, name in enumerate(ir.arguments(kernel))
+        }
         self.dims = [self._argument(f"dim {axis}") for axis in range(kernel.rank)]
         self.strides: dict[tuple[Key, int], Value] = {}
         for key, dtype, strides in self._accesses():
@@ -87,11 +97,18 @@ class Frame:
         """The scope outside all loops."""
         scope = Scope({}, {})
         for key, _, _ in self._accesses():
+            local = self._local(key)
             if key[0] == "virtual":
                 scope.offsets[key[1]] = integer(0)
+            elif local >= 0:
+                scope.pointers[key] = self.memory[local]
             else:
                 scope.pointers[key] = self.pointer(f"{key[0]} {key[1]}")
         return scope
+
+    def _local(self, key: Key) -> int:
+        items = self.kernel.stores if key[0] == "store" else self.kernel.operands
+        return items[key[1]].local
 
     def enter(self, scope: Scope, axis: int, index: Value) -> Scope:
         """The scope at one index of an axis."""

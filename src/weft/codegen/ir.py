@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 BLOCK = 4096  # elements of a reduction that are folded together
 LANES = 16  # partial results of one block
+LONGEST_ROW = 16384  # elements of a row that a staged kernel can hold in local memory
 
 SIZES = {
     "bool": 1,
@@ -46,6 +47,7 @@ class Operand:
     strides: tuple[str, ...]
     index: int = 0  # number of index values of a gathered operand
     virtual: bool = False  # no memory and no pointer: its value is sum(axis * stride), int64
+    local: int = -1  # in a phase of a staged kernel: what an earlier phase left there, no pointer
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Store:
     value: int
     strides: tuple[str, ...]
     stage: str = "body"
+    local: int = -1  # in a phase of a staged kernel: for a later phase, no pointer
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,12 @@ class LoopKernel:
 
 def pointers(kernel: LoopKernel) -> tuple[str, ...]:
     """What each pointer of the launch is: operands with memory, stores, scratch, status."""
-    operands = [f"operand {i}" for i, item in enumerate(kernel.operands) if not item.virtual]
-    stores = [f"store {i}" for i in range(len(kernel.stores))]
+    operands = [
+        f"operand {i}"
+        for i, item in enumerate(kernel.operands)
+        if not item.virtual and item.local < 0
+    ]
+    stores = [f"store {i}" for i, item in enumerate(kernel.stores) if item.local < 0]
     scratch = ["scratch"] if kernel.full else []
     status = ["status"] if kernel.checked else []
     return (*operands, *stores, *scratch, *status)
@@ -151,6 +158,7 @@ def _lines(kernel: LoopKernel) -> Iterator[str]:
     for number, operand in enumerate(kernel.operands):
         extra = f" index={operand.index}" if operand.index else ""
         extra += " virtual" if operand.virtual else ""
+        extra += f" local {operand.local}" if operand.local >= 0 else ""
         yield f"  operand {number}: {operand.dtype}[{' '.join(operand.strides)}]{extra}"
     count = len(kernel.body)
     yield from (f"  {_instr(i, item)}" for i, item in enumerate(kernel.body))
@@ -159,7 +167,9 @@ def _lines(kernel: LoopKernel) -> Iterator[str]:
     count += len(kernel.reduces)
     yield from (f"  {_instr(i, item)} after" for i, item in enumerate(kernel.epilogue, count))
     for store in kernel.stores:
-        yield f"  store {store.stage} {store.dtype}[{' '.join(store.strides)}] %{store.value}"
+        place = f" local {store.local}" if store.local >= 0 else ""
+        strides = " ".join(store.strides)
+        yield f"  store {store.stage} {store.dtype}[{strides}]{place} %{store.value}"
 
 
 def _instr(number: int, item: Instr) -> str:

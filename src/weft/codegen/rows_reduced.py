@@ -112,6 +112,12 @@ class Rows:
         return self.stage.windows(scope, start, stop, state, finish, phase, masked=True)
 
 
+def block_count(b: Builder, total: Value) -> Value:
+    """How many blocks some elements are; 1 for none, which leaves the identity."""
+    blocks = _blocks(b, total)
+    return b.select(b.icmp_signed("==", blocks, integer(0)), integer(1), blocks)
+
+
 def _blocks(b: Builder, total: Value) -> Value:
     return b.lshr(b.add(total, integer(ir.BLOCK - 1)), integer(SHIFT))
 
@@ -123,8 +129,7 @@ def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
     tree = Tree(rows.reductions, rows.one)
     total = frame.extent(rows.axes)
-    blocks = _blocks(b, total)
-    blocks = b.select(b.icmp_signed("==", blocks, integer(0)), integer(1), blocks)
+    blocks = block_count(b, total)
     root = frame.root()
     rows.stage.uniform(root, -1)
 
@@ -134,12 +139,13 @@ def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
             return carry
 
         counted(b, integer(0), blocks, 1, [], block)
-        _finish(rows.reductions, epilogue, scope, tree.result(blocks))
+        finish(rows.reductions, epilogue, scope, tree.result(blocks))
 
     frame.nest(root, range(kernel.parallel), row, rows.stage.entered)
 
 
-def _finish(reductions: Reductions, epilogue: Stage, scope: Scope, state: State) -> None:
+def finish(reductions: Reductions, epilogue: Stage, scope: Scope, state: State) -> None:
+    """The epilogue of a row whose reductions have come to this state."""
     here = scope.inner()
     here.values = dict(reductions.finished(epilogue.e, state))
     epilogue.scalar(here)
@@ -180,6 +186,6 @@ def _final(kernel: ir.LoopKernel, lookup: Lookup, target: Target, b: Builder) ->
     identity = reductions.identity(epilogue.e)
     some = b.icmp_signed(">", blocks, integer(0))
     state = choose(b, some, lambda: tree.result(blocks), lambda: identity)
-    _finish(reductions, epilogue, frame.root(), state)
+    finish(reductions, epilogue, frame.root(), state)
     b.ret_void()
     return b

@@ -85,7 +85,10 @@ class Stage:
     def _level(self, instr: ir.Instr) -> int:
         found = [self.levels[arg] for arg in instr.args]
         if instr.operand >= 0:
-            strides = self.frame.kernel.operands[instr.operand].strides
+            operand = self.frame.kernel.operands[instr.operand]
+            strides = operand.strides
+            if operand.local >= 0:  # there once the earlier phases of the row have run
+                found.append(len(self.order) - 2)
             found += [i for i, axis in enumerate(self.order) if strides[axis] != "0"]
         return max(found, default=-1)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import pipeline
-from weft.codegen import ir
 from weft.graph.rows import ELEMENTWISE, SCALAR_ROW
 from weft.graph.tape import tape
 from weft.graph.targets import AccumulateGrad
 from weft.schedule import batch, collect, fuse, lower, plan
-from weft.schedule.loops import kernel_specs, prepare
-from weft.schedule.specs import loop_kernel
+from weft.schedule.loops import kernel_specs
+from weft.schedule.specs import kernel_text
+from weft.schedule.staging import prepare
 
 
 def stages(function: Callable[[], Any]) -> dict[str, str]:
@@ -84,11 +84,11 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
 
 def kernels_text(lowering: Any) -> str:
     """The loop IR of every loop kernel that is launched, once each."""
-    keys = {spec.name: key for key, spec in kernel_specs().items() if key[0] == "loop"}
+    keys = {spec.name: key for key, spec in kernel_specs().items() if key[0] != "indexed"}
     parts, seen = [], set()
     for launch in lowering.launches:
         name = launch.spec.name
         if name in keys and name not in seen:
             seen.add(name)
-            parts.append(f"k{launch.kernel} {ir.text(loop_kernel(keys[name]))}")
+            parts.append(f"k{launch.kernel} {kernel_text(keys[name])}")
     return "".join(parts).rstrip("\n")

@@ -2,9 +2,9 @@
 """Fuse: from nodes in order to kernels in order.
 
 In comes a collected Program; out go its kernels: chains of elementwise nodes over one iteration space, with the
-reductions of that space and the elementwise nodes of the reduced space behind them; everything else is a kernel of
-its own. A kernel comes after the kernels that it reads. Fusion never changes bits: every value rounds to its own
-dtype inside a kernel as it does in memory.
+reductions of that space and the elementwise nodes of the reduced space behind them, and over rows also what goes on
+from those (a staged kernel: softmax is one); everything else is a kernel of its own. A kernel comes after the kernels
+that it reads. Fusion never changes bits: every value rounds to its own dtype inside a kernel as it does in memory.
 """
 
 import cython
@@ -19,6 +19,10 @@ from weft.graph.rows import ELEMENTWISE, REDUCE, SOURCE
 require(__name__, cython.compiled)
 
 MAX_NODES = 32
+LONGEST_ROW = 16384  # of a staged kernel, as in `weft.codegen.ir`
+FEWEST_ROWS = 16  # fewer are not worth giving up the freedom to cut rows between threads
+_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
+_fewest_rows = cython.declare(cython.longlong, FEWEST_ROWS)
 _max_nodes = MAX_NODES
 _elementwise = ELEMENTWISE
 _reduce = REDUCE
@@ -97,11 +101,7 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         if place.root.state != PENDING:
             continue
         kernel: Kernel = find(program, place.root)
-        if (
-            _direct(place, source.shape)
-            and source.shape == node.shape
-            and _accepts(kernel, node, place.root)
-        ):
+        if _reads_inside(program, kernel, node, source, place):
             if kernel not in candidates:
                 candidates.append(kernel)
         elif kernel.position > floor:
@@ -113,12 +113,108 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         best = Kernel(_elementwise, node.shape)
         _append(kernels, best)
         return best
+    if best.axes is not None and not best.staged:
+        best.staged = _goes_on(program, best, node)
+    if len(candidates) > 1:
+        candidates.sort(key=_position_of, reverse=True)
     for kernel in candidates:
         if kernel is best or _merge(kernels, kernel, best):
             continue
         if kernel.position > floor and _raise(program, kernels, kernel, best):
             best = kernel
+            best.staged = best.staged or _goes_on(program, best, node)
+        else:  # it is read by `best`, which cannot rise above it
+            floor = max(floor, kernel.position)
     return best
+
+
+def _position_of(kernel: Kernel):
+    return kernel.position
+
+
+@cython.cfunc
+def _reads_inside(
+    program: Program, kernel: Kernel, node: Node, source: Node, place: Place
+) -> cython.bint:
+    """Whether an elementwise node may read an input within the kernel that computes it."""
+    if _direct(place, source.shape) and source.shape == node.shape:
+        return _accepts(kernel, node, place.root)
+    return (
+        kernel.open
+        and len(kernel.nodes) < _max_nodes
+        and kernel.shape == node.shape
+        and _is_row_value(kernel, place.root)
+        and _by_row(kernel, place, source.shape)
+        and (kernel.staged or _may_be_staged(program, kernel))
+    )
+
+
+@cython.cfunc
+def _goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether an elementwise node of the whole space reads reductions of its kernel."""
+    source: Node
+    if node.shape != kernel.shape:
+        return False
+    for source in node.inputs:
+        place: Place = program.places[source]
+        inside: cython.bint = place.root.state == PENDING and find(program, place.root) is kernel
+        if inside and _is_row_value(kernel, place.root):
+            return True
+    return False
+
+
+@cython.cfunc
+def _is_row_value(kernel: Kernel, root: Node) -> cython.bint:
+    return kernel.axes is not None and (root.row.kind == _reduce or _in_epilogue(kernel, root))
+
+
+@cython.cfunc
+def _by_row(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
+    """Whether a region of a value of the reduced space is that value for each element of its row."""
+    rank: cython.Py_ssize_t = len(kernel.shape)
+    if place.offset != 0 or len(shape) != rank or place.root.shape != kernel.reduced_shape:
+        return False
+    if kernel.axes != (rank - 1,):
+        return False
+    if shape[rank - 1] != 1 and place.strides[rank - 1] != 0:
+        return False
+    strides: tuple = row_major(kernel.reduced_shape)
+    axis: cython.Py_ssize_t
+    for axis in range(rank - 1):
+        if shape[axis] != kernel.shape[axis]:
+            return False
+        if shape[axis] != 1 and place.strides[axis] != strides[axis]:
+            return False
+    return True
+
+
+@cython.cfunc
+def _may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
+    """Whether a kernel reduces rows that local memory can hold, enough of them, and reads along them."""
+    rank: cython.Py_ssize_t = len(kernel.shape)
+    if kernel.axes is None or rank < 2 or kernel.axes != (rank - 1,):
+        return False
+    length: cython.longlong = kernel.shape[rank - 1]
+    if length < 2 or length > _longest_row:
+        return False
+    rows: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank - 1):
+        rows *= cython.cast(cython.longlong, kernel.shape[axis])
+    if rows < _fewest_rows:
+        return False
+    node: Node
+    source: Node
+    for node in kernel.nodes:
+        for source in node.inputs:
+            place: Place = program.places[source]
+            if (
+                len(place.strides) == rank
+                and place.strides[rank - 1] > 1
+                and source.shape[rank - 1] > 1
+            ):
+                return False
+    return True
 
 
 @cython.cfunc
@@ -185,9 +281,7 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
             below: Kernel = find(program, place.root)
             if below is late or below.position < early.position:
                 continue
-            if below is not early or not _direct(place, source.shape):
-                return False
-            if source.shape != node.shape or not _accepts(early, node, place.root):
+            if below is not early or not _reads_inside(program, early, node, source, place):
                 return False
     early.nodes = early.nodes + late.nodes
     early.first_consumer = min(early.first_consumer, late.first_consumer)
@@ -197,6 +291,8 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
     kernels[late.position] = None
     for node in late.nodes:  # what it reads is read earlier now
         _note_consumers(program, early, node)
+        if early.axes is not None and not early.staged:
+            early.staged = _goes_on(program, early, node)
     return True
 
 
@@ -261,10 +357,10 @@ def mark_stores(program: Program):
         for node in kernel.nodes:
             for source in node.inputs:
                 place: Place = program.places[source]
-                if place.root.state == PENDING and (
-                    find(program, place.root) is not kernel
-                    or not _direct(place, source.shape)
-                    or kernel.kind != _elementwise
+                if place.root.state == PENDING and not (
+                    kernel.kind == _elementwise
+                    and find(program, place.root) is kernel
+                    and _within(kernel, place, source.shape)
                 ):
                     stored.add(place.root)
     for node, place in program.places.items():
@@ -273,6 +369,14 @@ def mark_stores(program: Program):
     for index, kernel in enumerate(program.kernels):
         kernel.position = index
         kernel.stores = [node for node in kernel.nodes if node in stored]
+
+
+@cython.cfunc
+def _within(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
+    """Whether a kernel's own value is read element by element, or row by row."""
+    if _direct(place, shape):
+        return True
+    return kernel.staged and _is_row_value(kernel, place.root) and _by_row(kernel, place, shape)
 
 
 def verify(program: Program):
@@ -298,7 +402,7 @@ def verify(program: Program):
                     raise VerificationError(
                         "fuse", expected=f"{root!r} stored before {kernel!r}", got=repr(below)
                     )
-                if below is kernel and not _direct(program.places[source], source.shape):
+                if below is kernel and not _within(kernel, program.places[source], source.shape):
                     raise VerificationError(
                         "fuse",
                         expected=f"{kernel!r} reads its own {root!r} element by element",
@@ -312,6 +416,7 @@ def text(program: Program):
     for kernel in program.kernels:
         names = " ".join(node.row.name for node in kernel.nodes)
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
+        reduced += " staged" if kernel.staged else ""
         stores = ", ".join(f"{node.row.name}{list(node.shape)}" for node in kernel.stores)
         lines.append(f"k{kernel.position} {list(kernel.shape)}{reduced}: {names} -> {stores}")
     return "\n".join(lines)

@@ -1,7 +1,39 @@
 from weft.graph.dtype cimport DType
 from weft.graph.node cimport Node
-from weft.schedule.lower cimport Lowering
-from weft.schedule.records cimport Kernel
+from weft.schedule.lower cimport KernelSpec, Lowering
+from weft.schedule.records cimport Kernel, Place, Program
+
+cdef class Builder:
+    cdef Program program
+    cdef Kernel kernel
+    cdef list axes
+    cdef int reduced
+    cdef list dims
+    cdef list operands
+    cdef list sources  # places of the operands in memory
+    cdef dict known
+    cdef list body
+    cdef list reduces
+    cdef list epilogue
+    cdef list stores
+    cdef list targets  # the stored nodes
+    cdef dict ids
+    cdef dict late  # values of earlier phases, for the epilogue
+    cdef KernelSpec spec
+
+    cdef list body_strides(self, tuple shape, tuple strides)
+    cdef list epilogue_strides(self, tuple shape, tuple strides)
+    cdef tuple load(self, list code, Node source, Place place, bint in_epilogue)
+    cdef tuple argument(self, Node source, bint in_epilogue)
+    cdef void add(self, Node node)
+    cdef void store(self, Node node)
+    cdef void collapse(self)
+    cdef list strides(self)
+    cdef void restride(self, list kept)
+
+cdef tuple collapsed(list sizes, list rows, int reduced_axes)
+cdef str classes(list strides)
+cdef tuple loop_key(Builder builder, Py_ssize_t rank, int reduced, int axis)
 
 cdef void lower_loops(Lowering lowering, Kernel kernel)
 cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
@@ -10,3 +42,5 @@ cdef void lower_indexed(Lowering lowering, Node node)
 cdef int _reduce
 cdef int _source
 cdef dict _specs
+cdef int _real
+cdef int _virtual

@@ -24,27 +24,16 @@ _source = SOURCE
 _specs = {}
 _KINDS = {"amax": "max", "amin": "min"}
 BLOCK = 4096
+REAL, VIRTUAL = -1, -2
+_real = REAL
+_virtual = VIRTUAL
 
 
 @cython.cclass
-class _Builder:
-    """One kernel on the way: operands, instructions and stores by their parts of the key."""
-
-    program: Program
-    kernel: Kernel
-    axes: list
-    reduced: cython.int
-    dims: list
-    operands: list  # (dtype name, strides over loop axes, virtual)
-    sources: list  # (place, itemsize) per operand in memory
-    known: dict
-    body: list
-    reduces: list
-    epilogue: list
-    stores: list  # (dtype name, value, strides, stage)
-    targets: list  # the stored nodes
-    ids: dict
-    spec: KernelSpec
+class Builder:
+    """One kernel on the way, or one phase of a staged one: operands, instructions and stores by their parts of the
+    key. `operands` are (dtype name, strides over loop axes, kind), `stores` (dtype name, value, strides, stage, kind);
+    the kind is REAL, VIRTUAL or the number of local memory."""
 
     def __cinit__(self, program: Program, kernel: Kernel):
         self.program = program
@@ -64,6 +53,7 @@ class _Builder:
         self.stores = []
         self.targets = []
         self.ids = {}
+        self.late = {}
 
     @cython.cfunc
     def body_strides(self, shape: tuple, strides: tuple) -> list:
@@ -107,7 +97,7 @@ class _Builder:
             else self.body_strides(source.shape, place.strides)
         )
         name: str = place.root.dtype.name
-        self.operands.append((name, strides, False))
+        self.operands.append((name, strides, _real))
         self.sources.append(place)
         code.append(("load", name, (), len(self.operands) - 1))
         value = ("e" if in_epilogue else "b", len(code) - 1)
@@ -117,7 +107,9 @@ class _Builder:
     @cython.cfunc
     def argument(self, source: Node, in_epilogue: cython.bint) -> tuple:
         place: Place = self.program.places[source]
-        known = self.ids.get(place.root)
+        known = self.late.get(place.root) if in_epilogue else None
+        if known is None:
+            known = self.ids.get(place.root)
         if known is not None and (known[0] != "b" or not in_epilogue):
             return known
         return self.load(self.epilogue if in_epilogue else self.body, source, place, in_epilogue)
@@ -138,7 +130,7 @@ class _Builder:
         if node.row.kind == _source:
             skip: cython.Py_ssize_t = node.params[1]
             strides = (0,) * skip + row_major(node.shape[skip:])
-            self.operands.append(("int64", self.body_strides(node.shape, strides), True))
+            self.operands.append(("int64", self.body_strides(node.shape, strides), _virtual))
             code.append(("offset", "int64", (), len(self.operands) - 1))
         else:
             arguments: list = []
@@ -160,6 +152,7 @@ class _Builder:
                 if in_epilogue
                 else self.body_strides(node.shape, strides),
                 in_epilogue,
+                _real,
             )
         )
         self.targets.append(node)
@@ -167,53 +160,64 @@ class _Builder:
     @cython.cfunc
     def collapse(self) -> cython.void:
         """Drop axes of size 1 and join neighbours that are one stride for everybody."""
-        rows: list = [operand[1] for operand in self.operands] + [store[2] for store in self.stores]
-        dims: list = []
-        kept: list = [[] for _ in rows]
-        reduced: cython.int = 0
-        first_reduced: cython.Py_ssize_t = len(self.dims) - self.reduced
-        previous_reduced: cython.bint = False
-        axis: cython.Py_ssize_t
-        for axis in range(len(self.dims)):
-            size = self.dims[axis]
-            is_reduced: cython.bint = axis >= first_reduced
-            if size == 1:
-                continue
-            merge: cython.bint = len(dims) > 0 and previous_reduced == is_reduced
-            if merge:
-                for number in range(len(rows)):
-                    if kept[number][len(dims) - 1] != rows[number][axis] * size:
-                        merge = False
-                        break
-            if merge:
-                dims[len(dims) - 1] *= size
-                for number in range(len(rows)):
-                    kept[number][len(dims) - 1] = rows[number][axis]
-            else:
-                dims.append(size)
-                for number in range(len(rows)):
-                    kept[number].append(rows[number][axis])
-                if is_reduced:
-                    reduced += 1
-            previous_reduced = is_reduced
-        if self.reduced and reduced == 0:
-            dims.append(1)
-            for strides in kept:
-                strides.append(0)
-            reduced = 1
-        if not dims:
-            dims.append(1)
-            for strides in kept:
-                strides.append(0)
+        self.dims, kept, self.reduced = collapsed(self.dims, self.strides(), self.reduced)
+        self.restride(kept)
+
+    @cython.cfunc
+    def strides(self) -> list:
+        """The strides of operands, then of stores."""
+        return [operand[1] for operand in self.operands] + [store[2] for store in self.stores]
+
+    @cython.cfunc
+    def restride(self, kept: list) -> cython.void:
+        """Replace them."""
         count: cython.Py_ssize_t = len(self.operands)
         self.operands = [
             (operand[0], kept[i], operand[2]) for i, operand in enumerate(self.operands)
         ]
         self.stores = [
-            (store[0], store[1], kept[count + i], store[3]) for i, store in enumerate(self.stores)
+            (store[0], store[1], kept[count + i], store[3], store[4])
+            for i, store in enumerate(self.stores)
         ]
-        self.dims = dims
-        self.reduced = reduced
+
+
+@cython.cfunc
+def collapsed(sizes: list, rows: list, reduced_axes: cython.int) -> tuple:
+    """Extents, strides and the number of reduced axes that are left."""
+    dims: list = []
+    kept: list = [[] for _ in rows]
+    reduced: cython.int = 0
+    first_reduced: cython.Py_ssize_t = len(sizes) - reduced_axes
+    previous_reduced: cython.bint = False
+    axis: cython.Py_ssize_t
+    for axis in range(len(sizes)):
+        size = sizes[axis]
+        is_reduced: cython.bint = axis >= first_reduced
+        if size == 1:
+            continue
+        merge: cython.bint = len(dims) > 0 and previous_reduced == is_reduced
+        if merge:
+            for number in range(len(rows)):
+                if kept[number][len(dims) - 1] != rows[number][axis] * size:
+                    merge = False
+                    break
+        if merge:
+            dims[len(dims) - 1] *= size
+            for number in range(len(rows)):
+                kept[number][len(dims) - 1] = rows[number][axis]
+        else:
+            dims.append(size)
+            for number in range(len(rows)):
+                kept[number].append(rows[number][axis])
+            if is_reduced:
+                reduced += 1
+        previous_reduced = is_reduced
+    if (reduced_axes and reduced == 0) or not dims:
+        dims.append(1)
+        for strides in kept:
+            strides.append(0)
+        reduced = 1 if reduced_axes else 0
+    return dims, kept, reduced
 
 
 @cython.cfunc
@@ -222,20 +226,21 @@ def _stride_class(stride) -> str:
 
 
 @cython.cfunc
-def _classes(strides: list, size: list) -> str:
+def classes(strides: list) -> str:
+    """The stride class of each axis."""
     return "".join([_stride_class(stride) for stride in strides])
 
 
 @cython.cfunc
-def _vector_axis(builder: _Builder) -> cython.int:
+def _vector_axis(builder: Builder) -> cython.int:
     """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
     rank: cython.Py_ssize_t = len(builder.dims)
     if builder.reduced == 0 or rank == builder.reduced:
         return rank - 1
     across: cython.int = 0
     along: cython.int = 0
-    for _name, strides, virtual in builder.operands:
-        if virtual:
+    for _name, strides, kind in builder.operands:
+        if kind != _real:
             continue
         if strides[rank - 1] == 1:
             along += 1
@@ -246,7 +251,7 @@ def _vector_axis(builder: _Builder) -> cython.int:
 
 def prepare(program: Program, kernel: Kernel):
     """Work out the spec of an elementwise and reduce kernel; None where it has nothing to do."""
-    builder: _Builder = _Builder(program, kernel)
+    builder: Builder = Builder(program, kernel)
     kernel.prepared = None
     if not kernel.stores or 0 in builder.dims[: len(builder.dims) - builder.reduced]:
         return None
@@ -263,7 +268,7 @@ def prepare(program: Program, kernel: Kernel):
 
 def prepared_spec(kernel: Kernel):
     """The spec of a prepared kernel."""
-    builder: _Builder = kernel.prepared
+    builder: Builder = kernel.prepared
     return builder.spec
 
 
@@ -272,7 +277,7 @@ def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
     """Launch a prepared kernel."""
     if kernel.prepared is None:
         return
-    builder: _Builder = kernel.prepared
+    builder: Builder = kernel.prepared
     kernel.prepared = (
         None  # the two refer to each other: a cycle would keep nodes until a collection
     )
@@ -287,20 +292,10 @@ def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
 
 
 @cython.cfunc
-def _find_spec(builder: _Builder) -> KernelSpec:
+def _find_spec(builder: Builder) -> KernelSpec:
     rank: cython.Py_ssize_t = len(builder.dims)
     axis: cython.int = _vector_axis(builder)
-    key = (
-        "loop",
-        rank,
-        builder.reduced,
-        axis,
-        tuple([(o[0], _classes(o[1], builder.dims), o[2]) for o in builder.operands]),
-        tuple(builder.body),
-        tuple(builder.reduces),
-        tuple(builder.epilogue),
-        tuple([(s[0], s[1], _classes(s[2], builder.dims), s[3]) for s in builder.stores]),
-    )
+    key = loop_key(builder, rank, builder.reduced, axis)
     spec = _specs.get(key)
     if spec is None:
         spec = _specs[key] = _new_spec(key, builder)
@@ -308,7 +303,25 @@ def _find_spec(builder: _Builder) -> KernelSpec:
 
 
 @cython.cfunc
-def _launch_loops(lowering: Lowering, builder: _Builder, pointers: list) -> cython.void:
+def loop_key(
+    builder: Builder, rank: cython.Py_ssize_t, reduced: cython.int, axis: cython.int
+) -> tuple:
+    """What a kernel, or a phase of one, is specialised on."""
+    return (
+        "loop",
+        rank,
+        reduced,
+        axis,
+        tuple([(o[0], classes(o[1]), o[2]) for o in builder.operands]),
+        tuple(builder.body),
+        tuple(builder.reduces),
+        tuple(builder.epilogue),
+        tuple([(s[0], s[1], classes(s[2]), s[3], s[4]) for s in builder.stores]),
+    )
+
+
+@cython.cfunc
+def _launch_loops(lowering: Lowering, builder: Builder, pointers: list) -> cython.void:
     spec: KernelSpec = builder.spec
     arguments: list = list(builder.dims)
     for operand in builder.operands:
@@ -339,7 +352,7 @@ def _launch_loops(lowering: Lowering, builder: _Builder, pointers: list) -> cyth
 
 
 @cython.cfunc
-def axis_is_across(builder: _Builder) -> cython.bint:
+def axis_is_across(builder: Builder) -> cython.bint:
     return _vector_axis(builder) < len(builder.dims) - 1
 
 
@@ -349,7 +362,7 @@ def symbol_of(key, names) -> str:
     return f"{'_'.join(names)[:40] or 'copy'}_{digest}"
 
 
-def _new_spec(key, builder: _Builder):
+def _new_spec(key, builder: Builder):
     """A spec for a new key; the loop IR is built only when the spec is compiled."""
     names = [
         item[0]
@@ -384,10 +397,10 @@ def lower_copy(
     """Copy between strided regions of one shape; each is (slot, byte offset, strides)."""
     if 0 in shape:
         return
-    builder: _Builder = _Builder(lowering.program, Kernel(ELEMENTWISE, shape))
-    builder.operands.append((dtype.name, list(source[2]), False))
+    builder: Builder = Builder(lowering.program, Kernel(ELEMENTWISE, shape))
+    builder.operands.append((dtype.name, list(source[2]), _real))
     builder.body.append(("load", dtype.name, (), 0))
-    builder.stores.append((dtype.name, ("b", 0), list(target[2]), False))
+    builder.stores.append((dtype.name, ("b", 0), list(target[2]), False, _real))
     builder.collapse()
     builder.spec = _find_spec(builder)
     _launch_loops(lowering, builder, [(source[0], source[1]), (target[0], target[1])])
@@ -412,12 +425,12 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
         strides = list(place.strides[:axis]) + [0] * inner + list(place.strides[axis + 1 :])
         index_strides = [0] * axis + list(index_place.strides)
         index_strides += [0] * (rank - len(index_strides))
-    builder: _Builder = _Builder(lowering.program, Kernel(ELEMENTWISE, node.shape))
-    builder.operands.append((index.dtype.name, index_strides, False))
-    builder.operands.append((node.dtype.name, strides, False))
+    builder: Builder = Builder(lowering.program, Kernel(ELEMENTWISE, node.shape))
+    builder.operands.append((index.dtype.name, index_strides, _real))
+    builder.operands.append((node.dtype.name, strides, _real))
     builder.body.append(("load", index.dtype.name, (), 0))
     builder.body.append(("load_indexed", node.dtype.name, (("b", 0),), 1))
-    builder.stores.append((node.dtype.name, ("b", 1), list(row_major(node.shape)), False))
+    builder.stores.append((node.dtype.name, ("b", 1), list(row_major(node.shape)), False, _real))
     builder.collapse()
     pointers: list = [
         lowering.pointer(index_place, index.dtype.itemsize),
@@ -430,14 +443,14 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
 
 @cython.cfunc
 def _launch_indexed(
-    lowering: Lowering, builder: _Builder, pointers: list, stride, extent
+    lowering: Lowering, builder: Builder, pointers: list, stride, extent
 ) -> cython.void:
     rank: cython.Py_ssize_t = len(builder.dims)
     key = (
         "indexed",
         rank,
-        tuple([(o[0], _classes(o[1], builder.dims)) for o in builder.operands]),
-        _classes(builder.stores[0][2], builder.dims),
+        tuple([(o[0], classes(o[1])) for o in builder.operands]),
+        classes(builder.stores[0][2]),
     )
     spec = _specs.get(key)
     if spec is None:

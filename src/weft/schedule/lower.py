@@ -9,11 +9,12 @@ dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and 
 import cython
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.loops import lower_copy, lower_indexed, lower_loops
+from cython.cimports.weft.schedule.loops import lower_copy, lower_indexed
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 from cython.cimports.weft.schedule.plan import Plan
 from cython.cimports.weft.schedule.records import Kernel, Place, Program
 from cython.cimports.weft.schedule.rows import lower_rows
+from cython.cimports.weft.schedule.staging import lower_kernel
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -134,7 +135,7 @@ def lower(program: Program, plan: Plan) -> Lowering:
     for kernel in program.kernels:
         lowering.current = kernel.position
         if kernel.kind == ELEMENTWISE:
-            lower_loops(lowering, kernel)
+            lower_kernel(lowering, kernel)
             continue
         node = kernel.nodes[0]
         if node not in plan.slots:

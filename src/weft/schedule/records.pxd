@@ -13,6 +13,7 @@ cdef class Kernel:
     cdef public tuple axes
     cdef public tuple reduced_shape
     cdef public bint open
+    cdef public bint staged
     cdef public int position
     cdef public int first_consumer
     cdef public int last_consumer

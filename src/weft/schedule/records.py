@@ -30,7 +30,7 @@ class Kernel:
     """One launch: nodes computed together over one iteration shape, or one contraction, copy, scan, scatter.
 
     `shape` is the iteration space, `axes` the reduced ones (None: no reduction), `nodes` in order, `stores` those
-    whose values leave the kernel.
+    whose values leave the kernel. A `staged` kernel goes on, element by element, from reductions of its own.
     """
 
     def __cinit__(self, kind: cython.int, shape: tuple):

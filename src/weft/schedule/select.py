@@ -17,7 +17,7 @@ from weft._compiled import require
 from weft.errors import VerificationError
 from weft.graph.rows import ELEMENTWISE, REDUCE
 from weft.schedule.fuse import mark_stores
-from weft.schedule.loops import prepare, prepared_spec
+from weft.schedule.staging import prepare, prepared_spec
 
 require(__name__, cython.compiled)
 

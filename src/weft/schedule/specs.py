@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.codegen import ir, staged
 from weft.codegen.ir import Instr, LoopKernel, Operand, Reduce, Store
 from weft.codegen.loops import lower
+from weft.codegen.staged import Local, Staged
+from weft.codegen.staged import lower as lower_staged
 from weft.ops.row import TABLE
+
+VIRTUAL = -2  # as in `weft.schedule.loops`
 
 
 def lookup(name: str) -> Callable[..., Any]:
@@ -31,14 +36,17 @@ def loop_kernel(key: tuple[Any, ...]) -> LoopKernel:
         rank=rank,
         reduced=reduced,
         operands=tuple(
-            Operand(name, tuple(classes), 0, virtual) for name, classes, virtual in operands
+            Operand(name, tuple(classes), 0, kind == VIRTUAL, max(kind, -1))
+            for name, classes, kind in operands
         ),
         body=tuple(instr(item) for item in body),
         reduces=tuple(Reduce(kind, number(value), dtype) for kind, value, dtype in reduces),
         epilogue=tuple(instr(item) for item in epilogue),
         stores=tuple(
-            Store(name, number(value), tuple(classes), "epilogue" if late else "body")
-            for name, value, classes, late in stores
+            Store(
+                name, number(value), tuple(classes), "epilogue" if late else "body", max(kind, -1)
+            )
+            for name, value, classes, late, kind in stores
         ),
         vector_axis=axis,
     )
@@ -64,3 +72,22 @@ def indexed_kernel(key: tuple[Any, ...]) -> LoopKernel:
 def indexed_text(key: tuple[Any, ...], symbol: str) -> str:
     """LLVM IR of an indexed read under a symbol."""
     return lower(indexed_kernel(key), lookup, symbol)
+
+
+def staged_kernel(key: tuple[Any, ...]) -> Staged:
+    """The phases of a key made by `weft.schedule.staging`."""
+    _, phases, memory = key
+    return Staged(
+        tuple(loop_kernel(phase) for phase in phases),
+        tuple(Local(dtype, whole) for dtype, whole in memory),
+    )
+
+
+def staged_text(key: tuple[Any, ...], symbol: str) -> str:
+    """LLVM IR of a staged kernel under a symbol."""
+    return lower_staged(staged_kernel(key), lookup, symbol)
+
+
+def kernel_text(key: tuple[Any, ...]) -> str:
+    """The loop IR of a key, printed."""
+    return ir.text(loop_kernel(key)) if key[0] == "loop" else staged.text(staged_kernel(key))
