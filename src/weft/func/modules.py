@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import weft
@@ -31,24 +29,43 @@ def functional_call(
         _check_disjoint(given, state)
         given.update(state)
     owners = _owners(module)
-    own = {path: owner[name] for path, (owner, name) in owners.items()}
-    if strict:
-        _check_names(module, given, own)
-    if tie_weights:
-        _tie(given, own)
+    if strict or tie_weights:
+        own = {path: owner[name] for path, (owner, name) in owners.items()}
+        if strict:
+            _check_names(module, given, own)
+        if tie_weights:
+            _tie(given, own)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(owners, given):
+    former = []
+    try:
+        for path, value in given.items():
+            place = owners.get(path)
+            if place is not None:
+                values, name = place
+                former.append((values, name, values[name]))
+                values[name] = value
         return module(*arguments, **(kwargs or {}))
+    finally:
+        for values, name, value in reversed(former):
+            values[name] = value
 
 
 def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
     """Where each parameter and buffer lies: the attributes of its module, and its name there."""
     found = {}
-    for path, owner in module.named_modules(remove_duplicate=False):
-        dotted, values = path + "." if path else "", owner.__dict__
+    waiting = [("", module)]
+    while waiting:
+        dotted, owner = waiting.pop()
+        values, below = owner.__dict__, []
         for name, kind in owner._kinds.items():
-            if kind != MODULE and values[name] is not None:
+            value = values[name]
+            if value is None:
+                continue
+            if kind == MODULE:
+                below.append((f"{dotted}{name}.", value))
+            else:
                 found[dotted + name] = (values, name)
+        waiting.extend(reversed(below))
     return found
 
 
@@ -106,24 +123,6 @@ def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
     for name, member in own.items():
         if name not in given and id(member) in values:
             given[name] = values[id(member)]
-
-
-@contextmanager
-def _swapped(
-    owners: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]
-) -> Iterator[None]:
-    """The members of a module replaced for a while."""
-    former = []
-    try:
-        for path, value in given.items():
-            if path in owners:
-                owner, name = owners[path]
-                former.append((owner, name, owner[name]))
-                owner[name] = value
-        yield
-    finally:
-        for owner, name, value in reversed(former):
-            owner[name] = value
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,3 +1,4 @@
+# cython: language_level=3
 """Nested tuples, lists and dictionaries of leaves, taken apart and put together again."""
 
 from __future__ import annotations
@@ -5,25 +6,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cython
+
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves, in order."""
+    found: list[Any] = []
+    _collect(tree, found)
+    return found
+
+
+@cython.cfunc
+def _collect(tree: object, found: list[Any]) -> object:
     if isinstance(tree, dict):
-        return [leaf for part in tree.values() for leaf in leaves(part)]
-    if isinstance(tree, (tuple, list)):
-        return [leaf for part in tree for leaf in leaves(part)]
-    return [tree]
+        for part in tree.values():
+            _collect(part, found)
+    elif isinstance(tree, (tuple, list)):
+        for part in tree:
+            _collect(part, found)
+    else:
+        found.append(tree)
 
 
 def rebuild(tree: Any, new: Iterator[Any]) -> Any:
     """The same structure with other leaves, taken in order."""
+    return _rebuild(tree, new)
+
+
+@cython.cfunc
+def _rebuild(tree: object, new: object) -> object:
+    if type(tree) is dict:
+        result: dict[Any, Any] = {}
+        for key, part in tree.items():
+            result[key] = _rebuild(part, new)
+        return result
+    if not isinstance(tree, (tuple, list, dict)):
+        return next(new)
     if isinstance(tree, dict):
-        return type(tree)((key, rebuild(part, new)) for key, part in tree.items())
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(rebuild(part, new) for part in tree))
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(rebuild(part, new) for part in tree)
-    return next(new)
+        return type(tree)([(key, _rebuild(part, new)) for key, part in tree.items()])
+    parts: list[Any] = [_rebuild(part, new) for part in tree]
+    if type(tree) is tuple:
+        return tuple(parts)
+    return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

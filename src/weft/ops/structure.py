@@ -6,6 +6,7 @@ derivative is the region written back (`put`). Batch rules shift dimensions past
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ define(
     samples=[((6,), (1, (2,)), (2,))],
     shape=lambda p, shape: None,
     strides=lambda p, shape, strides, offset: (p[1], offset + p[0]),
-    batch=lambda p, shapes, flags, n: (p[0], (int(np.prod(shapes[0])), *p[1])),
+    batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
     pull={"self": lambda g, at: _pull_strided(g, at)},
     push="linear",
     grad_name="AsStridedBackward0",
@@ -275,7 +276,7 @@ define(
     numpy=_put_numpy,
     samples=[((6,), (2,), (1, (2,)))],
     shape=lambda p, base, new: base,
-    batch=lambda p, shapes, flags, n: (p[0], (int(np.prod(shapes[0])), *p[1])),
+    batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
     pull={
         "self": lambda g, at: put(g, full(at.shapes[1], 0, g.dtype), *at.params),
         "source": lambda g, at: strided(g, at.shapes[1], *at.params),
