@@ -102,6 +102,18 @@ def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _need_some(values: tuple[Any, ...], what: str, name: str = "grad") -> tuple[Any, ...]:
+    """Errors: RuntimeError where there is nothing."""
+    if not values:
+        raise GradientError(
+            f"`{what}` argument to `{name}()` cannot be empty.",
+            expected="at least one tensor",
+            got="nothing",
+            fix=f"pass a tensor, or a list of them, as {what}",
+        )
+    return values
+
+
 def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
     """Group what is pending, and walk. In anomaly mode, look at what came out.
 
@@ -169,7 +181,7 @@ def backward(
     Errors: RuntimeError for an output that is not a scalar and has no gradient, that has no graph, or whose graph
     has been freed. Cost: one recorded derivative per batch of equal operations; nothing runs until it is read.
     """
-    outputs = _as_tuple(tensors)
+    outputs = _need_some(_as_tuple(tensors), "tensors", "backward")
     gradients = _as_tuple(grad_tensors, len(outputs))
     if len(gradients) != len(outputs):
         raise GradientError(
@@ -246,7 +258,8 @@ def grad(
             got="False",
             fix="drop one of the two arguments",
         )
-    results = _as_tuple(outputs)
+    results = _need_some(_as_tuple(outputs), "outputs")
+    _need_some(_as_tuple(inputs), "inputs")
     if is_grads_batched:
         return _batched_grad(
             results,
@@ -316,8 +329,26 @@ def _batched_grad(
     """One walk per row of the leading axis of grad_outputs, stacked."""
     from weft.ops.primitives import concat, reshape, slice_axis
 
-    rows = _as_tuple(grad_outputs)
+    rows = _as_tuple(grad_outputs, len(outputs))
+    for output, row in zip(outputs, rows, strict=False):
+        shape = tuple(output_of(output)._shape)
+        if not isinstance(row, Tensor) or not row._shape or row._shape[1:] != shape:
+            raise ShapeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                "output, but a mismatch was detected",
+                expected=str(["rows", *shape]),
+                got=str(list(row._shape)) if isinstance(row, Tensor) else type(row).__name__,
+                fix="stack one gradient of the output's shape per row",
+            )
     count = rows[0]._shape[0]
+    if any(row._shape[0] != count for row in rows):
+        raise ShapeError(
+            "Expected all grad_outputs to have the same size in their first dimension",
+            expected=str(count),
+            got=str([row._shape[0] for row in rows]),
+            fix="give every output as many rows",
+        )
     walks = []
     for index in range(count):
         cotangents = tuple(reshape(slice_axis(row, 0, index, 1), row._shape[1:]) for row in rows)

@@ -29,6 +29,7 @@ from weft.autograd.tangents import transposed
 from weft.errors import ArgumentTypeError, GradientError, MutationError, describe_position
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
+from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
@@ -481,7 +482,12 @@ def _output(
         return tensor
     edge = new_edge(record, number)
     if len(ctx._dirty) > 0 and _among(tensor, ctx._dirty):
-        set_edge(tensor, edge)
+        if tensor.base is None:
+            set_edge(tensor, edge)
+            return tensor
+        if record.outputs > 1:
+            raise _dirty_view_of_several(tensor)
+        mutate(tensor, wrap(value(tensor), edge))  # its base has the new history too
         return tensor
     if _among(tensor, arguments):
         tensor = alias_of(tensor)
@@ -491,6 +497,19 @@ def _output(
         tensor.creation = IN_FUNCTION
     set_edge(tensor, edge)
     return tensor
+
+
+def _dirty_view_of_several(tensor: Any) -> MutationError:
+    return MutationError(
+        "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+        "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input "
+        "is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
+        "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
+        "does the other operations).",
+        expected="one output, or a dirty input that is no view",
+        got=f"a view of shape {list(tensor.shape)} among several outputs",
+        fix="clone it before the call",
+    )
 
 
 @cython.cfunc

@@ -15,7 +15,7 @@ from weft.autograd.discovery import target_for
 from weft.autograd.observe import RemovableHandle
 from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
-from weft.errors import ArgumentError, GradientError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.node import Node
@@ -36,7 +36,7 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge of a tensor that requires grad. Errors: RuntimeError where it does not."""
-    edge = edge_for(tensor)
+    edge = find_edge(tensor)
     if edge is None:
         raise GradientError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients",
@@ -50,8 +50,15 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 
 def find_edge(target: Any) -> Any:
     """The edge of a tensor or GradientEdge as records keep it; None where there is no graph."""
-    if not isinstance(target, GradientEdge):
+    if isinstance(target, Tensor):
         return edge_for(target)
+    if not isinstance(target, GradientEdge):
+        raise ArgumentTypeError(
+            f"Expected a Tensor or a GradientEdge, but got {type(target).__name__}",
+            expected="tensors, or edges from weft.autograd.graph.get_gradient_edge",
+            got=repr(target)[:60],
+            fix="pass the tensors that were computed",
+        )
     if isinstance(target.node, SeveralOutputs):
         return target.ownership_token or OutputEdge(target.node, target.output_nr)
     if isinstance(target.node, GradientFunction):

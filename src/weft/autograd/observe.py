@@ -126,7 +126,7 @@ def check_replacement(new: Any, old: Any) -> Any:
         return old
     if not isinstance(new, Tensor):
         raise ArgumentTypeError(
-            "hook",
+            f"expected Variable, but hook returned '{type(new).__name__}'",
             expected="a Tensor or None as the hook's result",
             got=type(new).__name__,
             fix="return the new gradient, or nothing",

@@ -17,7 +17,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 @cython.cfunc
-def _collect(tree: object, found: list[Any]) -> object:
+def _collect(tree: Any, found: list[Any]) -> None:
     if isinstance(tree, dict):
         for part in tree.values():
             _collect(part, found)
@@ -34,7 +34,7 @@ def rebuild(tree: Any, new: Iterator[Any]) -> Any:
 
 
 @cython.cfunc
-def _rebuild(tree: object, new: object) -> object:
+def _rebuild(tree: Any, new: Any) -> Any:
     if type(tree) is dict:
         result: dict[Any, Any] = {}
         for key, part in tree.items():
