@@ -312,3 +312,44 @@ def test_transforms_inside() -> None:
 
     examples = [weft.tensor([1.0, -3.0]), weft.tensor([2.0, 5.0]), weft.tensor([0.5, 0.25])]
     assert weft.map(function, examples) == [function(x) for x in examples]
+
+
+def scores_by_round(weight: Any, rounds: int) -> Callable[[Any], Any]:
+    """A product for each round, of inputs that do not depend on the weight."""
+
+    def function(x: Any) -> Any:
+        found = []
+        for _ in range(rounds):
+            found.append((x @ weight).tanh().sum())
+            x = x.roll(1) if found[-1].item() > 0 else -x
+        return weft.stack(found).sum()
+
+    return function
+
+
+def test_a_walk_puts_the_rounds_together(capsys: pytest.CaptureFixture[str]) -> None:
+    weight = weft.randn(4, 3, requires_grad=True)
+    losses = weft.map(scores_by_round(weight, 6), [weft.randn(4) for _ in range(8)])
+    weft.stack(losses).sum().backward()
+    with weft.explaining("schedule"):
+        weight.grad.tolist()
+    text = capsys.readouterr().err
+    assert sum(": matmul" in line for line in text.splitlines() if line.startswith("k")) == 1
+
+
+@pytest.mark.parametrize("chosen", [slice(None), slice(1, 2), slice(2, 7)])
+def test_rounds_together_are_rounds_alone(chosen: slice) -> None:
+    weft.manual_seed(4)
+    weight = weft.randn(4, 3, dtype=weft.float64, requires_grad=True)
+    examples = [weft.randn(4, dtype=weft.float64).requires_grad_() for _ in range(8)]
+    function = scores_by_round(weight, 5)
+    found = []
+    for losses in (weft.map(function, examples), [function(x) for x in examples]):
+        for _ in range(2):
+            weft.stack(losses[chosen]).sum().backward(retain_graph=True)
+        losses[3].backward()
+        found.append([weight.grad, *(x.grad for x in examples if x.grad is not None)])
+        for leaf in (weight, *examples):
+            leaf.grad = None
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)

@@ -11,6 +11,9 @@ cdef class Group:
     cdef list places
     cdef list whole
     cdef list bundles
+    cdef public list parts
+    cdef public object likeness
+    cdef public bint gone
     cdef Py_ssize_t reached
     cdef public long long left
     cdef public long long behind

@@ -34,7 +34,8 @@ class Bundle:
 @cython.cclass
 class Group:
     """Members of one quotient that a walk has reached, in the order of their rows. `left` consumers of them have not
-    run; `behind` times all members had one that has, which their own counts do not know."""
+    run; `behind` times all members had one that has, which their own counts do not know. `gone`: it has been pulled,
+    perhaps as one of the `parts` of a group over several quotients, which have a `likeness`."""
 
     def __cinit__(self, rows: cython.Py_ssize_t):
         self.members = [None] * rows

@@ -30,6 +30,7 @@ from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction,
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
+from weft.autograd import merging
 from weft.autograd.observe import UNSET
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
@@ -53,6 +54,7 @@ class Walk(Discovery):
     latest = cython.declare(Node)  # the latest ready node waits here, the others on the heap
     newest = cython.declare(GradientFunction)  # and the latest ready record of another kind
     groups = cython.declare(list)
+    ready_groups = cython.declare(dict)
     results = cython.declare(dict)
     leaves = cython.declare(cython.bint)
     units = cython.declare(list)
@@ -60,6 +62,7 @@ class Walk(Discovery):
     def __cinit__(self):
         self.heap = []
         self.groups = []
+        self.ready_groups = {}
         self.results = {}
         self.units = None
 
@@ -257,6 +260,19 @@ class Walk(Discovery):
         """Put a group on the agenda, at the place of its latest member."""
         last: Node = group.members[len(group.members) - 1]
         heapq.heappush(self.heap, (-last.seq, last.quotient.seq, group))
+        if self.units is None:
+            group.likeness = merging.likeness(group)
+            if group.likeness is not None:
+                self.ready_groups.setdefault(group.likeness, []).append(group)
+
+    @cython.cfunc
+    def with_its_like(self, group: Group) -> Group:
+        """A group, with those that are ready and equal: batches of different rounds."""
+        ready: list = [] if group.likeness is None else self.ready_groups.pop(group.likeness)
+        other: Group
+        for other in ready:
+            other.gone = True
+        return group if len(ready) < 2 else merging.union(ready)
 
     def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
         """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
@@ -328,7 +344,8 @@ class Walk(Discovery):
                     continue
                 _priority, _tie, unit = heapq.heappop(self.heap)
                 if isinstance(unit, Group):
-                    self.pull_group(unit)
+                    if not cython.cast(Group, unit).gone:
+                        self.pull_group(self.with_its_like(unit))
                 elif isinstance(unit, Node):
                     self.pull_node(unit)
                 else:
@@ -478,7 +495,11 @@ class Walk(Discovery):
             first.scratch = group.contributions()[0]
             self.pull_node(first)
             return
-        form = batch.form_of(first.quotient, members)
+        form = (
+            batch.form_of(first.quotient, members)
+            if group.parts is None
+            else merging.form_of_union(group)
+        )
         g = group.assemble(form.shape)
         group.whole, group.bundles = [], []
         parts: list = None

@@ -1,0 +1,128 @@
+# cython: language_level=3
+"""Batches of different rounds in one reverse walk: groups that are ready together and equal are pulled as one.
+
+Where values are read in between, equal operations ran in a batch for each round, as `weft.map` has it; the walk comes
+after all of them. In come groups of executed members; out go what makes two of them equal (`likeness`), one group of
+all their members (`union`), and what a rule needs of it (`form_of_union`). Saved values are copied together, so batches
+that are large already stay apart.
+"""
+
+import cython
+from cython.cimports.weft.autograd.group import Bundle, Group
+from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._compiled import require
+from weft.graph.rows import COMPOSITE
+from weft.schedule.batch import Form, gather_rows
+
+require(__name__, cython.compiled)
+
+_MOST_BYTES = cython.declare(cython.longlong, 1 << 18)
+
+
+def likeness(group: Group):
+    """A key that groups share whose derivative may be recorded once for all; None where it may not."""
+    first: Node = group.members[0]
+    quotient: Node = first.quotient
+    if (
+        quotient is None
+        or quotient.state != DONE
+        or quotient.numel * quotient.dtype.itemsize > _MOST_BYTES
+        or quotient.payload is None
+        or first.row.kind == COMPOSITE
+    ):
+        return None
+    flags: tuple = quotient.info[0]
+    parts: list = [first.row.code, first.params, first.shape, first.dtype.code, first.saved, flags]
+    index: cython.Py_ssize_t
+    for index in range(len(flags)):
+        shape: tuple = quotient.payload[index]
+        saved: Node = quotient.inputs[index] if first.saved >> index & 1 else None
+        if saved is not None and saved.numel * saved.dtype.itemsize > 4 * _MOST_BYTES:
+            return None
+        edge = first.edges[index]
+        if flags[index]:
+            parts.append((shape[1:], edge is None))
+        else:
+            parts.append((shape, id(edge), 0 if saved is None else id(saved)))
+    return tuple(parts)
+
+
+def union(groups: list) -> Group:
+    """One group of the members of all."""
+    whole: Group = Group(0)
+    whole.parts = groups
+    group: Group
+    bundle: Bundle
+    for group in groups:
+        start: cython.Py_ssize_t = len(whole.members)
+        for bundle in group.bundles:
+            _bring(whole, bundle.cotangent, bundle.rows, [start + row for row in bundle.places])
+        for cotangent in group.whole:
+            count: cython.Py_ssize_t = len(group.members)
+            rows: list = list(range(count))
+            _bring(whole, cotangent, rows, [start + row for row in rows])
+        whole.members.extend(group.members)
+        group.whole, group.bundles = [], []
+    return whole
+
+
+@cython.cfunc
+def _bring(group: Group, cotangent: Tensor, rows: list, places: list) -> cython.void:
+    """Add rows of a cotangent, beside those of the same one."""
+    bundle: Bundle
+    for bundle in group.bundles:
+        if bundle.cotangent is cotangent:
+            break
+    else:
+        bundle = Bundle(cotangent)
+        group.bundles.append(bundle)
+    bundle.rows.extend(rows)
+    bundle.places.extend(places)
+
+
+def form_of_union(group: Group) -> Form:
+    """What the rule needs for all members, saved values copied together."""
+    first: Node = group.members[0]
+    quotient: Node = first.quotient
+    row: OpRow = first.row
+    flags: tuple = quotient.info[0]
+    count: cython.Py_ssize_t = len(group.members)
+    inputs: list = [None] * len(flags)
+    shapes: list = []
+    index: cython.Py_ssize_t
+    for index in range(len(flags)):
+        shape: tuple = quotient.payload[index]
+        shapes.append((count, *shape[1:]) if flags[index] else shape)
+        if first.saved >> index & 1:
+            inputs[index] = (
+                _saved(group, index) if flags[index] else wrap(quotient.inputs[index], None)
+            )
+    result = _saved(group, -1) if first.saved >> RESULT_SHIFT & 1 else None
+    params = first.params
+    if row.batch is not None:
+        own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
+        params = row.batch(first.params, own, flags, count)
+    return Form(params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags)
+
+
+@cython.cfunc
+def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
+    """The rows of all members of a saved input, or (-1) of the results."""
+    sources: list = []
+    numbers: list = []
+    rows: list = []
+    part: Group
+    member: Node
+    for part in group.parts:
+        quotient: Node = cython.cast(Node, part.members[0]).quotient
+        for member in part.members:
+            numbers.append(len(sources))
+            rows.append(member.qrow)
+        sources.append(quotient if index < 0 else quotient.inputs[index])
+    first: Node = sources[0]
+    shape: tuple = (len(rows), *first.shape[1:])
+    return wrap(gather_rows(tuple(sources), numbers, rows, None, shape, first.dtype), None)
