@@ -2,8 +2,10 @@
 programs are left alone. Each fault stands on the line that says `# here`."""
 
 import inspect
+import linecache
 import re
 
+import numpy as np
 import pytest
 
 import weft
@@ -210,6 +212,43 @@ def test_the_fault_is_found_afterwards(program, read):
     assert found.phase == ("forward" if program in FORWARD else "backward")
     assert found.where.startswith(line_of(program, read)), str(found)
     loss.backward()  # the graph is still there
+
+
+@pytest.mark.parametrize("number", [0.0, float("nan")])
+def test_a_function_whose_forward_is_gone_is_named(number):
+    """Its tensors are noted in numbers at the call: what it was given decides whether it is at fault."""
+
+    class Inverse(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            with np.errstate(divide="ignore"):
+                return weft.from_numpy(1 / x.numpy(force=True)), y * 2
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g, h
+
+    with detect_anomaly():
+        x = leaf(1.0, 2.0)
+        given = x * weft.tensor([number, 1.0])
+        first, second = Inverse.apply(given, x)  # here
+        loss = (first + second).square().sum()
+        loss.tolist()
+        with pytest.raises(AnomalyError) as caught:
+            loss.backward()
+    found = caught.value.anomaly
+    if number != number:
+        assert found.record != "InverseBackward"
+        return
+    assert (found.record, found.kind, found.phase) == ("InverseBackward", "inf", "forward")
+    assert "first, second = Inverse" in linecache.getline(__file__, int(line_number(found.where)))
+    assert "argument 0 float32[2]: min 0, max 2, mean 1" in str(found)
+    assert found.path[0].startswith("InverseBackward") and "SumBackward0" in found.path[-1]
+
+
+def line_number(where):
+    """The number in `file:number in name`."""
+    return where.split(":")[1].split(" ")[0]
 
 
 def test_operands_and_path():

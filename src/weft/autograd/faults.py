@@ -297,6 +297,11 @@ def path_to(roots: list[Any], target: Any) -> list[Any]:
     return path
 
 
+def _lines(path: list[Any]) -> tuple[str, ...]:
+    """The records of a path with their lines."""
+    return tuple(f"{name_of(step)} ({step.where})" for step in path if hasattr(step, "where"))
+
+
 class Diagnosis:
     """Puts a fault into the user's terms: a record of the graph, a phase, a path."""
 
@@ -320,11 +325,40 @@ class Diagnosis:
             search = Search(self.values, [member])
             fault = search.fault()
         unit = self._unit_of(fault)
+        function = None if unit is not None else self._function_before(fault)
+        if function is not None:
+            return self._report_function(function)
         if unit is not None:
             record, phase = self._record_in(unit, fault), "backward"
         else:
             record, phase = self._record_above(search.chain(fault)), "forward"
         return self._report(search, fault, record, phase)
+
+    def _function_before(self, fault: Any) -> Any:
+        """The first custom Function older than a fault that made something not finite of finite arguments: known where
+        it was called in anomaly mode."""
+        calls = [r for r in records_below(self.roots) if getattr(r, "call", None) is not None]
+        for record in sorted(calls, key=lambda record: int(record.seq)):
+            if record.seq < fault.seq and record.call.fault():
+                return record
+        return None
+
+    def _report_function(self, record: Any) -> Anomaly:
+        operands = []
+        for figures in record.call.inputs:
+            low, high, mean, count, _nan = figures.read()
+            operands.append(
+                Operand(figures.name, figures.dtype, figures.shape, low, high, mean, count)
+            )
+        return Anomaly(
+            operation=name_of(record),
+            record=name_of(record),
+            where=record.where,
+            phase="forward",
+            kind=record.call.fault(),
+            operands=tuple(operands),
+            path=_lines(path_to(self.roots, record)),
+        )
 
     def _report(self, search: Search, fault: Any, record: Any, phase: str) -> Anomaly:
         row = fault.row
@@ -350,9 +384,7 @@ class Diagnosis:
             phase=phase,
             kind="nan" if search._is_bad(fault, 0) else "inf",
             operands=tuple(operands),
-            path=tuple(
-                f"{name_of(step)} ({step.where})" for step in path if hasattr(step, "where")
-            ),
+            path=_lines(path),
         )
 
     def _member_of(self, fault: Any) -> Any:

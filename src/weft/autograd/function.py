@@ -164,6 +164,7 @@ class FunctionNode(GradientFunction):
     function = cython.declare(object, visibility="readonly")
     _output_types = cython.declare(list)  # shape, dtype, shape, dtype, ...
     _inputs = cython.declare(tuple)  # (shape, dtype) of tensors
+    call = cython.declare(object, visibility="readonly")  # its tensors in numbers, in anomaly mode
     code = cython.declare(object)
     offset_in_code = cython.declare(cython.int)
     __weakref__ = cython.declare(object)
@@ -437,6 +438,10 @@ def _attach(
     record._output_types, record._inputs = types, tuple(inputs)
     code: cython.pointer(PyObject) = caller(cython.address(record.offset_in_code))
     record.code = None if code == cython.NULL else cython.cast(object, code)
+    if current_tape().mode.anomaly:
+        from weft.autograd.figures import Call
+
+        record.call = Call(arguments, tensors)
     if len(ctx._saved) > 0:
         ctx._record = weakref.ref(record)
     if len(ctx._dirty) > 0:
