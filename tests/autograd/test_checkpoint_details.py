@@ -198,6 +198,22 @@ def test_a_policy_is_asked_with_the_operation_and_its_operands(lib: Any, answer:
     close(lib, x.grad, wanted)
     name = "matmul" if lib is weft else "aten.mm.default"
     assert (name, 2, (2, 2)) in asked
+    plain = [op.removeprefix("aten.").split(".")[0].replace("matmul", "mm") for op, *_ in asked]
+    assert plain == ["mm", "sin", "mm", "sum"]  # each operation once, whether it saves or not
+
+
+def test_what_a_policy_computes_is_not_asked_about() -> None:
+    asked: list[str] = []
+
+    def policy(ctx: Any, op: str, *args: Any) -> bool:
+        asked.append(op)
+        return float(ctx.op_output.sum() * 2) > 0
+
+    contexts = functools.partial(tools(weft).create_selective_checkpoint_contexts, policy)
+    x = point(weft)
+    run(weft, block, x, context_fn=contexts).backward()
+    assert asked == ["matmul", "sin", "matmul", "sum"]
+    close(weft, x.grad, weft.autograd.grad(block(x), x)[0])
 
 
 @pytest.mark.parametrize("form", ["list", "bool"])

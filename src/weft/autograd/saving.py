@@ -121,6 +121,8 @@ def pack_node(node: Any) -> None:
     mode = tapes.tape().mode
     if mode.duals is not None:
         mode.duals[-1].follow_all(node)
+    if mode.extra is not None and "checkpoint_policy" in mode.extra:
+        mode.extra["checkpoint_policy"].ask(node)
     if mode.saved_hooks and node.saved:
         _pack_saves(node, list(reversed(mode.saved_hooks)))
 

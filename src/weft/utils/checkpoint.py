@@ -21,6 +21,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftErr
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
+from weft.graph.rows import COMPOSITE, SCALAR_ROW, VIEW
 
 __all__ = [
     "CheckpointError",
@@ -83,27 +84,57 @@ class SelectiveCheckpointContext:
 
 
 class _Selective:
-    """A policy in force while the forward pass runs."""
+    """A policy in force while the forward pass runs, and what it has said of each operation so far."""
 
     def __init__(self, policy: Callable[..., Any]) -> None:
         self.policy = policy
+        self.keeps: dict[Any, bool] = {}
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
         self._former = mode.extra
-        mode.extra = {**(mode.extra or {}), "checkpoint_policy": self.policy}
+        mode.extra = {**(mode.extra or {}), "checkpoint_policy": self}
 
     def __exit__(self, *exc: object) -> None:
         tapes.tape().mode.extra = self._former
+        self.keeps = {}
+
+    def ask(self, node: Any) -> None:
+        """Called for each operation when it is recorded; a view is what it shows. Errors: TypeError on an answer that
+        is none."""
+        if node.row.kind in (VIEW, COMPOSITE):
+            if node.inputs:
+                self.keeps[node] = self.keeps.get(node.inputs[0], False)
+            return
+        mode = tapes.tape().mode
+        inside, mode.extra = mode.extra, self._former
+        try:
+            with weft.no_grad():
+                operands = [
+                    source.params if source.row is SCALAR_ROW else wrap_node(source)
+                    for source in node.inputs or ()
+                ]
+                context = SelectiveCheckpointContext(is_recompute=False, op_output=wrap_node(node))
+                answer = self.policy(context, node.row.name, *operands)
+        finally:
+            mode.extra = inside
+        if not isinstance(answer, (bool, CheckpointPolicy)):
+            raise ArgumentTypeError(
+                f"a checkpoint policy returned {type(answer).__name__}",
+                expected="a CheckpointPolicy, or a bool",
+                got=repr(answer),
+                fix="return CheckpointPolicy.MUST_SAVE or PREFER_RECOMPUTE",
+            )
+        self.keeps[node] = answer if isinstance(answer, bool) else answer not in _FORGOTTEN
 
 
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
-    """The contexts for `context_fn`: a policy `fn(ctx, op, *args)` is asked about each saved result, with the name of
-    the operation that made it and its operands, and answers with a CheckpointPolicy (True keeps); a list names the
-    operations whose results are kept. What is kept cannot be overwritten, so that `allow_cache_entry_mutation` has
-    nothing to allow.
+    """The contexts for `context_fn`: a policy `fn(ctx, op, *args)` is asked once about each operation of the forward
+    pass (of the op table; views are what they show), with its name and operands, and answers with a CheckpointPolicy
+    (True keeps its result where a derivative saves it); a list names the operations whose results are kept. What is
+    kept cannot be overwritten, so that `allow_cache_entry_mutation` has nothing to allow.
 
     Errors: TypeError for anything else, ValueError for what is no operation in a list.
     """
@@ -138,24 +169,10 @@ def _operation(op: Any) -> str:
 
 
 def _is_kept(tensor: Any) -> bool:
-    """What the policy in force says of a value. Errors: TypeError where it says something else."""
+    """What the policy in force has said of the operation that made a value."""
     extra = tapes.tape().mode.extra
     policy = None if extra is None else extra.get("checkpoint_policy")
-    if policy is None:
-        return False
-    node = value_of(tensor)
-    with weft.no_grad():
-        operands = [wrap_node(source) for source in node.inputs or ()]
-        context = SelectiveCheckpointContext(is_recompute=False, op_output=tensor)
-        answer = policy(context, node.row.name, *operands)
-    if not isinstance(answer, (bool, CheckpointPolicy)):
-        raise ArgumentTypeError(
-            f"a checkpoint policy returned {type(answer).__name__}",
-            expected="a CheckpointPolicy, or a bool",
-            got=repr(answer),
-            fix="return CheckpointPolicy.MUST_SAVE or PREFER_RECOMPUTE",
-        )
-    return answer if isinstance(answer, bool) else answer not in _FORGOTTEN
+    return policy is not None and policy.keeps.get(value_of(tensor), False)
 
 
 # -- recomputation ---------------------------------------------------------------------------------------------------
