@@ -12,6 +12,7 @@ import weft
 from weft.config import config
 from weft.debug import stages
 from weft.graph.tape import tape
+from weft.nn import functional
 from weft.runtime import programs
 from weft.runtime.jit import compiler
 from weft.schedule import select
@@ -208,6 +209,28 @@ def test_a_sum_and_the_derivatives_of_what_is_summed_are_one_kernel() -> None:
     finally:
         set_fusion(separate)
     assert step().tolist() == expected
+
+
+def test_a_normalised_loss_keeps_four_values_of_its_size() -> None:
+    """What only one later kernel reads is computed there; sums over the same values read them once."""
+    x, weight = weft.randn(100, 120).requires_grad_(), weft.randn(120).requires_grad_()
+    target = weft.arange(100)
+
+    def step() -> Any:
+        x.grad = weight.grad = None
+        normed = functional.layer_norm(x, (120,), weight, weight)
+        functional.cross_entropy(normed, target).backward()
+        return x.grad, weight.grad
+
+    texts = stages(step)
+    assert texts["plan"].count("[100, 120]") == 4
+    assert texts["fuse"].count("[100, 120]") == 4 + 3
+    separate = set_fusion(False)
+    try:
+        expected = [gradient.tolist() for gradient in step()]
+    finally:
+        set_fusion(separate)
+    assert [gradient.tolist() for gradient in step()] == expected
 
 
 def test_a_novel_program_leaves_nothing_on_the_tape() -> None:

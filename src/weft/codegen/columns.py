@@ -1,8 +1,8 @@
 """Reductions with the lanes across the innermost parallel axis, as a sum over a matrix's rows.
 
 Every column keeps the sixteen partial results of its block, so the element that meets another is
-the same as in `rows_reduced`; they lie in memory that stays in the nearest cache, for a strip of
-columns at a time.  Blocks then fold by the same tree, strip by strip.
+the same as in `rows_reduced`; they lie in memory that stays in the cache, for a strip of columns at
+a time, wide enough for rows to be read in long pieces.  Blocks then fold by the same tree, strip by strip.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .target import Target
 from .text import I1, I64, Builder, Value, counted, integer, minimum
 from .values import Lanes
 
-STRIP = 256  # columns of four bytes
+STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
+PAD = 16  # columns between rows of partial results, which would else crowd the same cache sets
 LEVELS = 32  # blocks of blocks: enough for 2**44 elements
 
 
@@ -30,15 +31,15 @@ class _Strip:
     def __init__(self, b: Builder, reductions: Reductions, rows: int, width: int) -> None:
         self.builder = b
         self.elements = reductions.elements()
-        self.width = width
+        self.pitch = width + PAD
         self.arrays = [
-            b.alloca(f"[{rows * width * _bytes(element)} x i8]") for element in self.elements
+            b.alloca(f"[{rows * self.pitch * _bytes(element)} x i8]") for element in self.elements
         ]
 
     def places(self, row: Value, column: Value) -> list[Value]:
         """Where the states of a row from a column on lie."""
         b = self.builder
-        index = b.add(b.mul(row, integer(self.width)), column)
+        index = b.add(b.mul(row, integer(self.pitch)), column)
         return [
             b.gep(array, [b.mul(index, integer(_bytes(element)))])
             for array, element in zip(self.arrays, self.elements, strict=True)
@@ -77,8 +78,8 @@ class Columns:
         self.after = Stage(frame, lookup, target, "epilogue", (*self.outer, self.axis), lanes)
         self.e = self.body.e
         self.reductions = Reductions(kernel)
-        wide = any(_bytes(element) > 4 for element in self.reductions.elements())
-        self.width = STRIP // 2 if wide else STRIP
+        column = sum(_bytes(element) for element in self.reductions.elements())
+        self.width = max(1, STRIP * 4 // max(column, 4) // lanes) * lanes
         self.partial = _Strip(self.builder, self.reductions, ir.LANES, self.width)
         self.stack = _Strip(self.builder, self.reductions, LEVELS, self.width)
         self.total = frame.extent(self.axes)

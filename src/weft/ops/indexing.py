@@ -12,14 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.primitives import full, gather, scatter_add, take, take_add, take_put
+from weft.ops.primitives import full, gather, iota, scatter_add, take, take_add, take_put, where
 from weft.ops.primitives import scatter as scatter_store
 from weft.ops.row import define
 
 Shape = tuple[int, ...]
 
 # Shapes of the operands, then params; an operand `index` holds positions along the axis.
-_GATHERS: list[Any] = [((3, 4), (2, 4), (0,)), ((3, 4), (3, 6), (1,)), ((2, 3, 2), (2, 5, 1), (1,))]
+_GATHERS: list[Any] = [
+    ((3, 4), (2, 4), (0,)),
+    ((3, 4), (3, 6), (1,)),
+    ((2, 3, 2), (2, 5, 1), (1,)),
+    ((3, 4), (3, 1), (1,)),
+]
 _SCATTERS: list[Any] = [
     ((5, 4), (2, 4), (2, 4), (0,)),
     ((3, 4), (3, 2), (3, 2), (1,)),
@@ -68,6 +73,16 @@ def _scatter_numpy(add: bool) -> Any:
     return reference
 
 
+def _pull_gather(g: Any, index: Any, at: Any) -> Any:
+    """The cotangent at the places that were read. Where that is one of each line, a choice by position: it fuses with
+    what goes on from it, which a scatter does not."""
+    axis, shape = at.params[0], at.shapes[0]
+    if index._shape != (*shape[:axis], 1, *shape[axis + 1 :]):
+        return scatter_add(full(shape, 0, g.dtype), axis, index, g)
+    here = iota(tuple([size if a == axis else 1 for a, size in enumerate(shape)])) == index
+    return where(here, g, 0)
+
+
 define(
     "gather",
     kind="index",
@@ -77,11 +92,7 @@ define(
     numpy=lambda x, index, params: _gather_numpy(x, index, params[0]),
     batch=_shift,
     push="linear",
-    pull={
-        "self": lambda g, index, at: scatter_add(
-            full(at.shapes[0], 0, g.dtype), at.params[0], index, g
-        )
-    },
+    pull={"self": _pull_gather},
 )
 define(
     "scatter_add",

@@ -11,6 +11,7 @@ import cython
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.sinking import sink
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -20,6 +21,7 @@ require(__name__, cython.compiled)
 
 MAX_NODES = 32
 LONGEST_ROW = 16384  # of a staged kernel, as in `weft.codegen.ir`
+SIBLINGS = 4  # kernels that a reduction may join although none computes what it reduces
 FEWEST_ROWS = 16  # fewer are not worth giving up the freedom to cut rows between threads
 _longest_row = cython.declare(cython.longlong, LONGEST_ROW)
 _fewest_rows = cython.declare(cython.longlong, FEWEST_ROWS)
@@ -56,6 +58,8 @@ def fuse(program: Program) -> Program:
         _note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
     mark_stores(program)
+    if _max_nodes > 1 and sink(program, _max_nodes):
+        mark_stores(program)
     return program
 
 
@@ -80,7 +84,8 @@ def kernel_of(program: Program, node: Node):
 
 
 @cython.cfunc
-def _direct(place: Place, shape: tuple) -> cython.bint:
+def direct(place: Place, shape: tuple) -> cython.bint:
+    """Whether a value of this shape is its root, element by element."""
     return (
         place.offset == 0
         and place.root.shape == shape
@@ -137,13 +142,13 @@ def _reads_inside(
     program: Program, kernel: Kernel, node: Node, source: Node, place: Place
 ) -> cython.bint:
     """Whether an elementwise node may read an input within the kernel that computes it."""
-    if _direct(place, source.shape) and source.shape == node.shape:
+    if direct(place, source.shape) and source.shape == node.shape:
         return _accepts(kernel, node, place.root)
     return (
         kernel.open
         and len(kernel.nodes) < _max_nodes
         and kernel.shape == node.shape
-        and _is_row_value(kernel, place.root)
+        and is_row_value(kernel, place.root)
         and _by_row(kernel, place, source.shape)
         and (kernel.staged or _may_be_staged(program, kernel))
     )
@@ -158,13 +163,14 @@ def _goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     for source in node.inputs:
         place: Place = program.places[source]
         inside: cython.bint = place.root.state == PENDING and find(program, place.root) is kernel
-        if inside and _is_row_value(kernel, place.root):
+        if inside and is_row_value(kernel, place.root):
             return True
     return False
 
 
 @cython.cfunc
-def _is_row_value(kernel: Kernel, root: Node) -> cython.bint:
+def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
+    """Whether a kernel computes one of these for each of its rows: a reduction, or what goes on from one."""
     return kernel.axes is not None and (root.row.kind == _reduce or _in_epilogue(kernel, root))
 
 
@@ -304,7 +310,7 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
     axes: tuple = node.params[0]
     keep: tuple = tuple([1 if axis in axes else size for axis, size in enumerate(source.shape)])
     kernel: Kernel = None
-    if place.root.state == PENDING and _direct(place, source.shape):
+    if place.root.state == PENDING and direct(place, source.shape):
         kernel = find(program, place.root)
         if not (
             kernel.open
@@ -317,6 +323,8 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
             )
         ):
             kernel = None
+        if kernel is None:
+            kernel = _sibling(program, kernels, node, place.root)
     if kernel is None:
         kernel = Kernel(_elementwise, source.shape)
         _append(kernels, kernel)
@@ -325,6 +333,30 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
     if len(axes) == 0 or 0 in keep:
         kernel.open = False
     return kernel
+
+
+@cython.cfunc
+def _sibling(program: Program, kernels: list, node: Node, root: Node) -> Kernel:
+    """One of the latest kernels that makes the same kind of reduction of values of the same kernel: what both read is
+    read once."""
+    below: Kernel = find(program, root)
+    shape: tuple = cython.cast(Node, node.inputs[0]).shape
+    other: Node
+    source: Node
+    for kernel in kernels[-SIBLINGS:]:
+        candidate: Kernel = kernel
+        if candidate is None or not candidate.open or candidate.position <= below.position:
+            continue
+        if candidate.axes != node.params[0] or candidate.reduced_shape != node.shape:
+            continue
+        if candidate.shape != shape or len(candidate.nodes) >= _max_nodes:
+            continue
+        for other in candidate.nodes:
+            for source in other.inputs:
+                place: Place = program.places[source]
+                if place.root.state == PENDING and find(program, place.root) is below:
+                    return candidate
+    return None
 
 
 @cython.cfunc
@@ -339,7 +371,7 @@ def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void
             continue
         below.first_consumer = min(below.first_consumer, kernel.position)
         below.last_consumer = max(below.last_consumer, kernel.position)
-        if not _direct(place, source.shape) or source.shape != node.shape:
+        if not direct(place, source.shape) or source.shape != node.shape:
             below.first_indirect = min(below.first_indirect, kernel.position)
     if kernel.axes is not None and node.row.kind != _reduce and node.shape != kernel.shape:
         if kernel.extra is None:
@@ -374,9 +406,9 @@ def mark_stores(program: Program):
 @cython.cfunc
 def _within(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
     """Whether a kernel's own value is read element by element, or row by row."""
-    if _direct(place, shape):
+    if direct(place, shape):
         return True
-    return kernel.staged and _is_row_value(kernel, place.root) and _by_row(kernel, place, shape)
+    return kernel.staged and is_row_value(kernel, place.root) and _by_row(kernel, place, shape)
 
 
 def verify(program: Program):

@@ -23,13 +23,15 @@ from weft._compiled import require
 from weft.graph.rows import REDUCE
 from weft.schedule import loops
 from weft.schedule.costs import cost_of
+from weft.schedule.fuse import LONGEST_ROW
 from weft.schedule.loops import symbol_of
 
 require(__name__, cython.compiled)
 
 _reduce = cython.declare(cython.int, REDUCE)
+_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
 CHEAP = 5  # a value of at most this cost is computed again in a later phase
-MOST_LOCALS = 8  # beyond, everything is
+MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
 
 
 @cython.final
@@ -44,6 +46,7 @@ class Staging:
     costs: dict  # body node -> what computing it once more costs
     held: dict  # node -> number of local memory
     locals: list  # (dtype name, whether a whole row)
+    bytes: cython.longlong  # of whole rows
     spec: KernelSpec
 
     def __cinit__(self, program: Program, kernel: Kernel):
@@ -132,7 +135,7 @@ class Staging:
     def is_cheap(self, node: Node) -> cython.bint:
         """Whether a value is computed again rather than held; also where local memory is used up."""
         cost: cython.double = self.costs[node]
-        return cost <= CHEAP or len(self.locals) >= MOST_LOCALS
+        return cost <= CHEAP or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
 
     @cython.cfunc
     def local_strides(self, node: Node) -> list:
@@ -146,6 +149,8 @@ class Staging:
             return number
         number = self.held[node] = len(self.locals)
         self.locals.append((node.dtype.name, not self.by_row(node)))
+        if not self.by_row(node):
+            self.bytes += node.dtype.itemsize * _longest_row
         builder: Builder = self.phases[self.born[node]]
         value = builder.ids[node]
         builder.stores.append(

@@ -1,0 +1,3 @@
+from weft.schedule.records cimport Program
+
+cdef bint sink(Program program, int most)
