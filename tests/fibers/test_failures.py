@@ -101,6 +101,15 @@ def test_a_bad_index_fails_its_own_example_only() -> None:
     assert (table + 1).sum().item() == 55
 
 
+def test_memory_that_is_not_there_fails_its_own_example() -> None:
+    def function(n: int) -> list[float]:
+        return (weft.rand(1 << 46 if n == 1 else 3) * n)[:2].tolist()  # type: ignore[no-any-return]
+
+    found = weft.map(function, range(3), return_exceptions=True)
+    assert isinstance(found[1], MemoryError)
+    assert found[0] == [0.0, 0.0] and len(found[2]) == 2
+
+
 def test_examples_that_fail_to_come() -> None:
     done: list[int] = []
 
