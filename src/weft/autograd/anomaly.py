@@ -21,6 +21,7 @@ from weft.graph.dtype import float32
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import DONE_STATE
+from weft.graph.public import all_public
 from weft.graph.recording import cast
 from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
@@ -189,3 +190,6 @@ def find_anomaly(loss: Any) -> Anomaly | None:
             assert isinstance(found, Anomaly)
             return found
     return None
+
+
+globals().update(all_public({"find_anomaly": find_anomaly}))

@@ -14,6 +14,7 @@ from weft.autograd.walk import Walk
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.frames import without_collector
+from weft.graph.public import all_public
 from weft.graph.recording import cast
 from weft.graph.tape import last_sequence
 from weft.graph.targets import AccumulateGrad
@@ -77,6 +78,13 @@ def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
 
 def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Any, Tensor]]:
     """(edge, cotangent) for each output. Errors: no graph, not a scalar, wrong shape."""
+    if len(outputs) != len(gradients):
+        raise GradientError(
+            f"got {len(outputs)} tensors and {len(gradients)} gradients",
+            expected="one gradient (or None) per tensor",
+            got=str(len(gradients)),
+            fix="pass a list with a gradient for each",
+        )
     roots = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
         edge = find_edge(output)
@@ -183,13 +191,6 @@ def backward(
     """
     outputs = _need_some(_as_tuple(tensors), "tensors", "backward")
     gradients = _as_tuple(grad_tensors, len(outputs))
-    if len(gradients) != len(outputs):
-        raise GradientError(
-            f"got {len(outputs)} tensors and {len(gradients)} gradients",
-            expected="one gradient (or None) per tensor",
-            got=str(len(gradients)),
-            fix="pass a list",
-        )
     captured: dict[Any, Any] = {}
     chosen = None if inputs is None else _as_tuple(inputs)
     if chosen is not None:
@@ -374,3 +375,6 @@ def _batched_grad(
             else concat(tuple(reshape(part, (1, *part._shape)) for part in parts), 0)
         )
     return tuple(stacked)
+
+
+globals().update(all_public({"backward": backward, "grad": grad}))

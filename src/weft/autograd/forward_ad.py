@@ -20,6 +20,7 @@ from weft.errors import ArgumentError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
+from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
@@ -296,3 +297,5 @@ __all__ = [
     "make_dual",
     "unpack_dual",
 ]
+
+publish(globals())

@@ -13,6 +13,7 @@ from typing import Any
 from weft.autograd.backward import grad
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.graph import tape as tapes
+from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, iota, permute, reshape, zeros_like
@@ -360,3 +361,7 @@ def vhp(
         slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
         product = _gradients(slopes, fresh, seeds, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+publish(globals())

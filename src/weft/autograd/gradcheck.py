@@ -16,6 +16,7 @@ import numpy as np
 from weft.autograd.backward import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.errors import ArgumentError, ShapeError, WeftError
+from weft.graph.public import publish
 from weft.graph.tensor import Tensor
 
 
@@ -388,6 +389,13 @@ def gradgradcheck(
         grad_outputs = _cotangents(outputs, gen_non_contig_grad_outputs)
     elif isinstance(grad_outputs, Tensor):
         grad_outputs = [grad_outputs]
+    if len(grad_outputs) != len(outputs):
+        raise ArgumentError(
+            f"got {len(outputs)} outputs and {len(grad_outputs)} gradients of them",
+            expected=f"{len(outputs)} grad_outputs",
+            got=str(len(grad_outputs)),
+            fix="pass one per output, or leave grad_outputs out",
+        )
     return gradcheck(
         _gradient_of(func, len(arguments), checked),
         (*arguments, *grad_outputs),
@@ -443,3 +451,6 @@ def _gradient_of(func: Callable[..., Any], count: int, checked: list[int]) -> Ca
         )
 
     return gradient
+
+
+publish(globals())

@@ -19,6 +19,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.node import Node
+from weft.graph.public import publish
 from weft.graph.tape import watch_records
 from weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from weft.graph.tensor import Tensor
@@ -287,3 +288,5 @@ __all__ = [
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+publish(globals())

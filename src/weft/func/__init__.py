@@ -4,6 +4,7 @@ from weft.func.derivatives import grad, grad_and_value, jvp, linearize, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
 from weft.func.modules import functional_call, stack_module_state
+from weft.graph.public import publish
 
 __all__ = [
     "functional_call",
@@ -18,3 +19,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+publish(globals())

@@ -17,7 +17,7 @@ import weft
 from weft.autograd.functional import or_zeros, reached
 from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from weft.func.tree import leaves, map_leaves, rebuild
+from weft.func.tree import leaves, map_leaves, need_function, rebuild
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
@@ -215,6 +215,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
     Errors: RuntimeError where `func` does not return a scalar tensor.
     """
+    need_function(func, "grad_and_value")
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -257,6 +258,7 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> A
 
     Errors: RuntimeError where `func` does not return a scalar tensor.
     """
+    need_function(func, "grad")
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)

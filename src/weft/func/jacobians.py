@@ -19,7 +19,7 @@ from weft.func.derivatives import (
 )
 from weft.func.mapping import vmap
 from weft.func.randomness import Randomness
-from weft.func.tree import map_leaves, rebuild
+from weft.func.tree import map_leaves, need_function, rebuild
 
 
 def _units(like: Any) -> Any:
@@ -96,6 +96,8 @@ def _transform(
     chunk_size: int | None = None,
     randomness: str = "same",
 ) -> Any:
+    need_function(func, name)
+
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         picked, places = chosen(args, argnums, name)

@@ -20,7 +20,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
-from weft.func.tree import leaves, rebuild
+from weft.func.tree import leaves, need_function, rebuild
 from weft.graph import tape as tapes
 from weft.graph.recording import record
 from weft.graph.tape import last_sequence
@@ -195,6 +195,7 @@ def vmap(
             got=str(chunk_size),
             fix="leave it out",
         )
+    need_function(func, "vmap")
     Randomness(randomness)
 
     @functools.wraps(func)

@@ -8,6 +8,19 @@ from typing import Any
 
 import cython
 
+from weft.errors import ArgumentTypeError
+
+
+def need_function(func: Any, name: str) -> None:
+    """Errors: TypeError on what cannot be called."""
+    if not callable(func):
+        raise ArgumentTypeError(
+            f"{name}(): argument 'func' (position 1) must be callable, not {type(func).__name__}",
+            expected="func: a function of tensors",
+            got=repr(func)[:60],
+            fix=f"pass a function, and the arguments to what {name} returns",
+        )
+
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves, in order."""

@@ -222,6 +222,30 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
     ),
     "dictionary": ("dict", lambda value: isinstance(value, Mapping), "pass a dictionary"),
     "callable": ("callable", callable, "pass a function"),
+    "anything": ("anything", lambda value: True, ""),
+    "tensor or anything": (
+        "Tensor or tuple",
+        lambda value: isinstance(value, (Tensor, tuple, list)),
+        "pass a tuple of the arguments",
+    ),
+    "dictionary or several": (
+        "dict or tuple of dicts",
+        lambda value: (
+            isinstance(value, Mapping) or _all(lambda part: isinstance(part, Mapping))(value)
+        ),
+        "pass dict(module.named_parameters())",
+    ),
+    "several modules": (
+        "list of Modules",
+        _all(lambda value: _is_a("Module", value)),
+        "pass a list of nn.Modules",
+    ),
+    "functions": (
+        "Sequential or list of functions",
+        lambda value: _is_a("Module", value) or _all(callable)(value),
+        "pass an nn.Sequential, or a list of modules or functions",
+    ),
+    "module": ("Module", lambda value: _is_a("Module", value), "pass an nn.Module"),
 }
 _BY_NAME = {
     "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
@@ -238,14 +262,15 @@ _BY_NAME = {
     "operand_or_none": "min max",
     "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable invert "
     "return_inverse return_counts error_if_nonfinite accumulate wrap equal_nan ceil_mode count_include_pad "
-    "align_corners log_target right out_int32 pin_memory non_blocking copy full",
+    "align_corners log_target right out_int32 pin_memory non_blocking copy full create_graph strict vectorize has_aux "
+    "preserve_rng_state tie_weights",
     "optimizer": "optimizer",
     "schedules": "schedulers",
     "rates": "lr_lambda",
     "iterable": "milestones lengths batch datasets",
     "data set": "dataset",
     "dictionary": "defaults",
-    "callable": "collate_fn worker_init_fn",
+    "callable": "collate_fn worker_init_fn func fn function pack_hook unpack_hook context_fn",
     "tensor or tensors": "parameters params",
     "dtype": "dtype",
     "generator": "generator",
@@ -273,6 +298,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "vector_norm": {"ord": "order"},
     "linalg_norm": {"ord": "order"},
     "tensor_backward": {"inputs": "tensor or tensors"},
+    "backward": {"tensors": "anything", "inputs": "anything"},
     "matrix_norm": {"ord": "order"},
     "norm": {"ord": "order", "p": "order"},
     "narrow": {"start": "int", "length": "int"},
@@ -286,6 +312,22 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "reshape_as": {"other": "tensor"},
     "type_as": {"other": "tensor"},
     "load": {"f": "path"},
+    "vmap": {"chunk_size": "int", "randomness": "str"},
+    "jacrev": {"chunk_size": "int"},
+    "checkpoint_sequential": {"functions": "functions", "segments": "int"},
+    "gradcheck": {"inputs": "tensor or anything", "eps": "number"},
+    "gradgradcheck": {
+        "inputs": "tensor or anything",
+        "grad_outputs": "tensor or anything",
+        "eps": "number",
+    },
+    "increment_version": {"tensor": "tensor or tensors"},
+    "make_dual": {"tangent": "tensor"},
+    "find_anomaly": {"loss": "tensor"},
+    "unpack_dual": {"level": "int"},
+    "functional_call": {"parameter_and_buffer_dicts": "dictionary or several", "module": "module"},
+    "stack_module_state": {"models": "several modules"},
+    "register_multi_grad_hook": {"tensors": "tensors"},
     "save": {"f": "path"},
     "pad": {"pad": "sizes"},
     "random_split": {"lengths": "shares"},

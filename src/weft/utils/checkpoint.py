@@ -21,6 +21,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftErr
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
+from weft.graph.public import all_public
 from weft.graph.rows import COMPOSITE, SCALAR_ROW, VIEW
 
 __all__ = [
@@ -472,3 +473,7 @@ def _run(layers: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return value
 
     return run
+
+
+for _function in (checkpoint, checkpoint_sequential, create_selective_checkpoint_contexts):
+    globals().update(all_public({_function.__name__: _function}))
