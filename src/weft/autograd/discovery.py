@@ -7,6 +7,7 @@ here. A record that has given up what it saved is refused before anything runs.
 
 import cython
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.prefetch import prefetch_edges
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 
@@ -72,6 +73,7 @@ class Discovery:
             self.reach(edge, False)
         index: cython.Py_ssize_t = 0
         while index < len(self.reached):
+            prefetch_edges(self.reached, index)
             current = self.reached[index]
             index += 1
             if isinstance(current, Node):

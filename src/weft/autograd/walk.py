@@ -24,6 +24,12 @@ from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.prefetch import (
+    PyList_GET_ITEM,
+    PyTuple_GET_ITEM,
+    prefetch_edges,
+    prefetch_inputs,
+)
 from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
@@ -91,7 +97,10 @@ class Walk(Discovery):
         """The reached members of each batch; what is observed or captured stays by itself."""
         fresh: list = []
         node: Node
-        for current in self.reached:
+        position: cython.Py_ssize_t
+        for position in range(len(self.reached)):
+            current = self.reached[position]
+            prefetch_edges(self.reached, position)
             if not isinstance(current, Node):
                 continue
             node = cython.cast(Node, current)
@@ -183,6 +192,7 @@ class Walk(Discovery):
             return
         cotangent: Node = None if part is None else value(part)
         for row in range(count):
+            prefetch_edges(members, row)
             edge = cython.cast(Node, members[row]).edges[index]
             if edge is not None:
                 if part is not None:
@@ -203,7 +213,10 @@ class Walk(Discovery):
         if len(group.members) != len(members):
             return None
         for row in range(len(members)):
-            if cython.cast(Node, members[row]).edges[index] is not group.members[row]:
+            # Compared as pointers: a new reference would touch a node that is far away.
+            if PyTuple_GET_ITEM(cython.cast(Node, members[row]).edges, index) != PyList_GET_ITEM(
+                group.members, row
+            ):
                 return None
         return group
 
@@ -516,7 +529,10 @@ class Walk(Discovery):
             if start is not None:
                 self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
         node: Node
-        for node in members:
+        position: cython.Py_ssize_t
+        for position in range(len(members)):
+            prefetch_inputs(members, position)
+            node = members[position]
             self.finish(node)
             node.scratch = None
         index: cython.Py_ssize_t

@@ -1,5 +1,9 @@
 from cpython.object cimport PyObject
 
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*)
+    bint PyTuple_CheckExact(PyObject*)
+
 cdef void bury(object child) noexcept
 cdef void drain() noexcept
 

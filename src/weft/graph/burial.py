@@ -8,6 +8,10 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdlib import realloc
+from cython.cimports.weft.graph.burial import Py_REFCNT, PyTuple_CheckExact
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.prefetch import NEAR, NEXT, prefetch, prefetch_node
+from cython.cimports.weft.graph.tuples import keep_tuple
 
 from weft._compiled import require
 
@@ -43,5 +47,14 @@ def drain() -> cython.void:
     _draining = True
     while _buried > 0:
         _buried -= 1
-        Py_DECREF(cython.cast(object, _graveyard[_buried]))
+        if _buried >= NEAR:
+            prefetch_node(_graveyard[_buried - NEAR])
+            if isinstance(cython.cast(object, _graveyard[_buried - NEXT]), Node):
+                prefetch(
+                    cython.cast(cython.p_void, cython.cast(Node, _graveyard[_buried - NEXT]).inputs)
+                )
+        child: cython.pointer(PyObject) = _graveyard[_buried]
+        if Py_REFCNT(child) == 1 and PyTuple_CheckExact(child) and keep_tuple(child):
+            continue
+        Py_DECREF(cython.cast(object, child))
     _draining = False

@@ -17,6 +17,7 @@ from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tape import ambient, finish, view_kind
 from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
+from cython.cimports.weft.graph.tuples import one
 
 from weft._compiled import require
 
@@ -148,7 +149,7 @@ def viewed_dtype(row: OpRow, dtype: DType) -> DType:
 @cython.cfunc
 def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edge):
     """The gradient record of a view: no value inputs, so that it holds no memory."""
-    node: Node = new_node(row, None, params, target, count_elements(target), dtype, (edge,))
+    node: Node = new_node(row, None, params, target, count_elements(target), dtype, one(edge))
     node.payload = (shape,)
     finish(node)
     return node

@@ -8,7 +8,7 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void*)
 
 cdef enum:
-    POOL = 8192  # dead nodes that wait to be used again
+    POOL = 32768  # dead nodes that wait to be used again
 
 cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
 cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,

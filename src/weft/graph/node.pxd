@@ -8,7 +8,7 @@ cdef enum:
     RESULT_SHIFT = 40
 
 cdef class Node:
-    # What every pass over a large graph reads stands in the first two cache lines.
+    # What every pass over a large graph reads stands in the first 144 bytes (`prefetch_node`).
     cdef readonly OpRow row
     cdef public tuple inputs
     cdef public tuple edges
@@ -18,6 +18,8 @@ cdef class Node:
     cdef public object scratch
     cdef readonly long long seq
     cdef public long long qrow
+    cdef readonly DType dtype
+    cdef readonly long long numel
     # From here to `tape`: zero in a new node.
     cdef public int state
     cdef public int live
@@ -29,14 +31,11 @@ cdef class Node:
     cdef public long long mark
     cdef public long long count
     cdef public long long index
-    cdef void* next
-    cdef void* previous
+    cdef Py_ssize_t position  # where it stands on its tape
     cdef public long long saved
     cdef public long long offset
     cdef public long long bound
     cdef void* tape
-    cdef readonly long long numel
-    cdef readonly DType dtype
     cdef readonly object code
     cdef readonly int offset_in_code
     cdef public unsigned char risky

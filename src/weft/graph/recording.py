@@ -24,6 +24,7 @@ from cython.cimports.weft.graph.recording import (
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.tuples import one, two
 
 from weft._compiled import require
 from weft.errors import DTypeError
@@ -176,10 +177,10 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
     edges: tuple = None
     tape: Tape = current_tape()
     if tape.mode.grad and row.differentiable and row.rule != RULE_COMPARE and needs_grad(x):
-        edges = (None, edge_of(x)) if swapped else (edge_of(x), None)
+        edges = two(None, edge_of(x)) if swapped else two(edge_of(x), None)
     dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
     node: Node = append(
-        tape, row, (b, a) if swapped else (a, b), None, a.shape, a.numel, dtype, edges
+        tape, row, two(b, a) if swapped else two(a, b), None, a.shape, a.numel, dtype, edges
     )
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
@@ -200,13 +201,13 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
         and x._dtype.category >= 2
         and (needs_grad(x) or needs_grad(y))
     ):
-        edges = (edge_of(x), edge_of(y))
+        edges = two(edge_of(x), edge_of(y))
         if _inference_used:
             late["check_saved"](row, (x, y), edges)
     dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
     inputs: tuple = edges
     if edges is None or edges[0] is not a or edges[1] is not b:
-        inputs = (a, b)
+        inputs = two(a, b)
     node: Node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
@@ -240,10 +241,10 @@ def _record_unary(row: OpRow, x: Tensor, params) -> Tensor:
     edges: tuple = None
     tape: Tape = current_tape()
     if tape.mode.grad and row.differentiable and a.dtype.category >= 2 and needs_grad(x):
-        edges = (edge_of(x),)
+        edges = one(edge_of(x))
     inputs: tuple = edges
     if edges is None or edges[0] is not a:
-        inputs = (a,)
+        inputs = one(a)
     node: Node = append(tape, row, inputs, params, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)

@@ -4,6 +4,7 @@
 
 from cpython.object cimport PyObject
 from libc.string cimport memset
+from weft.graph.prefetch cimport NEXT, prefetch, prefetch_node
 
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
@@ -12,7 +13,7 @@ cdef extern from "Python.h":
     void Py_SET_REFCNT(PyObject*, Py_ssize_t)
 
 cdef enum:
-    ROOM = 8192
+    ROOM = 32768
 
 cdef struct Waiting:
     PyObject* objects[ROOM]
@@ -39,6 +40,9 @@ cdef inline void keep(Waiting* waiting, PyObject* dying) noexcept:
 
 cdef inline object take(Waiting* waiting):
     waiting.count -= 1
+    if waiting.count >= NEXT:  # they were left where they died, far from each other
+        prefetch_node(<void*>waiting.objects[waiting.count - NEXT])
+        prefetch(<char*>waiting.objects[waiting.count - NEXT] + 192)
     return <object>waiting.objects[waiting.count]
 
 # Zero the plain fields from the first to the last, which is a pointer.

@@ -6,6 +6,7 @@ them up. Values that nobody holds any more go when nothing pending reads them.
 """
 
 import cython
+from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import Tape
@@ -92,7 +93,9 @@ def drop_inputs(node: Node) -> cython.void:
     if node.inputs is None:
         return
     if not node.holds:
+        bury(node.inputs)
         node.inputs = None
+        end_burial()
         return
     mask: cython.longlong = held(node)
     if mask == 0 or mask == cython.cast(cython.longlong, 1) << RESULT_SHIFT:

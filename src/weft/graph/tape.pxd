@@ -2,8 +2,9 @@ from weft.graph.frames cimport thread_id
 from weft.graph.node cimport Node
 
 cdef class Tape:
-    cdef void* head
-    cdef void* tail
+    cdef void** nodes  # in order of creation; NULL where one has left
+    cdef Py_ssize_t filled
+    cdef Py_ssize_t room
     cdef public long long count
     cdef public long long pending_bytes
     cdef public long long left
@@ -27,6 +28,7 @@ cdef class Mode:
     cdef public object fiber
 
 cdef Tape tape_of_thread()
+cdef int make_room(Tape tape) except -1
 cpdef void finish(Node node) noexcept
 
 cdef Tape _current
@@ -47,33 +49,27 @@ cdef inline long long next_sequence() noexcept:
     return _sequence
 
 # Put a node at the end of a tape.
-cdef inline void link(Tape tape, Node node) noexcept:
-    cdef void* last = tape.tail
+cdef inline int link(Tape tape, Node node) except -1:
+    if tape.filled == tape.room:
+        make_room(tape)
+    tape.nodes[tape.filled] = <void*>node
+    node.position = tape.filled
     node.tape = <void*>tape
-    node.previous = last
-    if last == NULL:
-        tape.head = <void*>node
-    else:
-        (<Node>last).next = <void*>node
-    tape.tail = <void*>node
+    tape.filled += 1
     tape.count += 1
     if node.row.kind != view_kind:
         tape.pending_bytes += node.numel * node.dtype.itemsize
+    return 0
 
 # Take a node off its tape.
 cdef inline void unlink(Node node) noexcept:
     cdef Tape tape = <Tape>node.tape
-    if node.previous == NULL:
-        tape.head = node.next
-    else:
-        (<Node>node.previous).next = node.next
-    if node.next == NULL:
-        tape.tail = node.previous
-    else:
-        (<Node>node.next).previous = node.previous
+    tape.nodes[node.position] = NULL
     tape.count -= 1
+    if node.position == tape.filled - 1:
+        tape.filled -= 1
+    if tape.count == 0:
+        tape.filled = 0
     if node.row.kind != view_kind:
         tape.pending_bytes -= node.numel * node.dtype.itemsize
     node.tape = NULL
-    node.previous = NULL
-    node.next = NULL

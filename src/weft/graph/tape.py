@@ -9,8 +9,10 @@ import os
 from _thread import _local as thread_local  # `threading.local` without the rest of threading
 
 import cython
+from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.weft.graph.frames import thread_id
 from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.prefetch import FAR, prefetch_node
 from cython.cimports.weft.graph.tape import current_tape, link, unlink
 
 from weft._compiled import require
@@ -56,8 +58,9 @@ class Tape:
     that go back to a former value where a write fails, `held` what is kept while a failed program runs again."""
 
     def __cinit__(self):
-        self.head = cython.NULL
-        self.tail = cython.NULL
+        self.nodes = cython.NULL
+        self.filled = 0
+        self.room = 0
         self.count = 0
         self.pending_bytes = 0
         self.left = 0
@@ -67,28 +70,66 @@ class Tape:
         self.written = []
         self.held = []
 
+    def __dealloc__(self):
+        free(self.nodes)
+
     def pending(self):
         """The pending nodes, oldest first."""
-        nodes: list = []
-        pointer: cython.p_void = self.head
-        while pointer != cython.NULL:
-            node: Node = cython.cast(Node, pointer)
-            nodes.append(node)
-            pointer = node.next
-        return nodes
+        return nodes_from(self, 0)
 
     def since(self, sequence: cython.longlong):
         """The pending nodes created after a sequence number, oldest first."""
-        nodes: list = []
-        pointer: cython.p_void = self.tail
-        while pointer != cython.NULL:
-            node: Node = cython.cast(Node, pointer)
-            if node.seq <= sequence:
+        position: cython.Py_ssize_t = self.filled
+        while position > 0:
+            if position > FAR and self.nodes[position - FAR] != cython.NULL:
+                prefetch_node(self.nodes[position - FAR])
+            pointer: cython.p_void = self.nodes[position - 1]
+            if pointer != cython.NULL and cython.cast(Node, pointer).seq <= sequence:
                 break
-            nodes.append(node)
-            pointer = node.previous
-        nodes.reverse()
-        return nodes
+            position -= 1
+        return nodes_from(self, position)
+
+
+@cython.cfunc
+def nodes_from(tape: Tape, position: cython.Py_ssize_t) -> list:
+    """The nodes of a tape from a position on."""
+    nodes: list = []
+    while position < tape.filled:
+        pointer: cython.p_void = tape.nodes[position]
+        if pointer != cython.NULL:
+            nodes.append(cython.cast(Node, pointer))
+        position += 1
+    return nodes
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def make_room(tape: Tape) -> cython.int:
+    """Close the gaps of a tape where many have left it, or else let it grow. Errors: MemoryError."""
+    if tape.count < tape.filled // 2:
+        close_gaps(tape)
+        return 0
+    room: cython.Py_ssize_t = 2 * tape.room + 256
+    grown = cython.cast(cython.pp_void, realloc(tape.nodes, room * cython.sizeof(cython.p_void)))
+    if grown == cython.NULL:
+        raise MemoryError
+    tape.nodes, tape.room = grown, room
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def close_gaps(tape: Tape) -> cython.void:
+    """Move the nodes of a tape together."""
+    position: cython.Py_ssize_t
+    filled: cython.Py_ssize_t = 0
+    for position in range(tape.filled):
+        pointer: cython.p_void = tape.nodes[position]
+        if pointer != cython.NULL:
+            tape.nodes[filled] = pointer
+            cython.cast(Node, pointer).position = filled
+            filled += 1
+    tape.filled = filled
 
 
 _local = thread_local()
@@ -164,14 +205,9 @@ def tape_of(node: Node):
 
 def leave_alone(sequence: cython.longlong):
     """Keep the pending nodes created since then out of batches: they are one chain for each value already."""
-    tape: Tape = current_tape()
-    pointer: cython.p_void = tape.tail
-    while pointer != cython.NULL:
-        node: Node = cython.cast(Node, pointer)
-        if node.seq <= sequence:
-            return
+    node: Node
+    for node in current_tape().since(sequence):
         node.considered = True
-        pointer = node.previous
 
 
 def last_sequence():

@@ -14,6 +14,7 @@ import heapq
 import cython
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.prefetch import prefetch_inputs
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 
@@ -26,6 +27,7 @@ _ROW_BYTES = cython.declare(cython.longlong, 32768)  # larger rows gain nothing 
 _SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
+_RECENT = cython.declare(cython.int, 256)
 # Smaller groups cost more in gathering than they save.
 _LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
@@ -59,6 +61,7 @@ class Agenda:
     nodes = cython.declare(list)
     signatures = cython.declare(list)  # one per node; None runs by itself
     table = cython.declare(dict)
+    recent = cython.declare(list)  # per slot of a line: the signature that was found last
     families = cython.declare(dict)
     heap = cython.declare(list)
     alone = cython.declare(list)  # ready nodes that run by themselves
@@ -84,6 +87,7 @@ class Agenda:
         self.nodes = nodes
         self.signatures = [None] * len(nodes)
         self.table = {}
+        self.recent = [None] * _RECENT
         self.families = {}
         self.heap = []
         self.alone = []
@@ -130,6 +134,7 @@ class Agenda:
         source: Node
         signature: Signature
         for position in range(len(self.nodes)):
+            prefetch_inputs(self.nodes, position)
             node = self.nodes[position]
             node.index = position
             self.needed[position] = node.live > 0
@@ -162,7 +167,17 @@ class Agenda:
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
-        """The signature of a node: found by hash, confirmed by comparison."""
+        """The signature of a node: that of the last one of its line, as a rule; else found by hash. Confirmed by
+        comparison."""
+        slot: cython.Py_ssize_t = mix(line_of(node), node.row.code) % _RECENT
+        recent: Signature = self.recent[slot]
+        if recent is None or not same_line(recent.first, node) or not alike(recent.first, node):
+            recent = self.recent[slot] = self.look_up(node)
+        return recent
+
+    @cython.cfunc
+    def look_up(self, node: Node) -> Signature:
+        """The signature of a node, by hash; a new one where there is none."""
         base: cython.ulonglong = hash_of(node)
         key = cython.cast(cython.longlong, mix(base, line_of(node)) >> 1)
         candidates: list = self.table.get(key)
@@ -262,12 +277,12 @@ class Agenda:
                     filled += 1
         while filled > 0:
             filled -= 1
-            self.look_up(order[filled])
+            self.measure_node(order[filled])
         free(order)
         free(waits)
 
     @cython.cfunc
-    def look_up(self, place: cython.int) -> cython.void:
+    def measure_node(self, place: cython.int) -> cython.void:
         """A node's height from those of its readers; a dead one may have lost operands, and joins nobody."""
         needed: cython.bint = self.needed[place]
         index: cython.int
@@ -338,6 +353,8 @@ class Agenda:
         source: Node
         place: cython.longlong
         for source in node.inputs:
+            while source.state == PENDING and source.row.kind == _VIEW and source.quotient is None:
+                source = source.inputs[0]
             if source.state == PENDING:
                 if source.quotient is not None:
                     return True
@@ -411,17 +428,17 @@ def form_groups(nodes: list) -> list:
 
 @cython.cfunc
 def may_join(node: Node) -> cython.bint:
-    """Whether a node is of a kind and size that gains from company."""
+    """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
+    batch where something reads it (`batch.stack`)."""
     row: OpRow = node.row
-    if (
-        not row.batchable
-        or row.kind == _SOURCE
-        or node.numel * node.dtype.itemsize > _ROW_BYTES
-        or node.inputs is None
-        or len(node.inputs) == 0
-    ):
-        return False
-    return row.kind != _VIEW or cython.cast(Node, node.inputs[0]).state != DONE
+    return (
+        row.batchable
+        and row.kind != _SOURCE
+        and row.kind != _VIEW
+        and node.numel * node.dtype.itemsize <= _ROW_BYTES
+        and node.inputs is not None
+        and len(node.inputs) > 0
+    )
 
 
 @cython.cfunc

@@ -12,6 +12,7 @@ import cython
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.making import count_elements, new_node, new_value
 from cython.cimports.weft.graph.node import DONE, PENDING, RESULT_SHIFT, Node
+from cython.cimports.weft.graph.prefetch import prefetch_edges, prefetch_inputs, prefetch_sources
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
 from cython.cimports.weft.graph.tape import finish
@@ -20,12 +21,14 @@ from cython.cimports.weft.schedule.agenda import edge_identity, identity
 from weft._compiled import require
 from weft.config import config
 from weft.errors import VerificationError
-from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
+from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE, VIEW
 from weft.graph.tape import is_record_only, rejoin
 from weft.ops.row import TABLE
 from weft.schedule.agenda import form_groups
 
 require(__name__, cython.compiled)
+
+_VIEW = cython.declare(cython.int, VIEW)
 
 
 def enabled():
@@ -66,8 +69,11 @@ def group(nodes: list):
     for members in groups:
         _build(members, stacks)
     node: Node
+    position: cython.Py_ssize_t
     for members in groups:
-        for node in members:
+        for position in range(len(members)):
+            prefetch_edges(members, position)
+            node = members[position]
             if node.live == 0 and node.quotient is not None:
                 finish(node)  # computed with its quotient; nothing can ask for it by itself
     return len(groups) > 0
@@ -100,14 +106,15 @@ def _build(members: list, stacks: dict) -> cython.void:
             return
     operands: list = []
     rank: cython.Py_ssize_t = len(first.shape)
-    node: Node
+    position: cython.Py_ssize_t
     for index in range(arity):
         if not flags[index]:
             operands.append(first.inputs[index])
             continue
         sources: list = []
-        for node in members:
-            sources.append(node.inputs[index])
+        for position in range(count):
+            prefetch_sources(members, position)
+            sources.append(cython.cast(Node, members[position]).inputs[index])
         stacked: Node = stack(sources, stacks)
         if aligned and len(shapes[index]) < rank:
             stacked = _view(stacked, (count,) + (1,) * (rank - len(shapes[index])) + shapes[index])
@@ -129,6 +136,7 @@ def _adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
     quotient.members = count
     row: cython.Py_ssize_t
     for row in range(count):
+        prefetch_inputs(members, row)
         node: Node = members[row]
         node.quotient = quotient
         node.qrow = row
@@ -176,7 +184,10 @@ def _shared(members: list, index: cython.Py_ssize_t) -> cython.bint:
     value: Node = first.inputs[index]
     same = None
     node: Node
-    for node in members:
+    position: cython.Py_ssize_t
+    for position in range(len(members)):
+        prefetch_sources(members, position)
+        node = members[position]
         if node.inputs[index] is not value:
             if same is None:
                 same = identity(value)
@@ -206,6 +217,7 @@ def stack(sources: list, stacks: dict) -> Node:
     """The operands of a group as one value with a leading dimension: in place where they lie in order."""
     first: Node = sources[0]
     count: cython.Py_ssize_t = len(sources)
+    _follow(sources, stacks)
     if first.quotient is not None and first.state == PENDING:
         run = _consecutive(sources)
         if run is not None:
@@ -221,8 +233,10 @@ def stack(sources: list, stacks: dict) -> Node:
     positions: dict = {}
     numbers: list = []
     rows: list = []
-    source: Node
-    for source in sources:
+    index: cython.Py_ssize_t
+    for index in range(count):
+        prefetch_inputs(sources, index)
+        source: Node = sources[index]
         root: Node = source
         row: cython.longlong = -1
         if source.quotient is not None and source.state == PENDING:
@@ -239,6 +253,66 @@ def stack(sources: list, stacks: dict) -> Node:
 
 
 @cython.cfunc
+def _follow(sources: list, stacks: dict) -> cython.void:
+    """Put operands that view members of batches into batches too: of the same view, over all rows."""
+    source: Node
+    index: cython.Py_ssize_t
+    for index in range(len(sources)):
+        prefetch_sources(sources, index)
+        source = sources[index]
+        if source.row.kind == _VIEW and source.quotient is None and source.state == PENDING:
+            _follow_view(source, stacks)
+
+
+@cython.cfunc
+def _follow_view(node: Node, stacks: dict) -> cython.void:
+    """Make a view of a member a member of the same view of the batch."""
+    below: Node = node.inputs[0]
+    if below.state != PENDING or not node.row.batchable:
+        return
+    if below.quotient is None and below.row.kind == _VIEW:
+        _follow_view(below, stacks)
+    if below.quotient is None:
+        return
+    views: dict = stacks.get(below.quotient)
+    if views is None:
+        views = stacks[below.quotient] = {}
+    key = (node.row.code, node.params)
+    whole: Node = views.get(key)
+    if whole is None:
+        whole = _view_of_batch(node, below)
+        if whole is None:
+            return
+        views[key] = whole
+    node.quotient = whole
+    node.qrow = below.qrow
+    whole.members += 1
+    release_saves(node)
+    if node.live == 0:
+        finish(node)
+
+
+@cython.cfunc
+def _view_of_batch(node: Node, below: Node):
+    """The view of one member, over all rows of the batch that it is of; None where there is no such view."""
+    row: OpRow = node.row
+    count: cython.Py_ssize_t = below.quotient.shape[0]
+    params = row.batch(node.params, (below.shape,), (True,), count)
+    if params is None:
+        return None
+    shape: tuple = (count,) + node.shape
+    whole: Node = new_node(
+        row, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
+    )
+    whole.payload = (below.quotient.shape,)
+    whole.info = ((True,), count)
+    if node.edges is not None:
+        acquire_saves(whole, node.edges)
+    whole.considered = True
+    return whole
+
+
+@cython.cfunc
 def _consecutive(sources: list):
     """Rows of one quotient in order: the quotient itself, or a slice of it."""
     first: Node = sources[0]
@@ -246,6 +320,7 @@ def _consecutive(sources: list):
     count: cython.Py_ssize_t = len(sources)
     index: cython.Py_ssize_t
     for index in range(count):
+        prefetch_inputs(sources, index)
         node: Node = sources[index]
         if node.quotient is not quotient or node.qrow != first.qrow + index:
             return None

@@ -80,10 +80,9 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
     offsets = node.payload[2]
     count: cython.longlong = node.shape[0]
     size: cython.longlong = node.numel // max(count, 1)
-    row_bytes: cython.longlong = size * node.dtype.itemsize
     sources: list = []
     for source in node.inputs:
-        sources.append(_contiguous(lowering, source))
+        sources.append(_rows_of(lowering, source, size))
     entries: cython.longlong = len(numbers)
     bounds: cython.longlong = count + 1
     data = bytearray(16 * entries + 8 * bounds)
@@ -96,7 +95,7 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         row = rows[index]
         packed[2 * index] = place[0]
         packed[2 * index + 1] = cython.cast(cython.longlong, place[1]) + (
-            row * row_bytes if row > 0 else 0
+            row * cython.cast(cython.longlong, place[2]) if row > 0 else 0
         )
     for index in range(bounds):
         packed[2 * entries + index] = (
@@ -122,18 +121,22 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
 
 
 @cython.cfunc
-def _contiguous(lowering: Lowering, source: Node) -> tuple:
-    """(slot, byte offset) of a source in row-major order, copied to a temporary where it is not."""
+def _rows_of(lowering: Lowering, source: Node, size: cython.longlong) -> tuple:
+    """(slot, byte offset, bytes from row to row) of a source of rows of so many elements; it is copied to a temporary
+    where a row has gaps."""
     place: Place = lowering.program.places[source]
-    if place.strides is row_major(source.shape) or place.strides == row_major(source.shape):
-        return lowering.pointer(place, source.dtype.itemsize)
-    slot, offset = lowering.pointer(place, source.dtype.itemsize)
-    target = lowering.temporary(source.numel * source.dtype.itemsize)
-    strides = row_major(source.shape)
+    itemsize: cython.longlong = source.dtype.itemsize
+    strides: tuple = row_major(source.shape)
+    slot, offset = lowering.pointer(place, itemsize)
+    if place.strides == strides:
+        return slot, offset, size * itemsize
+    if source.shape[0] * size == source.numel and place.strides[1:] == strides[1:]:
+        return slot, offset, cython.cast(cython.longlong, place.strides[0]) * itemsize
+    target = lowering.temporary(source.numel * itemsize)
     lower_copy(
         lowering, source.dtype, source.shape, (slot, offset, place.strides), (target, 0, strides)
     )
-    return target, 0
+    return target, 0, size * itemsize
 
 
 def fill_tables(tables: list, addresses: list):
