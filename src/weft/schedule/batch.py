@@ -277,19 +277,32 @@ def _follow_view(node: Node, stacks: dict) -> cython.void:
     views: dict = stacks.get(below.quotient)
     if views is None:
         views = stacks[below.quotient] = {}
-    key = (node.row.code, node.params)
-    whole: Node = views.get(key)
+    whole: Node = _with_free_row(views.setdefault((node.row.code, node.params), []), node, below)
     if whole is None:
-        whole = _view_of_batch(node, below)
-        if whole is None:
-            return
-        views[key] = whole
+        return
     node.quotient = whole
     node.qrow = below.qrow
     whole.members += 1
     release_saves(node)
     if node.live == 0:
         finish(node)
+
+
+@cython.cfunc
+def _with_free_row(layers: list, node: Node, below: Node):
+    """The view of a batch in which the row of one of its members is free: each of several equal views of it has a row
+    of its own. `layers` are pairs of such a view and a flag for each row."""
+    for whole, taken in layers:
+        if not taken[below.qrow]:
+            taken[below.qrow] = True
+            return whole
+    made: Node = _view_of_batch(node, below)
+    if made is None:
+        return None
+    flags = bytearray(made.shape[0])
+    flags[below.qrow] = True
+    layers.append((made, flags))
+    return made
 
 
 @cython.cfunc
