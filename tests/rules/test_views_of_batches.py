@@ -13,7 +13,7 @@ from weft.graph.edges import value_of
 from weft.graph.tape import tape
 from weft.schedule import batch
 
-EXAMPLES = 6
+EXAMPLES = 10
 
 
 def halves(gates: Any) -> Any:

@@ -7,7 +7,6 @@ Sorting, unique and their like run in NumPy on realised values; what they return
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from weft.graph.making import make_value
 from weft.graph.recording import cast
 
 pipeline = later("weft.pipeline")
+threading = later("threading")
 pool = later("weft.runtime.pool")
 LONG = 1 << 20  # elements from which a function of NumPy takes tens of milliseconds
 
