@@ -11,6 +11,7 @@ cdef enum:
     CLOCK_LAUNCHES = 2000  # ns that a launch counts for there, estimates being what they are
     POLL_EVERY = 10000000  # ns between two looks for signals
     SLICE_ABOVE = 5000000  # ns of estimated work from which an instruction runs in slices
+    SLICE_FIRST = 200000  # ns of estimated work in its first slice: it may take a hundred times as long
     SLICE_LEAST = 5000000  # ns that a slice should take, between these two
     SLICE_MOST = 20000000
 

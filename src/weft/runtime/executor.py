@@ -193,8 +193,8 @@ class Program(Instructions):
     ) -> cython.bint:
         """Run a long instruction some milliseconds at a time; False when a signal handler raised."""
         grain: int64_t = launch.grain
-        least: int64_t = max(launch.units * SLICE_LEAST // launch.work // grain, 1) * grain
-        size: int64_t = least
+        first: cython.double = cython.cast(cython.double, launch.units) * SLICE_FIRST / launch.work
+        size: int64_t = max(cython.cast(int64_t, first) // grain, 1) * grain
         begin: int64_t = 0
         end: int64_t
         began: int64_t = now()
