@@ -16,7 +16,7 @@ GRAPH = Path(weft.__file__).parent / "graph"
 # What no program needs that only records: each is imported by the first use of it.
 RARE = {
     "backends", "codegen", "config", "cuda", "data", "debug", "demo", "fibers", "func", "linalg", "nn", "optim",
-    "pipeline", "runtime", "schedule", "serialize", "testing", "types", "utils", "autograd.anomaly",
+    "pipeline", "runtime", "schedule", "serialize", "special", "testing", "types", "utils", "autograd.anomaly",
     "autograd.backward", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck",
     "autograd.graph", "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
     "autograd.discovery", "tensor.copying", "tensor.printing",

@@ -166,6 +166,7 @@ SPACES: dict[str, Any] = {
     "lr_scheduler": weft.optim.lr_scheduler,
     "data": weft.data,
     "linalg": weft.linalg,
+    "special": weft.special,
     "Tensor": weft.Tensor,
 }
 # They change the process, or are parts of the library that are not meant to be called.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,3 +165,35 @@ def test_a_header_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     safetensors.save_file({"w": np.ones(1)}, tmp_path / "f", metadata=metadata)
     with pytest.raises(CheckpointError, match="does not fit the tensors"):
         weft.load(tmp_path / "f")
+
+
+# -- paths that cannot be used ---------------------------------------------------------------------
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere" / "model.st"
+    with pytest.raises(FileNotFoundError, match="(?s)nowhere/model.st.*fix") as caught:
+        weft.load(missing)
+    assert "test_serialize.py" in str(caught.value)
+    with pytest.raises(
+        RuntimeError, match="(?s)Parent directory .*nowhere does not exist.*fix"
+    ) as caught:
+        weft.save({"a": weft.ones(2)}, missing)
+    assert isinstance(caught.value, FileNotFoundError) and ".tmp" not in str(caught.value)
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    for call in (weft.load, lambda path: weft.save({}, path)):
+        with pytest.raises(IsADirectoryError, match="(?s)Is a directory: .*expected.*fix"):
+            call(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_without_leave_to_write_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "model.stx1.tmp"))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError, match="(?s)Permission denied: .*model.st'.*fix") as caught:
+        weft.save({}, tmp_path / "model.st")
+    assert ".tmp" not in str(caught.value)

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SPACES = (
-    "", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "linalg", "autograd",
+    "", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "linalg", "special", "autograd",
     "autograd.graph", "autograd.forward_ad", "autograd.functional", "func", "Tensor", "nn.Module", "nn.Sequential",
     "nn.ModuleList", "nn.ModuleDict", "optim.Optimizer", "optim.lr_scheduler.LRScheduler", "data",
 )  # fmt: skip
@@ -27,6 +27,7 @@ NAME = "one base class for all containers"
 ALLOWED = {
     "nn.functional.adaptive_max_pool1d": POOL,
     "nn.functional.adaptive_max_pool2d": POOL,
+    "nn.functional.adaptive_max_pool3d": POOL,
     "nn.functional.max_pool1d": POOL,
     "nn.functional.max_pool2d": POOL,
     "nn.functional.max_pool3d": POOL,

@@ -10,19 +10,29 @@ from __future__ import annotations
 import math as _math
 from typing import Any
 
-from weft import errors, random
-from weft import functional as _functional
-from weft import tensor as _handle
+from weft._compiled import import_failure as _import_failure
 from weft._lazy import export_later as _export_later
-from weft.autograd.handle import LATE as _GRADIENT_LATE
-from weft.autograd.handle import METHODS as _GRADIENT_METHODS
-from weft.autograd.records import install as _install_records
-from weft.graph import tape as _tapes
-from weft.graph.bound import bind as _bind
-from weft.graph.public import all_public as _all_public
-from weft.graph.tensor import Tensor
-from weft.graph.tensor import install_methods as _install_methods
-from weft.ops import TABLE as _TABLE
+
+try:
+    from weft import errors, random
+    from weft import functional as _functional
+    from weft import tensor as _handle
+    from weft.autograd.handle import LATE as _GRADIENT_LATE
+    from weft.autograd.handle import METHODS as _GRADIENT_METHODS
+    from weft.autograd.records import install as _install_records
+    from weft.graph import tape as _tapes
+    from weft.graph.bound import bind as _bind
+    from weft.graph.public import all_public as _all_public
+    from weft.graph.tensor import Tensor
+    from weft.graph.tensor import install_methods as _install_methods
+    from weft.ops import TABLE as _TABLE
+except (
+    ImportError,
+    AttributeError,
+    TypeError,
+    ValueError,
+) as _error:  # a part that is not built, most likely
+    raise _import_failure(_error) from None
 
 __version__ = "0.1.0"
 

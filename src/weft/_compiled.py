@@ -80,6 +80,32 @@ def stale_modules() -> list[str]:
     ]
 
 
+def missing_modules() -> list[str]:
+    """The compiled modules that have sources and no build for this interpreter."""
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    return [
+        name
+        for name, path in compiled_sources().items()
+        if not any(path.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)
+    ]
+
+
+def import_failure(error: Exception) -> Exception:
+    """What to raise where importing a part of the package has failed: modules that are not built, or older than what
+    they use, fail in strange ways (`__spec__`, sizes of classes)."""
+    for what, names in (("not built", missing_modules()), ("a stale build", stale_modules())):
+        if names:
+            listed = ", ".join(names[:4]) + (f" and {len(names) - 4} others" if names[4:] else "")
+            return ImportError(
+                f"weft is {what} in part: {listed}\n"
+                f"  expected  all modules built by Cython from the present sources\n"
+                f"  got       {what}: {listed} ({type(error).__name__}: {error})\n"
+                f"  fix       {HOW_TO_BUILD}"
+            )
+    return error
+
+
 def require(module: str, compiled: bool) -> None:
     """Refuse to go on interpreted; under WEFT_CHECK_BUILD=1 also with a stale build."""
     if not compiled:

@@ -13,6 +13,18 @@ from types import ModuleType
 from typing import Any
 
 
+def load(path: str) -> ModuleType:
+    """Import a module of the package. Errors: ImportError that names what is not built, where that is why."""
+    try:
+        return import_module(path)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("weft"):
+            raise
+        from weft._compiled import import_failure
+
+        raise import_failure(error) from error.__cause__
+
+
 class later:  # noqa: N801 - reads as the import that it stands for
     """A module that is imported when one of its names is first asked for; the names that were are kept."""
 
@@ -20,7 +32,7 @@ class later:  # noqa: N801 - reads as the import that it stands for
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._module), name)
+        value = getattr(load(self._module), name)
         self.__dict__[name] = value
         return value
 
@@ -49,7 +61,7 @@ def export_later(
     def get(name: str) -> Any:
         path = f"{package}.{exports.get(name, name)}"
         try:
-            found = None if name.startswith("_") else import_module(path)
+            found = None if name.startswith("_") else load(path)
         except ModuleNotFoundError as error:
             if error.name != path:
                 raise  # the submodule is there and misses something

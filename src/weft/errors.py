@@ -156,6 +156,24 @@ class CheckpointError(WeftError, RuntimeError):
     """A file that is not what `save` writes, or is damaged."""
 
 
+class MissingFileError(WeftError, FileNotFoundError, RuntimeError):
+    """A file, or the directory that it is to be written to, that does not exist."""
+
+    __str__ = Exception.__str__  # OSError would show its number
+
+
+class DirectoryError(WeftError, IsADirectoryError, RuntimeError):
+    """A directory where a file is wanted."""
+
+    __str__ = Exception.__str__
+
+
+class AccessError(WeftError, PermissionError, RuntimeError):
+    """A file or directory that may not be read or written."""
+
+    __str__ = Exception.__str__
+
+
 class ExecutionError(WeftError, RuntimeError):
     """A recorded operation failed when it ran; its descendants fail with the same error."""
 

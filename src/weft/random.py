@@ -26,7 +26,7 @@ from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
-from weft.tensor.creation import read_size
+from weft.tensor.creation import need_room, read_size
 
 # -- the default generator -----------------------------------------------------------------------------------------
 
@@ -99,6 +99,7 @@ def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) 
             fix="check the sizes",
         )
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
+    need_room(shape, dtype)
     if dtype.is_complex:
         real = dtype.to_real()
         scale = 1.0 if law is unit else math.sqrt(0.5)

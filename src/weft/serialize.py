@@ -23,7 +23,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import CheckpointError
+from weft.errors import AccessError, CheckpointError, DirectoryError, MissingFileError
 from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
 from weft.tensor.memory import handle_of, region
@@ -74,7 +74,7 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
     Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
-    content = Path(f).read_bytes() if isinstance(f, str | os.PathLike) else f.read()
+    content = _content(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
     # A safetensors file may begin with this byte too, the length of its header; the header opens with a brace.
     if content[:1] == b"\x80" and content[8:9] != b"{":
         return _unpickled(content, name, weights_only)
@@ -306,9 +306,56 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
     return arrays, header.get("__metadata__") or {}
 
 
+def _content(path: Path) -> bytes:
+    """What a file holds. Errors: MissingFileError, DirectoryError, AccessError."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise MissingFileError(
+            f"load: No such file or directory: '{path}'",
+            expected="the path of a file",
+            got=f"{path}, from {Path.cwd()}",
+            fix="check the path",
+        ) from None
+    except IsADirectoryError:
+        raise _is_directory("load", path) from None
+    except PermissionError:
+        raise _no_access("load", path) from None
+
+
+def _is_directory(what: str, path: Path) -> DirectoryError:
+    return DirectoryError(
+        f"{what}: Is a directory: '{path}'",
+        expected="the path of a file",
+        got="a directory",
+        fix=f"name a file in it, such as {path / 'model.safetensors'}",
+    )
+
+
+def _no_access(what: str, path: Path) -> AccessError:
+    return AccessError(
+        f"{what}: Permission denied: '{path}'",
+        expected="a file that may be read, or a directory that may be written to",
+        got=str(path),
+        fix="check the owner and the mode of the file and its directory",
+    )
+
+
 def _replace_file(path: Path, content: bytes) -> None:
-    """Write beside the file and rename over it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    """Write beside the file and rename over it. Errors: MissingFileError, DirectoryError, AccessError."""
+    if path.is_dir():
+        raise _is_directory("save", path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingFileError(
+            f"save: Parent directory {path.parent} does not exist.",
+            expected="a path in a directory that exists",
+            got=str(path),
+            fix=f"create it first: os.makedirs({str(path.parent)!r})",
+        ) from None
+    except PermissionError:
+        raise _no_access("save", path) from None
     try:
         with open(handle, "wb") as file:
             file.write(content)

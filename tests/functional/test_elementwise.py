@@ -57,6 +57,7 @@ UNARY = [
     "rad2deg",
     "angle",
     "absolute",
+    "sinc",
 ]
 BINARY = [
     "add",

@@ -14,7 +14,7 @@ _NAMED = (
     "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
     "erfc relu floor ceil trunc round eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_xor "
     "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift where conj real "
-    "imag complex matmul"
+    "imag complex matmul sinc erfinv lgamma digamma"
 )
 
 
@@ -46,6 +46,7 @@ SPELLINGS: dict[str, Spelling] = {name: _named(name) for name in _NAMED.split()}
 SPELLINGS.update(
     {
         "cube": lambda lib, x, params: x**3,
+        "ndtri": lambda lib, x, params: lib.special.ndtri(x),
         "mean": _reduction("mean"),
         "clamp": lambda lib, x, params: lib.clamp(x, *params),
         "view_as_real": lambda lib, x, params: lib.view_as_real(x),

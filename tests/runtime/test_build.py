@@ -72,3 +72,50 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path):
     )
     assert done.returncode != 0
     assert "weft needs a C compiler" in done.stderr and "install gcc or clang" in done.stderr
+
+
+def linked_tree(folder, without=(), changed=()):
+    """A copy of the package made of links: without the builds of some modules, with newer sources and no usable build
+    of others."""
+    package = _compiled.package_folder()
+    for path in package.rglob("*"):
+        place = folder / "weft" / path.relative_to(package)
+        if path.is_dir() or "__pycache__" in path.parts:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        name = ".".join(("weft", *path.relative_to(package).parts)).split(".cpython")[0]
+        if path.suffix == ".so" and name in (*without, *changed):
+            if name in changed:
+                place.write_bytes(b"no library")
+        elif path.suffix == ".py" and name.removesuffix(".py") in changed:
+            place.write_text(path.read_text() + "# newer\n")
+        elif path.name == "_compiled.py":  # finds the package by where it is itself
+            place.write_text(path.read_text())
+        else:
+            place.symlink_to(path)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("module", "broken"),
+    [
+        ("weft.graph.tape", "without"),
+        ("weft.pipeline", "without"),
+        ("weft.graph.tape", "changed"),
+        ("weft.pipeline", "changed"),
+        ("weft.nn.functional_loss", "changed"),
+    ],
+)
+def test_a_tree_that_is_built_in_part_says_what_to_build(tmp_path, module, broken):
+    tree = linked_tree(tmp_path, **{broken: (module,)})
+    program = "import weft; weft.ones(2).add(1).tolist(); from weft import nn; nn.Linear(2, 2)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(tree), "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    what = "not built" if broken == "without" else "a stale build"
+    assert f"\nImportError: weft is {what} in part: {module}\n" in done.stderr, done.stderr
+    assert "fix       python setup.py build_ext --inplace" in done.stderr

@@ -26,13 +26,14 @@ from weft.functional import (
     scattering,
     shaping,
     softmax,
+    special,
     variance,
     views,
 )  # fmt: skip
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
-    indexing, scattering, joining, linalg, contraction, softmax,
+    indexing, scattering, joining, linalg, contraction, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {
@@ -45,5 +46,6 @@ LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }
 LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG}
+SPECIAL: dict[str, Any] = special.SPECIAL
 
-__all__ = ["FUNCTIONS", "LATE", "LINALG", "METHODS"]
+__all__ = ["FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]

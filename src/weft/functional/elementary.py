@@ -33,8 +33,8 @@ _ALIASES = {
 }  # fmt: skip
 _IN_PLACE = (
     "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh sigmoid erf erfc reciprocal logical_not floor ceil trunc neg bitwise_not sign round square frac relu logit "
-    "deg2rad rad2deg absolute negative fix arccos arcsin arctan arccosh arcsinh arctanh"
+    "atanh sigmoid erf erfc reciprocal logical_not floor ceil trunc neg bitwise_not sign round square frac relu "
+    "logit deg2rad rad2deg absolute negative fix arccos arcsin arctan arccosh arcsinh arctanh"
 )
 
 

@@ -11,18 +11,19 @@ out-of-place ones by one loop at the end.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
+
+import numpy as np
 
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
 from weft.functional.arguments import (
     describe,
     is_number,
-    need_floating,
     need_operands,
     need_tensor,
     untracked,
-    widen,
 )
 from weft.functional.making import by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
@@ -92,8 +93,10 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
 
 def check_subtraction(input: Any, other: Any) -> None:
     """Errors: DTypeError where an operand of a subtraction is bool."""
-    mine = isinstance(input, Tensor) and input._dtype.category == 0
-    theirs = isinstance(other, bool) or (isinstance(other, Tensor) and other._dtype.category == 0)
+    mine, theirs = [
+        x._dtype.category == 0 if isinstance(x, Tensor) else isinstance(x, bool)
+        for x in (input, other)
+    ]
     if mine and theirs:
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
@@ -114,6 +117,7 @@ def check_subtraction(input: Any, other: Any) -> None:
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input."""
+    need_tensor("rsub", input)
     check_subtraction(input, other)
     scaled = input if alpha == 1 else input * alpha
     if not isinstance(other, Tensor):
@@ -169,7 +173,9 @@ def check_divisor(input: Any, other: Any) -> None:
         values = host.to_numpy(other.detach())
         zero = values.size > 0 and not values.all()
     else:
-        zero = other == 0
+        narrow = isinstance(input, Tensor) and input._dtype.category == 1
+        bits = 8 * input._dtype.itemsize if narrow else 64
+        zero = other % (1 << bits) == 0  # as the tensor's type holds it
     if zero and not (isinstance(input, Tensor) and 0 in input._shape):
         raise ArgumentError(
             "ZeroDivisionError",
@@ -195,9 +201,28 @@ def _negative_power() -> DTypeError:
     )
 
 
+def _check_exponent(dtype: Any, exponent: Any) -> None:
+    """Errors: ArgumentError for an integer that the type of the base cannot hold."""
+    if not isinstance(exponent, int) or abs(exponent) < 128 or dtype.category == 0:
+        return
+    most = 65504 if dtype is dtypes.float16 else 2**1000
+    if dtype.category == 1:
+        most = (1 << 8 * dtype.itemsize - dtype.is_signed) - 1
+    if not -most - 1 <= exponent <= most:
+        raise ArgumentError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"an exponent that {dtype.name} can hold",
+            got=str(exponent),
+            fix="convert the base to a wider type first",
+        )
+
+
 def _number_power(x: Any, exponent: Any) -> Any:
     """x ** number: the small powers are products and roots, as in PyTorch; others the `pow` row."""
+    _check_exponent(x._dtype, exponent)
     if x._dtype.category < 2:
+        if isinstance(exponent, bool) and x._dtype.category == 0:
+            return call("clone", x) if exponent else full(x._shape, True, dtypes.bool_)
         if isinstance(exponent, int) and exponent < 0:
             raise _negative_power()
         if isinstance(exponent, (float, complex)) or x._dtype.category == 0 or exponent != 2:
@@ -215,8 +240,22 @@ def _float_power(x: Any, exponent: Any) -> Any:
     return record_elementwise(_POW, (x, exponent), None)
 
 
+def with_arrays(a: Any, b: Any) -> Any:
+    """The operands of an operator, of which one is a tensor and the other an array of NumPy, as tensors; None where it
+    is something else."""
+    arrays = [isinstance(x, np.ndarray) and x.dtype.kind in "biufc" for x in (a, b)]
+    if not any(arrays):
+        return None
+    return tuple(host.from_numpy(x) if flag else x for x, flag in zip((a, b), arrays, strict=True))
+
+
 def power_operator(base: Any, exponent: Any) -> Any:
     """base ** exponent for the operator: NotImplemented on foreign types."""
+    pair = None
+    if isinstance(base, np.ndarray) or isinstance(exponent, np.ndarray):
+        pair = with_arrays(base, exponent)
+    if pair is not None:
+        base, exponent = pair
     if isinstance(base, Tensor):
         if isinstance(exponent, (int, float, complex)):
             return _number_power(base, exponent)
@@ -304,16 +343,18 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The larger of two elements, the other one where one is nan."""
-    result = where((input >= other) | call("isnan", other), input, other)
-    return result if out is None else write_out(out, result)
+def _extremum(name: str, precedes: Any, which: str) -> Any:
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        need_tensor(name, input)
+        need_tensor(name, other, "other", 2)
+        result = where(precedes(input, other) | call("isnan", other), input, other)
+        return result if out is None else write_out(out, result)
+
+    return named(function, name, f"The {which} of two elements, the other one where one is nan.")
 
 
-def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The smaller of two elements, the other one where one is nan."""
-    result = where((input <= other) | call("isnan", other), input, other)
-    return result if out is None else write_out(out, result)
+fmax = _extremum("fmax", operator.ge, "larger")
+fmin = _extremum("fmin", operator.le, "smaller")
 
 
 # -- compositions --------------------------------------------------------------------------------------------------
@@ -354,90 +395,6 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
     return result if out is None else write_out(out, result)
 
 
-def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
-    """log(exp(input) + exp(other)) without overflow."""
-    if any(isinstance(x, Tensor) and x._dtype.is_complex for x in (input, other)):
-        result = _complex_logaddexp(input, other)
-        return result if out is None else write_out(out, result)
-    input, other = _floats("logaddexp", input, other)
-    top = call("maximum", input, other)
-    same = (input == other) & call("isinf", top)
-    gap = where(same, 0, input - other)
-    result = top + call("log1p", call("exp", -call("abs", gap)))
-    result = where(same, input, result)
-    return result if out is None else write_out(out, result)
-
-
-def _real(x: Any) -> Any:
-    return call("real", x) if isinstance(x, Tensor) and x._dtype.is_complex else x
-
-
-def _complex_logaddexp(a: Any, b: Any) -> Any:
-    """As `logaddexp`, from the operand of the greater real part."""
-    greater = _real(a) >= _real(b)
-    top, low = where(greater, a, b), where(greater, b, a)
-    same = (a == b) & call("isinf", _real(top))
-    gap = where(same, 0, low - top)
-    return where(same, a, top + call("log1p", call("exp", gap)))
-
-
-def _floats(name: str, *operands: Any) -> list[Any]:
-    """Operands in their common floating-point type; integers come in at the default one. Numbers stay."""
-    pairs = [
-        (x._dtype, 2 if x._shape else 1) if isinstance(x, Tensor) else (dtypes.of_scalar(x), 0)
-        for x in operands
-    ]
-    dtype = dtypes.result_dtype(pairs)
-    if dtype.is_complex:
-        raise DTypeError(
-            f'"{name}" not implemented for complex numbers',
-            expected="real operands",
-            got=dtype.name,
-            fix="use .abs() or .real",
-        )
-    if dtype.category < 2:
-        dtype = dtypes.get_default()
-    return [cast(x, dtype) if isinstance(x, Tensor) else x for x in operands]
-
-
-def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
-    """sqrt(input ** 2 + other ** 2), without overflow on the way."""
-    if not any(isinstance(v, Tensor) and v._dtype.category > 1 for v in (input, other)):
-        need_floating("hypot_cpu", input if isinstance(input, Tensor) else other)
-    input, other = _floats("hypot", input, other)
-    dtype = input._dtype if isinstance(input, Tensor) else other._dtype
-    x, y = [widen(v) if isinstance(v, Tensor) else full((), v, dtype) for v in (input, other)]
-    with untracked():
-        size = call("abs", call("complex", x, y))
-    shape = size._shape
-    result = record_gradient(TABLE["hypot"], (expand(x, shape), expand(y, shape)), None, size)
-    result = cast(result, dtype)
-    return result if out is None else write_out(out, result)
-
-
-def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
-    """input * log(other), 0 where input is 0 and other no nan."""
-    input, other = _floats("xlogy", input, other)
-    if not isinstance(other, Tensor):
-        other = full((), other, input._dtype)
-    log = call("log", other)
-    product = where(input == 0, 0, input * log)
-    result = where(call("isnan", other), math.nan, product)
-    return result if out is None else write_out(out, result)
-
-
-def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The size of input with the sign of other (-0.0 counts as negative)."""
-    input, other = _floats("copysign", input, other)
-    if isinstance(other, Tensor):
-        negative = where(other == 0, call("reciprocal", other) < 0, other < 0)
-    else:
-        negative = full((), math.copysign(1, other) < 0, dtypes.bool_)
-    size = call("abs", input)
-    result = where(negative, -size, size)
-    return result if out is None else write_out(out, result)
-
-
 def nan_to_num(
     input: Any,
     nan: float | None = None,
@@ -467,13 +424,22 @@ def _largest(dtype: Any) -> float:
 # -- the rows with two operands ------------------------------------------------------------------------------------
 
 
-def _binary(name: str, row_name: str | None = None) -> Any:
-    row = TABLE[row_name or name]
+# Which operands have to be tensors; of the others one of the two.
+_BOTH_TENSORS = ["maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor"]
+_FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
+
+
+def _binary(name: str) -> Any:
+    row = TABLE[name]
     divides = name in ("floor_divide", "remainder", "fmod")
+    second = name in _BOTH_TENSORS
+    first = second or name in _FIRST_TENSOR
 
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
-        if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        if not isinstance(input, Tensor) and (first or not isinstance(other, Tensor)):
             need_tensor(name, input)
+        if second and not isinstance(other, Tensor):
+            need_tensor(name, other, "other", 2)
         if divides:
             check_divisor(input, other)
         result = record_elementwise(row, (input, other), None)
@@ -492,7 +458,7 @@ _ALIASES = {
 }  # fmt: skip
 _IN_PLACE = (
     "add sub mul div true_divide subtract multiply divide pow float_power clamp clip clamp_min clamp_max lerp addcmul "
-    "addcdiv hypot xlogy copysign nan_to_num eq ne lt le gt ge atan2 floor_divide remainder fmod logical_and "
+    "addcdiv nan_to_num eq ne lt le gt ge atan2 floor_divide remainder fmod logical_and "
     "logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
 )
 
@@ -500,10 +466,16 @@ FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
 FUNCTIONS.update(
     by_name(
         add, sub, rsub, mul, div, true_divide, pow, float_power, clamp, clamp_min, clamp_max, fmax, fmin, lerp,
-        addcmul, addcdiv, logaddexp, hypot, xlogy, copysign, nan_to_num,
+        addcmul, addcdiv, nan_to_num,
     )
 )  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
-LATE = {"check_divisor": check_divisor, "pow": power_operator, "rsub_row": _RSUB_NUMBER}
+LATE = {
+    "check_divisor": check_divisor,
+    "check_subtraction": check_subtraction,
+    "pow": power_operator,
+    "rsub_row": _RSUB_NUMBER,
+    "with_arrays": with_arrays,
+}

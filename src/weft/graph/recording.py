@@ -133,7 +133,8 @@ def binary(row: OpRow, a, b):
     elif (type(a) is float or type(a) is int) and _keeps_type(row, cython.cast(Tensor, b)):
         return _record_scalar(row, cython.cast(Tensor, b), a, True)
     if not _is_operand(a) or not _is_operand(b):
-        return NotImplemented
+        pair = late["with_arrays"](a, b)
+        return NotImplemented if pair is None else record_elementwise(row, pair, None)
     return record_elementwise(row, (a, b), None)
 
 

@@ -85,6 +85,16 @@ def replace_node(storage: Storage, node: Node) -> cython.void:
     storage.node = node
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_bool(other) -> cython.bint:
+    """Whether the other operand of a subtraction is one that it does not take."""
+    if isinstance(other, Tensor):
+        return cython.cast(Tensor, other)._dtype.category == 0
+    return type(other) is bool
+
+
 @cython.cclass
 class Tensor:
     """A multi-dimensional array of one element type that remembers how it was computed."""
@@ -189,9 +199,13 @@ class Tensor:
         return binary(add_row, other, self)
 
     def __sub__(self, other):
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](self, other)
         return binary(sub_row, self, other)
 
     def __rsub__(self, other):
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](other, self)
         return binary(rsub_row, other, self)
 
     def __mul__(self, other):
@@ -262,6 +276,12 @@ class Tensor:
     def __rshift__(self, other):
         return binary(rows["bitwise_right_shift"], self, other)
 
+    def __rlshift__(self, other):
+        return binary(rows["bitwise_left_shift"], other, self)
+
+    def __rrshift__(self, other):
+        return binary(rows["bitwise_right_shift"], other, self)
+
     def __neg__(self):
         return late["neg"](self)
 
@@ -296,6 +316,8 @@ class Tensor:
         return in_place(self, binary(add_row, self, other))
 
     def __isub__(self, other):
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](self, other)
         return in_place(self, binary(sub_row, self, other))
 
     def __imul__(self, other):
@@ -322,6 +344,12 @@ class Tensor:
 
     def __ior__(self, other):
         return in_place(self, binary(rows["bitwise_or"], self, other))
+
+    def __ilshift__(self, other):
+        return in_place(self, binary(rows["bitwise_left_shift"], self, other))
+
+    def __irshift__(self, other):
+        return in_place(self, binary(rows["bitwise_right_shift"], self, other))
 
     def __ixor__(self, other):
         return in_place(self, binary(rows["bitwise_xor"], self, other))

@@ -14,12 +14,12 @@ import warnings
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.functional import math as elementwise
 from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.making import write_out
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import mean, sum
 from weft.functional.softmax import log_softmax
+from weft.functional.special import xlogy
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
 from weft.graph.strides import broadcast_shapes
@@ -352,10 +352,9 @@ def kl_div(
 ) -> Any:
     """target (log target - input), where input holds log probabilities."""
     reduction = _reduction(reduction, size_average, reduce)
+    losses = xlogy(target, target) - target * input
     if log_target:
         losses = call("exp", target) * (target - input)
-    else:
-        losses = elementwise.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return sum(losses) / input._shape[0]
     return _reduced(losses, reduction)

@@ -28,7 +28,7 @@ from weft.graph.tape import tape
 from weft.nn.functional_conv import numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import gather, iota, pad, permute, reduce, reshape, slice_axis
+from weft.ops.primitives import gather, iota, pad, permute, reduce, reshape, slice_axis, take
 
 
 class _Plan:
@@ -434,30 +434,69 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     return adaptive_avg_pool(input, output_size, 3)
 
 
+class _Parts:
+    """The windows of one adaptive dimension: the i-th of `count` nearly equal, perhaps overlapping stretches, each
+    filled up to the longest by its last place, which a first maximum never prefers."""
+
+    def __init__(self, size: int, count: int) -> None:
+        places = np.arange(count)
+        self.start = places * size // max(count, 1)
+        self.last = -(-(places + 1) * size // max(count, 1)) - 1
+        self.width = int((self.last - self.start).max(initial=0)) + 1
+        steps = self.start[:, None] + np.arange(self.width)
+        self.index = np.minimum(steps, self.last[:, None])  # (count, width)
+
+
 def _adaptive_max_pool(
     name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
 ) -> Any:
+    need_tensor(name, input)
     wanted = _targets(input, output_size, spatial)
     sizes = input._shape[-spatial:]
-    if [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
-        raise ShapeError(
-            f"{name}: sizes must be multiples of the output size",
-            expected=f"multiples of {wanted}",
-            got=describe("input", input),
-            fix="pad or resize the input first",
-        )
-    kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
-    return _max_pool(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
+    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+        kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
+        return _max_pool(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
+    _lowest(input._dtype)  # refuses the types that have no order
+    x = _batched(input, spatial)
+    parts = [_Parts(have, want) for have, want in zip(sizes, wanted, strict=True)]
+    for number, part in enumerate(parts):
+        x = take(x, 2 + 2 * number, host.from_numpy(part.index))  # -> (N, C, places, width, ...)
+    axes = tuple(range(3, 3 + 2 * spatial, 2))
+    values, place = first_extreme("max", x, axes, False)
+    values = _unbatched(values, input, spatial)
+    if not return_indices:
+        return values
+    place = reshape(place, (*x._shape[:2], *wanted))
+    return values, _unbatched(_adaptive_source(parts, place, sizes), input, spatial)
+
+
+def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
+    """The row-major index into the input's spatial sizes of each window's place."""
+    linear: Any = None
+    rest = _count(tuple([part.width for part in parts]))
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        rest //= part.width
+        within = call("remainder", call("floor_divide", place, rest), part.width)
+        shape = (len(part.start),) + (1,) * (len(parts) - number - 1)
+        start, last = (host.from_numpy(v.reshape(shape)) for v in (part.start, part.last))
+        where_in = call("minimum", within + start, last)
+        linear = where_in if linear is None else linear * size + where_in
+    return linear
 
 
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of equal parts of (N, C, L)."""
+    """The largest element of nearly equal parts of (N, C, L)."""
     return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
 
 
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of equal parts of (N, C, H, W)."""
+    """The largest element of nearly equal parts of (N, C, H, W)."""
     return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
+
+
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of nearly equal parts of (N, C, D, H, W)."""
+    return _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
 
 
 __all__ = [
@@ -466,6 +505,7 @@ __all__ = [
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",

@@ -1,9 +1,10 @@
-"""Normalisation layers: over features (LayerNorm, RMSNorm), channel groups (GroupNorm) and batches
-(BatchNorm).
+"""Normalisation layers: over features (LayerNorm, RMSNorm), channel groups (GroupNorm), batches
+(BatchNorm) and channels of one example (InstanceNorm).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,26 +152,23 @@ class GroupNorm(Module):
         )
 
 
-class _BatchNorm(Module):
-    """Zero mean and unit variance of each channel over the batch; running statistics in evaluation
-    (Ioffe and Szegedy 2015)."""
+class _Tracking(Module):
+    """Normalisation of channels that may keep running statistics."""
 
     _version = 2
     ranks: tuple[int, ...]
 
-    def __init__(
+    def _set_up(
         self,
         num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+        bias: bool,
     ) -> None:
-        super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         options = {"device": device, "dtype": dtype}
@@ -196,8 +194,13 @@ class _BatchNorm(Module):
         self.reset_running_stats()
         _reset_affine(self)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same."""
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _check_rank(self, input: Tensor) -> None:
         if input.dim() not in self.ranks:
             expected = " or ".join(f"{rank}D" for rank in self.ranks)
             raise ArgumentError(
@@ -206,6 +209,30 @@ class _BatchNorm(Module):
                 got=str(list(input.shape)),
                 fix="reshape the input, or use the layer of the other rank",
             )
+
+
+class _BatchNorm(_Tracking):
+    """Zero mean and unit variance of each channel over the batch; running statistics in evaluation
+    (Ioffe and Szegedy 2015)."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) -> the same."""
+        self._check_rank(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
@@ -224,12 +251,6 @@ class _BatchNorm(Module):
             self.eps,
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
-
 
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
@@ -241,3 +262,77 @@ class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (N, C, H, W)."""
 
     ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_Tracking):
+    """Zero mean and unit variance of each channel of each example (Ulyanov et al. 2016)."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) or (C, *) -> the same."""
+        self._check_rank(input)
+        alone = input.dim() == min(self.ranks)
+        axis = 0 if alone else 1
+        if input.shape[axis] != self.num_features:
+            if self.affine:
+                raise ArgumentError(
+                    f"expected input's size at dim={axis} to match num_features "
+                    f"({self.num_features}), but got: {input.shape[axis]}.",
+                    expected=f"{self.num_features} channels",
+                    got=str(list(input.shape)),
+                    fix="pass num_features as the number of channels",
+                )
+            warnings.warn(
+                f"input's size at dim={axis} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        result = F.instance_norm(
+            input.unsqueeze(0) if alone else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return result.squeeze(0) if alone else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L) or (C, L)."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+
+    ranks = (4, 5)

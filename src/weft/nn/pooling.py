@@ -1,25 +1,29 @@
-"""Pooling layers over images (N, C, H, W) or (C, H, W)."""
+"""Pooling layers over one, two and three dimensions behind the channels; the batch dimension may be left out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft import Tensor
 from weft.nn import functional as F
 from weft.nn.module import Module
 
-Pair = int | tuple[int, int]
+Sizes = int | tuple[int, ...]
+Targets = int | None | tuple[int | None, ...]
 
 
-class MaxPool2d(Module):
+class _MaxPool(Module):
     """The largest value of each window."""
+
+    pool: Callable[..., Any]
 
     def __init__(
         self,
-        kernel_size: Pair,
-        stride: Pair | None = None,
-        padding: Pair = 0,
-        dilation: Pair = 1,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -30,9 +34,9 @@ class MaxPool2d(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, H, W) -> (N, C, H', W')."""
+        """(N, C, *) -> (N, C, *places)."""
         options = {"ceil_mode": self.ceil_mode, "return_indices": self.return_indices}
-        return F.max_pool2d(
+        return type(self).pool(
             input, self.kernel_size, self.stride, self.padding, self.dilation, **options
         )
 
@@ -43,14 +47,70 @@ class MaxPool2d(Module):
         )
 
 
-class AvgPool2d(Module):
-    """The mean of each window."""
+class MaxPool1d(_MaxPool):
+    """The largest value of each window of (N, C, L)."""
+
+    pool = F.max_pool1d
+
+
+class MaxPool2d(_MaxPool):
+    """The largest value of each window of (N, C, H, W)."""
+
+    pool = F.max_pool2d
+
+
+class MaxPool3d(_MaxPool):
+    """The largest value of each window of (N, C, D, H, W)."""
+
+    pool = F.max_pool3d
+
+
+class AvgPool1d(Module):
+    """The mean of each window of (N, C, L)."""
 
     def __init__(
         self,
-        kernel_size: Pair,
-        stride: Pair | None = None,
-        padding: Pair = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        first = [
+            value[0] if isinstance(value, tuple) else value
+            for value in (kernel_size, stride, padding)
+        ]
+        self.kernel_size = (first[0],)
+        self.stride = (first[0] if first[1] is None else first[1],)
+        self.padding = (first[2],)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, L) -> (N, C, L')."""
+        return F.avg_pool1d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+        )
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _AvgPool(Module):
+    """The mean of each window."""
+
+    pool: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -61,9 +121,9 @@ class AvgPool2d(Module):
         self.padding, self.ceil_mode = padding, ceil_mode
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, C, H', W')."""
-        return F.avg_pool2d(
+    def forward(self, input: Tensor) -> Any:
+        """(N, C, *) -> (N, C, *places)."""
+        return type(self).pool(
             input,
             self.kernel_size,
             self.stride,
@@ -77,16 +137,83 @@ class AvgPool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AdaptiveAvgPool2d(Module):
+class AvgPool2d(_AvgPool):
+    """The mean of each window of (N, C, H, W)."""
+
+    pool = F.avg_pool2d
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window of (N, C, D, H, W)."""
+
+    pool = F.avg_pool3d
+
+
+class _AdaptiveAvgPool(Module):
     """The mean of as many windows as the output has places."""
 
-    def __init__(self, output_size: int | None | tuple[int | None, int | None]) -> None:
+    pool: Callable[..., Any]
+
+    def __init__(self, output_size: Targets) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, C, *output_size)."""
-        return F.adaptive_avg_pool2d(input, self.output_size)
+    def forward(self, input: Tensor) -> Any:
+        """(N, C, *) -> (N, C, *output_size)."""
+        return type(self).pool(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Means over nearly equal parts of (N, C, L)."""
+
+    pool = F.adaptive_avg_pool1d
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Means over nearly equal parts of (N, C, H, W)."""
+
+    pool = F.adaptive_avg_pool2d
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Means over nearly equal parts of (N, C, D, H, W)."""
+
+    pool = F.adaptive_avg_pool3d
+
+
+class _AdaptiveMaxPool(Module):
+    """The largest value of as many windows as the output has places."""
+
+    pool: Callable[..., Any]
+
+    def __init__(self, output_size: Targets, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """(N, C, *) -> (N, C, *output_size)."""
+        return type(self).pool(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest values of nearly equal parts of (N, C, L)."""
+
+    pool = F.adaptive_max_pool1d
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The largest values of nearly equal parts of (N, C, H, W)."""
+
+    pool = F.adaptive_max_pool2d
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest values of nearly equal parts of (N, C, D, H, W)."""
+
+    pool = F.adaptive_max_pool3d

@@ -16,7 +16,7 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.row import define
 
 
-def _composite(
+def composite_row(
     name: str,
     operands: str,
     numpy: Any,
@@ -28,6 +28,7 @@ def _composite(
     dtype: Any = None,
     shape: Any = lambda p, *shapes: shapes[0],
 ) -> None:
+    """Define a row whose value is composed; the parameters are those of `weft.ops.row.define`."""
     define(
         name,
         kind="composite",
@@ -58,7 +59,7 @@ def _pull_softmax(g: Any, result: Any, at: Any) -> Any:
     return weighted - result * _over(weighted, at.params[0])
 
 
-_composite(
+composite_row(
     "softmax",
     "self",
     _softmax_numpy,
@@ -66,7 +67,7 @@ _composite(
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (1,))],
 )
-_composite(
+composite_row(
     "log_softmax",
     "self",
     lambda x, params: np.log(_softmax_numpy(x, params)),
@@ -74,7 +75,7 @@ _composite(
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (0,))],
 )
-_composite(
+composite_row(
     "norm",
     "self",
     lambda x, params: np.sqrt(np.sum(np.abs(x) ** 2, params[0], keepdims=True)),
@@ -114,7 +115,7 @@ def _pull_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
     return scale * (g - _mean(g, axes) - result * _mean(g * result, axes))
 
 
-_composite(
+composite_row(
     "standardize",
     "self",
     _standardize_numpy,
@@ -133,7 +134,7 @@ def _pull_mean(g: Any, at: Any) -> Any:
     return unreduce(g / count, at)
 
 
-_composite(
+composite_row(
     "mean",
     "self",
     lambda x, params: np.mean(x, params[0], keepdims=params[1]),
@@ -142,7 +143,7 @@ _composite(
     [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True)), ((3, 4), ((0, 1), False))],
     "float complex",
 )
-_composite(
+composite_row(
     "clamp",
     "self",
     lambda x, params: np.minimum(np.maximum(x, params[0]), params[1]),
@@ -152,7 +153,7 @@ _composite(
     "float",
     "ClampBackward1",
 )
-_composite(
+composite_row(
     "clamp_between",
     "self min max",
     lambda x, low, high, params: np.minimum(np.maximum(x, low), high),
@@ -180,7 +181,7 @@ def _pull_first(g: Any, index: Any, at: Any) -> Any:
 
 _function: Any
 for _name, _function in (("max", np.max), ("min", np.min)):
-    _composite(
+    composite_row(
         _name,
         "self index",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
@@ -209,7 +210,7 @@ for _name, _function, _grad_name in (
     ("min_all", np.min, "MinBackward1"),
     ("median", _median_numpy, "MedianBackward0"),
 ):
-    _composite(
+    composite_row(
         _name,
         "self",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
@@ -219,7 +220,7 @@ for _name, _function, _grad_name in (
         "float",
         _grad_name,
     )
-_composite(
+composite_row(
     "hypot",
     "self other",
     lambda x, y, params: np.hypot(x, y),
@@ -246,7 +247,7 @@ def paired_parts(x: Any) -> Any:
     return concat(tuple(parts), len(x._shape))
 
 
-_composite(
+composite_row(
     "view_as_real",
     "self",
     lambda x, params: np.stack([np.real(x), np.imag(x)], -1),
@@ -257,7 +258,7 @@ _composite(
     dtype=lambda params, d: d.to_real(),
     shape=lambda p, shape: (*shape, 2),
 )
-_composite(
+composite_row(
     "view_as_complex",
     "self",
     lambda x, params: x[..., 0] + 1j * x[..., 1],
@@ -303,7 +304,7 @@ def _gelu_numpy(x: Any, params: str) -> Any:
     return x * 0.5 * (np.tanh((x + _CUBE * x**3) * _SQRT_2_OVER_PI) + 1)
 
 
-_composite(
+composite_row(
     "gelu",
     "self",
     _gelu_numpy,
@@ -322,7 +323,7 @@ def _binary_cross_entropy_numpy(x: Any, target: Any, params: None) -> Any:
         )
 
 
-_composite(
+composite_row(
     "binary_cross_entropy",
     "self target",
     _binary_cross_entropy_numpy,

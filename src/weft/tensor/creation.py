@@ -1,19 +1,20 @@
 """Making tensors: from Python data, from NumPy, filled, counted, spaced, like another.
 
 In come data, sizes and the keywords dtype, device, requires_grad; out go leaves. Filled and counted tensors are
-recorded, not computed, so a huge one costs nothing until it is read. Reading Python data is left to `data`, sharing
+recorded, not computed, so a large one costs nothing until it is read. Reading Python data is left to `data`, sharing
 memory to `memory`, random numbers to the functional layer.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, OutOfMemoryError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.making import MOST_ELEMENTS
@@ -100,8 +101,30 @@ def leaf(made: Tensor, requires_grad: bool) -> Tensor:
     return made
 
 
+_ANY_MACHINE = 1 << 32  # bytes that are not worth a look at this one
+
+
+def need_room(shape: Shape, dtype: DType) -> None:
+    """Errors: OutOfMemoryError for a new tensor larger than all memory. Nothing is allocated before it runs, and
+    constants never are; what computes with so many elements would not end."""
+    count = math.prod(shape)
+    nbytes = count * dtype.itemsize
+    if nbytes <= _ANY_MACHINE or count > MOST_ELEMENTS:  # those are refused as shapes
+        return
+    from weft.runtime.machine import memory_limit
+
+    if nbytes > memory_limit():
+        raise OutOfMemoryError(
+            f"can't allocate memory: a tensor of {nbytes:,} bytes",
+            expected=f"at most {memory_limit():,} bytes, which is what this machine has",
+            got=f"{dtype.name}{list(shape)}",
+            fix="check how the sizes were computed; expand() repeats a value without memory",
+        )
+
+
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
-    """A recorded constant."""
+    """A recorded constant. Errors: OutOfMemoryError for one that no operation could ever hold."""
+    need_room(shape, dtype)
     number = bool(value) if dtype is dtypes.bool_ else value
     return ops.full(shape, number, dtype)
 

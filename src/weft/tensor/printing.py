@@ -181,9 +181,12 @@ def _edges_only(tensor: Tensor) -> tuple[Any, tuple[bool, ...]]:
     values = values_array(tensor)
     for axis, cut in enumerate(hidden):
         if cut:
-            size = shape[axis]
-            places = np.r_[0:edge, size - edge : size].astype(np.intp)
-            values = np.take(values, places, axis)
+            lead = (slice(None),) * axis  # slices: `take` would first copy what is not contiguous
+            ends = (
+                values[(*lead, slice(0, edge))],
+                values[(*lead, slice(shape[axis] - edge, None))],
+            )
+            values = np.concatenate(ends, axis)
     return values, hidden
 
 

@@ -22,6 +22,7 @@ from weft.ops import primitives as ops
 from weft.tensor.creation import (
     filled,
     leaf,
+    need_room,
     python_number,
     read_dtype,
     read_size,
@@ -107,6 +108,7 @@ def _length(name: str, start: Any, end: Any, step: Any) -> int:
 
 def _count(start: Any, step: Any, length: int, dtype: DType) -> Tensor:
     """start + i * step, in int64 or float64, then in the dtype."""
+    need_room((length,), dtype)
     position = ops.iota((length,))
     if dtype.category < 2:
         step, start = int(step), int(start)
@@ -172,6 +174,7 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType) -> Tensor
     first, last = (_number_of(name, value) for value in (start, end))
     if steps == 1:
         return filled((1,), first, work)
+    need_room((steps,), work)
     kind = np.float32 if work is dtypes.float32 else np.float64
     step = (kind(last) - kind(first)) / kind(steps - 1) if steps else kind(0)
     place = ops.iota((steps,))
@@ -224,6 +227,7 @@ def eye(
                 fix="pass a size",
             )
     wanted = read_dtype(dtype, None if out is None else out._dtype)
+    need_room((n, columns), wanted)
     made = cast(ops.iota((n, 1)) == ops.iota((1, columns)), wanted)  # (n, 1) == (1, m) -> (n, m)
     return leaf(made if out is None else give_out(out, made), requires_grad)
 

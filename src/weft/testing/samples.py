@@ -107,10 +107,20 @@ def _declared(row: Any, entry: tuple[Any, ...]) -> Sample:
     return Sample(tuple(shapes), domains, params, shape)
 
 
+_DOMAINS = {
+    "prod": "factor",
+    "cumprod": "factor",
+    "binary_cross_entropy": "share",
+    "ndtri": "share",
+    "erfinv": "unit",
+    "sinc": "nonzero",
+    "lgamma": "positive",
+    "digamma": "positive",
+}
+
+
 def _domain(row: Any) -> str:
-    return {"prod": "factor", "cumprod": "factor", "binary_cross_entropy": "share"}.get(
-        row.name, "real"
-    )
+    return _DOMAINS.get(row.name, "real")
 
 
 def _transposes(sample: Sample) -> bool:
@@ -278,6 +288,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "convolution": ((3, 4, 20, 22), (6, 2, 3, 3), ((1, 2), ((1, 1), (0, 1)), (1, 1), 2)),
     "convolution_bias": ((3, 4, 20, 22), (6, 4, 3, 3), (6,), ((1, 1), ((1, 1), (0, 0)), (2, 1), 1)),
     "gelu": (_GRID, "none"),
+    **dict.fromkeys(("erfinv", "ndtri", "sinc", "lgamma", "digamma"), (_GRID, None)),
     "binary_cross_entropy": (_GRID, _GRID, None),
     "hypot": (_GRID, _GRID, None),
     "norm": (_GRID, ((1,),)),

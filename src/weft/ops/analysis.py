@@ -1,0 +1,220 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Composite rows of analysis: erfinv, ndtri, sinc, lgamma, digamma and its derivatives.
+
+Their values are computed in float64 from the rows of the table. Against correctly rounded values erfinv, ndtri and
+polygamma are within 1e-14 of themselves; sinc, lgamma and digamma within 1e-14 of themselves or of 1, whichever is
+more: they have zeros, near which only the absolute error is small.
+Sources: Winitzki 2008 (a first guess for erfinv), Halley's method; Lanczos 1964 with the coefficients of Godfrey;
+Abramowitz and Stegun 6.1.17, 6.3.7, 6.3.18, 6.4.7; 23.2.7 and Euler and Maclaurin's sum for Hurwitz' zeta function.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
+from weft.ops.composite import composite_row
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import where
+
+# -- the inverse of erf ----------------------------------------------------------------------------------------------
+
+_WINITZKI = 0.147
+_SLOPE = 2 / math.sqrt(math.pi)
+
+
+def _inverse(value: Any, gap: Any) -> Any:
+    """y >= 0 with erf(y) = value >= 0 and erfc(y) = gap: a guess, and three steps of Halley's method, on the side
+    that has not lost its digits."""
+    log = call("log", gap * (2 - gap))
+    half = log * 0.5 + 2 / (math.pi * _WINITZKI)
+    y = call("sqrt", call("sqrt", half * half - log / _WINITZKI) - half)
+    for _ in range(3):
+        wrong = where(value > 0.5, gap - call("erfc", y), call("erf", y) - value)
+        step = wrong / (call("exp", -(y * y)) * _SLOPE)
+        y = y - step / (y * step + 1)
+    return y
+
+
+def erfinv_value(x: Any) -> Any:
+    """The inverse of erf in float64."""
+    size = call("abs", x)
+    y = _inverse(size, 1 - size)
+    y = where(size == 1, math.inf, where(size > 1, math.nan, y))
+    return where(x < 0, -y, y) + x * 0  # nan stays nan, and -0.0 negative
+
+
+def ndtri_value(p: Any) -> Any:
+    """The inverse of the normal distribution function in float64, from the nearer end."""
+    low = p < 0.5
+    gap = where(low, p, 1 - p) * 2  # exact
+    y = _inverse(1 - gap, gap) * math.sqrt(2)
+    y = where(gap == 0, math.inf, where(gap < 0, math.nan, y))
+    return where(low, -y, y) + p * 0
+
+
+def _scipy(name: str) -> Any:
+    def reference(x: Any, params: None) -> Any:
+        import scipy.special
+
+        wide = np.asarray(x, np.float64)
+        return np.asarray(np.sinc(wide) if name == "sinc" else getattr(scipy.special, name)(wide))
+
+    return reference
+
+
+def _analytic(name: str, numpy: str, pull: Any, takes: str = "float") -> None:
+    composite_row(
+        name,
+        "self",
+        _scipy(numpy),
+        {"self": pull},
+        lambda p, shapes, flags, n: p,
+        [((3, 4), None)],
+        takes,
+    )
+
+
+_analytic(
+    "erfinv",
+    "erfinv",
+    lambda g, result: g * (call("exp", call("square", result)) * (math.sqrt(math.pi) / 2)),
+)
+_analytic(
+    "ndtri",
+    "ndtri",
+    lambda g, result: g * (call("exp", call("square", result) * 0.5) * math.sqrt(2 * math.pi)),
+    "float32 float64",
+)
+
+# -- the cardinal sine -----------------------------------------------------------------------------------------------
+
+
+def _turns(x: Any) -> tuple[Any, Any, Any]:
+    """sin(pi x) and cos(pi x) by the nearest whole number, without rounding, and where x is 0."""
+    whole = call("round", x)
+    part = (x - whole) * math.pi
+    odd = whole - call("floor", whole * 0.5) * 2
+    sign = 1 - odd * 2
+    return call("sin", part) * sign, call("cos", part) * sign, x == 0
+
+
+def sinc_value(x: Any) -> Any:
+    """sin(pi x) / (pi x) in float64; 1 at 0."""
+    sine, _, zero = _turns(x)
+    return where(zero, 1, sine / (where(zero, 1, x) * math.pi))
+
+
+def _slope_of_sinc(x: Any) -> Any:
+    """(cos(pi x) - sinc(x)) / x; its series near 0, where the two cancel."""
+    _, cosine, _ = _turns(x)
+    near = call("abs", x) < 1e-3
+    series = x * (-(math.pi**2) / 3) * (1 - call("square", x) * (math.pi**2 / 10))
+    return where(near, series, (cosine - sinc_value(x)) / where(near, 1, x))
+
+
+# -- the gamma function ----------------------------------------------------------------------------------------------
+
+# Godfrey's coefficients for g = 7, n = 9.
+_LANCZOS = (
+    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+)  # fmt: skip
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+# B(2j), the even Bernoulli numbers.
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_SHIFT = 10  # asymptotic series begin here
+
+
+def _log_gamma(x: Any) -> Any:
+    """log gamma(x) for x >= 0.5."""
+    total: Any = _LANCZOS[0]
+    for place, coefficient in enumerate(_LANCZOS[1:]):
+        total = total + coefficient / (x + float(place))
+    turn = x + 6.5
+    return (x - 0.5) * (call("log", turn) - 1) + (call("log", total) + (_HALF_LOG_TWO_PI - 7.0))
+
+
+def lgamma_value(x: Any) -> Any:
+    """log |gamma(x)| in float64, by reflection below 0.5."""
+    left = x < 0.5
+    value = _log_gamma(where(left, 1 - x, x))
+    part = x - call("floor", x)  # sin(pi x) up to its sign, of a small angle
+    sine = call("abs", call("sin", where(part > 0.5, 1 - part, part) * math.pi))
+    value = where(left, math.log(math.pi) - call("log", sine) - value, value)
+    return where(call("isinf", x), math.inf, value)
+
+
+def digamma_value(x: Any) -> Any:
+    """The derivative of log gamma in float64; nan at negative integers."""
+    left = x < 0
+    y = where(left, 1 - x, x)
+    total: Any = 0.0
+    for place in range(_SHIFT):
+        total = total + 1 / (y + float(place))
+    z = y + float(_SHIFT)
+    square = 1 / (z * z)
+    series: Any = _BERNOULLI[-1] / (2 * len(_BERNOULLI))
+    for place in range(len(_BERNOULLI) - 1, 0, -1):
+        series = series * square + _BERNOULLI[place - 1] / (2 * place)
+    value = call("log", z) - 0.5 / z - series * square - total
+    part = where(left, x - call("trunc", x), 0.25)
+    value = where(left, value - math.pi / call("tan", part * math.pi), value)
+    return where(left & (part == 0), math.nan, where(x == math.inf, math.inf, value))
+
+
+def _whole_power(x: Any, exponent: int) -> Any:
+    """x to a positive whole power, by squaring."""
+    result: Any = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        if exponent:
+            x = x * x
+    return result
+
+
+def _zeta(s: int, x: Any) -> Any:
+    """Hurwitz' zeta function for s > 1 and x > 0."""
+    total: Any = 0.0
+    for place in range(_SHIFT):
+        total = total + _whole_power(1 / (x + float(place)), s)
+    z = x + float(_SHIFT)
+    tail = _whole_power(1 / z, s)
+    total = total + tail * z / (s - 1.0) + tail * 0.5
+    factor = float(s)
+    tail = tail / z
+    for j, bernoulli in enumerate(_BERNOULLI, 1):
+        total = total + tail * (bernoulli / math.factorial(2 * j) * factor)
+        factor *= (s + 2 * j - 1) * (s + 2 * j)
+        tail = tail / (z * z)
+    return total
+
+
+def polygamma(order: int, x: Any) -> Any:
+    """The derivative of `digamma` of an order above 0, in the type of x."""
+    wide = cast(x, dtypes.float64)
+    left = wide <= 0
+    sign, scale = -1.0 if order % 2 == 0 else 1.0, float(math.factorial(order))
+    if order > 1:
+        value = _zeta(order + 1, where(left, 1, wide)) * (sign * scale)
+        return cast(where(left, math.nan, value), x.dtype)
+    value = _zeta(2, where(left, 1 - wide, wide))
+    part = where(left, wide - call("trunc", wide), 0.25)
+    turned = call("square", math.pi / call("sin", part * math.pi)) - value
+    return cast(where(left, turned, value), x.dtype)
+
+
+def _in_double(value: Any, g: Any, x: Any) -> Any:
+    return g * cast(value(cast(x, dtypes.float64)), g.dtype)
+
+
+_analytic("sinc", "sinc", lambda g, self: _in_double(_slope_of_sinc, g, self))
+_analytic("lgamma", "gammaln", lambda g, self: _in_double(digamma_value, g, self))
+_analytic("digamma", "digamma", lambda g, self: g * polygamma(1, self))

@@ -1,0 +1,9 @@
+"""Special functions under PyTorch's `special` names. The functions themselves are in `weft.functional`."""
+
+from __future__ import annotations
+
+from weft.functional import SPECIAL
+from weft.graph.public import all_public as _all_public
+
+globals().update(_all_public(SPECIAL))
+__all__ = list(SPECIAL)  # noqa: PLE0605 - the names are those of the table
