@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.functional import SPECIAL
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import extreme_of_all, first_extreme
 from weft.graph import dtype as dtypes
@@ -41,7 +42,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "median": lambda x, params: _median(x, *params),
     "hypot": lambda x, y, params: weft.hypot(x, y),
     "erfinv": lambda x, params: weft.erfinv(x),
-    "ndtri": lambda x, params: weft.special.ndtri(x),
+    "ndtri": lambda x, params: SPECIAL["ndtri"](x),
     "sinc": lambda x, params: weft.sinc(x),
     "lgamma": lambda x, params: weft.lgamma(x),
     "digamma": lambda x, params: weft.digamma(x),
