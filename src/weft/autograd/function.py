@@ -258,9 +258,9 @@ class FunctionNode(GradientFunction):
         if self.edges[index] is None:
             return None
         if not isinstance(part, Tensor):
-            raise ArgumentTypeError(
-                f"function {self.name()} returned a gradient of type {type(part).__name__}",
-                expected="a Tensor or None",
+            raise GradientError(
+                f"function {self.name()}: expected Variable or None (got {type(part).__name__})",
+                expected="a Tensor or None for each argument",
                 got=type(part).__name__,
                 fix="return a Tensor",
                 where=self.where,
