@@ -299,15 +299,15 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
         need_tensor("linear", input)
         need_tensor("linear", weight, "weight", 2)
-    if len(weight._shape) == 2 and len(input._shape) > 0 and _plain(input, weight):
-        if input._shape[-1] != weight._shape[1]:
-            rows = _count(input._shape[:-1])
+    read, shape = input._shape, weight._shape  # (*, in), (out, in)
+    if len(shape) == 2 and len(read) > 0 and _plain(input, weight):
+        if read[-1] != shape[1]:
             text = (
-                f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input._shape[-1]} and "
-                f"{weight._shape[1]}x{weight._shape[0]})"
+                f"mat1 and mat2 shapes cannot be multiplied ({_count(read[:-1])}x{read[-1]} and "
+                f"{shape[1]}x{shape[0]})"
             )
             raise _mismatch("linear", input, transpose(weight), text)
-        shape = (*input._shape[:-1], weight._shape[0])
+        shape = (*read[:-1], shape[0])
         result = record(_LINEAR, (input, weight), None, shape, input._dtype)
     elif len(weight._shape) < 2:
         result = matmul(input, weight)

@@ -372,15 +372,37 @@ def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
 
 
 @cython.cfunc
+def _edge(tensor):
+    if tensor is None or cython.cast(Tensor, tensor)._dtype.category < 2:
+        return None
+    return edge_of(cython.cast(Tensor, tensor))
+
+
+@cython.cfunc
 def _edges(tensors) -> tuple:
-    edges: list = []
-    for tensor in tensors:
-        edges.append(
-            None
-            if tensor is None or cython.cast(Tensor, tensor)._dtype.category < 2
-            else edge_of(cython.cast(Tensor, tensor))
+    if len(tensors) == 1:
+        return one(_edge(tensors[0]))
+    if len(tensors) == 2:
+        return two(_edge(tensors[0]), _edge(tensors[1]))
+    return tuple([_edge(tensor) for tensor in tensors])
+
+
+@cython.cfunc
+def _values(tensors: tuple) -> tuple:
+    if len(tensors) == 1:
+        return one(value(cython.cast(Tensor, tensors[0])))
+    if len(tensors) == 2:
+        return two(
+            value(cython.cast(Tensor, tensors[0])), value(cython.cast(Tensor, tensors[1]))
         )
-    return tuple(edges)
+    return tuple([value(cython.cast(Tensor, tensor)) for tensor in tensors])
+
+
+@cython.cfunc
+def _shapes(nodes: tuple) -> tuple:
+    if len(nodes) == 2:
+        return (cython.cast(Node, nodes[0]).shape, cython.cast(Node, nodes[1]).shape)
+    return tuple([cython.cast(Node, node).shape for node in nodes])
 
 
 @cython.ccall
@@ -403,20 +425,19 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
     if tensors:
         need_type(row, cython.cast(Tensor, tensors[0])._dtype)
     tape: Tape = current_tape()
-    nodes: list = []
+    nodes: tuple = _values(tensors)
     grad: cython.bint = False
-    tracked: cython.bint = tape.mode.grad and row.differentiable and dtype.category >= 2
-    for item in tensors:
-        tensor: Tensor = cython.cast(Tensor, item)
-        nodes.append(value(tensor))
-        if tracked and not grad and needs_grad(tensor):
-            grad = True
+    if tape.mode.grad and row.differentiable and dtype.category >= 2:
+        for item in tensors:
+            if needs_grad(cython.cast(Tensor, item)):
+                grad = True
+                break
     edges: tuple = _edges(tensors) if grad else None
     if edges is not None and _inference_used:
         late["check_saved"](row, tensors, edges)
-    node: Node = append(tape, row, tuple(nodes), params, shape, count_elements(shape), dtype, edges)
+    node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
-        node.payload = tuple([n.shape for n in nodes])
+        node.payload = _shapes(nodes)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
