@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library's own contexts
@@ -44,13 +44,19 @@ def describe_position(code: CodeType | None, offset: int) -> str:
 
 
 def user_line() -> str:
-    """The innermost frame outside the library, and outside what calls it back, as `train.py:41 in forward`."""
-    frame = sys._getframe(1)
+    """The innermost frame outside the library, and outside what calls it back, as `train.py:41 in forward`. A fiber
+    stands on the frame that waits for it."""
+    frame: FrameType | None = sys._getframe(1)
+    greenlet = sys.modules.get("greenlet")
+    fiber = None if greenlet is None else greenlet.getcurrent()
     while frame is not None:
         code = frame.f_code
         if not is_internal(code.co_filename) and not _is_host(frame.f_globals):
             return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
+        if frame is None and fiber is not None and fiber.parent is not None:
+            fiber = fiber.parent
+            frame = fiber.gr_frame
     return "<unknown>"
 
 

@@ -392,9 +392,7 @@ def _values(tensors: tuple) -> tuple:
     if len(tensors) == 1:
         return one(value(cython.cast(Tensor, tensors[0])))
     if len(tensors) == 2:
-        return two(
-            value(cython.cast(Tensor, tensors[0])), value(cython.cast(Tensor, tensors[1]))
-        )
+        return two(value(cython.cast(Tensor, tensors[0])), value(cython.cast(Tensor, tensors[1])))
     return tuple([value(cython.cast(Tensor, tensor)) for tensor in tensors])
 
 
