@@ -71,6 +71,18 @@ def test_a_view_that_is_read_joins_the_same_view_of_the_batch() -> None:
     assert parts[2].tolist() == rows[2][:, 2:6].tolist()
 
 
+def test_beginnings_of_different_lengths_are_different_views() -> None:
+    """Their records have equal parameters, and differ in the shape."""
+    table = weft.randn(4 * EXAMPLES, 8)
+    shown = []
+    for batched in (True, False):
+        with programs.running(batched=batched):
+            rows = [table[i].sin() for i in range(4 * EXAMPLES)]
+            parts = [row[: 4 + i % 2].exp() for i, row in enumerate(rows)]
+            shown.append([part.tolist() for part in parts])
+    assert shown[0] == shown[1]
+
+
 def test_the_tape_keeps_its_order_when_many_have_left() -> None:
     weft.realize()
     x = weft.ones(3)

@@ -277,7 +277,8 @@ def _follow_view(node: Node, stacks: dict) -> cython.void:
     views: dict = stacks.get(below.quotient)
     if views is None:
         views = stacks[below.quotient] = {}
-    whole: Node = _with_free_row(views.setdefault((node.row.code, node.params), []), node, below)
+    key = (node.row.code, node.params, node.shape, node.dtype.code)
+    whole: Node = _with_free_row(views.setdefault(key, []), node, below)
     if whole is None:
         return
     node.quotient = whole
@@ -576,7 +577,13 @@ def verify(nodes: list):
         if quotient is None:
             continue
         place = (quotient, node.qrow)
-        if place in seen or not 0 <= node.qrow < quotient.info[1] or quotient.row is not node.row:
+        if (
+            place in seen
+            or not 0 <= node.qrow < quotient.info[1]
+            or quotient.row is not node.row
+            or quotient.shape[1:] != node.shape
+            or quotient.dtype is not node.dtype
+        ):
             raise VerificationError(
                 "batch", expected=f"{node!r} in a row of its own", got=f"row {node.qrow}"
             )
