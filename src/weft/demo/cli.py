@@ -20,7 +20,7 @@ from weft.demo.train import Settings, Trainer
 
 MODEL_FILE, DRAWING_FILE = "tree_lstm.safetensors", "tree_lstm.svg"
 SMALL_TREE = 12
-SHORT_EPOCHS, SHORT_LIMIT = 2, 400
+SHORT_EPOCHS, SHORT_LIMIT = 3, 800
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
