@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,41 @@ def test_a_directory_without_leave_to_write_is_named(tmp_path: Path, monkeypatch
     with pytest.raises(PermissionError, match="(?s)Permission denied: .*model.st'.*fix") as caught:
         weft.save({}, tmp_path / "model.st")
     assert ".tmp" not in str(caught.value)
+
+
+def test_links_devices_and_modes_stay(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_bytes(b"")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    weft.save({"a": weft.ones(2)}, link)
+    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600
+    assert weft.load(target)["a"].tolist() == [1.0, 1.0]
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        weft.save({"a": weft.ones(2)}, pipe)
+        assert weft.load(io.BytesIO(os.read(reader, 1 << 16)))["a"].tolist() == [1.0, 1.0]
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    for run in (lambda: weft.save({}, tmp_path / name), lambda: weft.load(tmp_path / name)):
+        with pytest.raises(OSError, match="(?s)expected .*fix "):
+            run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_name_is_a_name(tmp_path: Path) -> None:
+    weft.save({"a": 1}, tmp_path / ("x" * 255))
+    assert weft.load(tmp_path / ("x" * 255)) == {"a": 1}
+
+
+def test_a_file_of_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="open for text"):
+        weft.save({}, io.StringIO())
+    with open(tmp_path / "t", "w+") as file, pytest.raises(TypeError, match="open for text"):
+        weft.load(file)

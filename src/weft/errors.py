@@ -180,6 +180,12 @@ class AccessError(WeftError, PermissionError, RuntimeError):
     __str__ = Exception.__str__
 
 
+class PathError(WeftError, OSError, ValueError, RuntimeError):
+    """A path that names no file that can be read or written."""
+
+    __str__ = Exception.__str__
+
+
 class ExecutionError(WeftError, RuntimeError):
     """A recorded operation failed when it ran; its descendants fail with the same error."""
 

@@ -10,6 +10,7 @@ caller asks for it with `weights_only=False`.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -23,7 +24,14 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import AccessError, CheckpointError, DirectoryError, MissingFileError
+from weft.errors import (
+    AccessError,
+    ArgumentTypeError,
+    CheckpointError,
+    DirectoryError,
+    MissingFileError,
+    PathError,
+)
 from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
 from weft.tensor.memory import handle_of, region
@@ -43,6 +51,7 @@ def save(obj: Any, f: File) -> None:
 
     Errors: TypeError for what cannot be pickled either, named by its path; the file that was there stays as it was.
     """
+    _need_binary("save", f, "wb")
     writer = _Writer(obj)
     try:
         structure = writer.describe(obj, "")
@@ -54,9 +63,20 @@ def save(obj: Any, f: File) -> None:
             metadata["bfloat16"] = json.dumps(writer.bfloat16)
         content = _library().save(writer.arrays, metadata)
     if isinstance(f, str | os.PathLike):
-        _replace_file(Path(f), content)
+        _write_file(Path(f), content)
     else:
         f.write(content)
+
+
+def _need_binary(what: str, f: File, mode: str) -> None:
+    """Errors: ArgumentTypeError for a file of text."""
+    if isinstance(f, io.TextIOBase):
+        raise ArgumentTypeError(
+            f"{what}: the file is open for text",
+            expected="the path of a file, or a file of bytes",
+            got=type(f).__name__,
+            fix=f"open it with mode {mode!r}, or use io.BytesIO",
+        )
 
 
 def _pickled(obj: Any, error: TypeError) -> bytes:
@@ -73,6 +93,7 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
     pickles, which can run any code: only for files that you trust.
     Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
+    _need_binary("load", f, "rb")
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = _content(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
     # A safetensors file may begin with this byte too, the length of its header; the header opens with a brace.
@@ -307,10 +328,10 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds. Errors: MissingFileError, DirectoryError, AccessError."""
+    """What a file holds. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(
             f"load: No such file or directory: '{path}'",
             expected="the path of a file",
@@ -321,6 +342,8 @@ def _content(path: Path) -> bytes:
         raise _is_directory("load", path) from None
     except PermissionError:
         raise _no_access("load", path) from None
+    except (OSError, ValueError) as error:
+        raise _unusable("load", path, error) from None
 
 
 def _is_directory(what: str, path: Path) -> DirectoryError:
@@ -341,13 +364,31 @@ def _no_access(what: str, path: Path) -> AccessError:
     )
 
 
-def _replace_file(path: Path, content: bytes) -> None:
-    """Write beside the file and rename over it. Errors: MissingFileError, DirectoryError, AccessError."""
-    if path.is_dir():
-        raise _is_directory("save", path)
+def _unusable(what: str, path: Path, error: OSError | ValueError) -> PathError:
+    return PathError(
+        f"{what}: {getattr(error, 'strerror', None) or error}: {str(path)!r}",
+        expected="the path of a file that can be read, or written to",
+        got=repr(str(path)),
+        fix="check the path",
+    )
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Replace the file that a path leads to; links stay, and a device or a pipe is written to. Errors:
+    MissingFileError, DirectoryError, AccessError, PathError."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    except (FileNotFoundError, NotADirectoryError):
+        place = Path(os.path.realpath(path))
+        if place.is_dir():
+            raise _is_directory("save", path)
+        if place.exists() and not place.is_file():
+            place.write_bytes(content)
+        else:
+            _replace(place, content)
+    except DirectoryError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if path.parent.is_dir():
+            raise _unusable("save", path, error) from None
         raise MissingFileError(
             f"save: Parent directory {path.parent} does not exist.",
             expected="a path in a directory that exists",
@@ -356,12 +397,20 @@ def _replace_file(path: Path, content: bytes) -> None:
         ) from None
     except PermissionError:
         raise _no_access("save", path) from None
+    except (OSError, ValueError) as error:
+        raise _unusable("save", path, error) from None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside a file and rename over it; it keeps its mode."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name[:32], suffix=".tmp")
     try:
         with open(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
