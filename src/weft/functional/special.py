@@ -279,7 +279,8 @@ def entr(input: Any, *, out: Any = None) -> Any:
     x = _floating("special_entr", input)
     inside = x > 0
     safe = where(inside, x, 1)
-    outside = where(x == 0, 0.0, where(call("isnan", x), math.nan, -math.inf))
+    below = full((), -math.inf, x._dtype)
+    outside = where(x == 0, 0.0, where(call("isnan", x), math.nan, below))
     result = where(inside, -safe * call("log", safe), outside)
     return result if out is None else write_out(out, result)
 

@@ -46,7 +46,7 @@ def erfinv_value(x: Any) -> Any:
     size = call("abs", x)
     y = _inverse(size, 1 - size)
     y = where(size == 1, math.inf, where(size > 1, math.nan, y))
-    return where(x < 0, -y, y) + x * 0  # nan stays nan, and -0.0 negative
+    return where(x == 0, x, where(x < 0, -y, y) + x * 0)  # -0.0 stays negative, and nan nan
 
 
 def ndtri_value(p: Any) -> Any:
@@ -144,14 +144,14 @@ def lgamma_value(x: Any) -> Any:
     """log |gamma(x)| in float64, by reflection below 0.5."""
     left = x < 0.5
     value = _log_gamma(where(left, 1 - x, x))
-    part = x - call("floor", x)  # sin(pi x) up to its sign, of a small angle
-    sine = call("abs", call("sin", where(part > 0.5, 1 - part, part) * math.pi))
+    part = x - call("round", x)  # exact; sin(pi x) up to its sign, of a small angle
+    sine = call("abs", call("sin", part * math.pi))
     value = where(left, math.log(math.pi) - call("log", sine) - value, value)
     return where(call("isinf", x), math.inf, value)
 
 
 def digamma_value(x: Any) -> Any:
-    """The derivative of log gamma in float64; nan at negative integers."""
+    """The derivative of log gamma in float64; nan at negative integers, and at 0 infinite on the side of its sign."""
     left = x < 0
     y = where(left, 1 - x, x)
     total: Any = 0.0
@@ -163,9 +163,10 @@ def digamma_value(x: Any) -> Any:
     for place in range(len(_BERNOULLI) - 1, 0, -1):
         series = series * square + _BERNOULLI[place - 1] / (2 * place)
     value = call("log", z) - 0.5 / z - series * square - total
-    part = where(left, x - call("trunc", x), 0.25)
+    part = where(left, x - call("round", x), 0.25)
     value = where(left, value - math.pi / call("tan", part * math.pi), value)
-    return where(left & (part == 0), math.nan, where(x == math.inf, math.inf, value))
+    value = where(x == 0, -1 / x, where(x == math.inf, math.inf, value))
+    return where(left & (part == 0), math.nan, value)
 
 
 def _whole_power(x: Any, exponent: int) -> Any:
@@ -187,7 +188,7 @@ def _zeta(s: int, x: Any) -> Any:
         total = total + _whole_power(1 / (x + float(place)), s)
     z = x + float(_SHIFT)
     tail = _whole_power(1 / z, s)
-    total = total + tail * z / (s - 1.0) + tail * 0.5
+    total = total + _whole_power(1 / z, s - 1) / (s - 1.0) + tail * 0.5
     factor = float(s)
     tail = tail / z
     for j, bernoulli in enumerate(_BERNOULLI, 1):
@@ -206,7 +207,7 @@ def polygamma(order: int, x: Any) -> Any:
         value = _zeta(order + 1, where(left, 1, wide)) * (sign * scale)
         return cast(where(left, math.nan, value), x.dtype)
     value = _zeta(2, where(left, 1 - wide, wide))
-    part = where(left, wide - call("trunc", wide), 0.25)
+    part = where(left, wide - call("round", wide), 0.25)
     turned = call("square", math.pi / call("sin", part * math.pi)) - value
     return cast(where(left, turned, value), x.dtype)
 
