@@ -104,3 +104,29 @@ def test_instance_norm_refuses_other_ranks_and_channels() -> None:
         weft.nn.InstanceNorm1d(4, affine=True)(weft.ones(2, 3, 5))
     with pytest.warns(UserWarning, match="does not match num_features"):
         weft.nn.InstanceNorm1d(4)(weft.rand(2, 3, 5))
+
+
+@pytest.mark.parametrize("name", ["AdaptiveAvgPool", "AdaptiveMaxPool"])
+@pytest.mark.parametrize("rank", (1, 2, 3))
+def test_adaptive_pooling_refuses_other_ranks_and_empty_inputs(name: str, rank: int) -> None:
+    layer = getattr(weft.nn, f"{name}{rank}d")(3)
+    for shape in ((4,) * rank, (4,) * (rank + 3), (2, 3, *(4,) * (rank - 1), 0)):
+        with pytest.raises(RuntimeError, match=r"(?s)Expected .*expected .*fix "):
+            layer(weft.ones(shape))
+
+
+@pytest.mark.parametrize("rank", (1, 2, 3))
+def test_one_element_has_no_instance_to_normalise(rank: int) -> None:
+    layer = getattr(weft.nn, f"InstanceNorm{rank}d")(3, track_running_stats=True)
+    with pytest.raises(ValueError, match="more than 1 spatial element"):
+        layer(weft.ones(2, 3, *(1,) * rank))
+    assert layer.running_var.tolist() == [1.0] * 3
+    assert layer.eval()(weft.ones(2, 3, *(1,) * rank)).shape == (2, 3, *(1,) * rank)
+    assert layer.train()(weft.ones(0, 3, *(2,) * rank)).shape == (0, 3, *(2,) * rank)
+    assert layer.running_var.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("size", ((), (2, 2)))
+def test_avg_pool1d_takes_one_size(size: tuple[int, ...]) -> None:
+    with pytest.raises((RuntimeError, ValueError), match="(?s)kernel_size.*fix "):
+        weft.nn.AvgPool1d(size)(weft.ones(1, 1, 4))

@@ -12,6 +12,7 @@ from weft.functional.linalg import linear as linear
 from weft.graph.public import publish
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
+from weft.nn.functional_adaptive_pool import *  # noqa: F403
 from weft.nn.functional_attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )

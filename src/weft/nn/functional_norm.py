@@ -205,10 +205,10 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """Mean 0 and variance 1 within each channel of each example."""
+    """Mean 0 and variance 1 within each channel of each example. Errors: ShapeError, ArgumentError."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    _check_channels("instance_norm", input, weight, bias)
+    _check_channels("instance_norm", input, running_mean, running_var, weight, bias)
     axes = tuple(range(2, len(input._shape)))
     if not axes:
         raise ShapeError(
@@ -217,8 +217,16 @@ def instance_norm(
             got=describe("input", input),
             fix="unsqueeze(0) a single example, or use layer_norm",
         )
+    if count_of(input._shape, axes) == 1:
+        raise ArgumentError(
+            "Expected more than 1 spatial element when training, got input size "
+            f"{list(input._shape)}",
+            expected="more than one element behind the channels, to have a variance",
+            got=describe("input", input),
+            fix="normalise before the last pooling, or use batch_norm",
+        )
     result = _affine(standardize(widen(input), axes, eps), weight, bias, _channel_shape(input))
-    if running_mean is not None:
+    if running_mean is not None and input._shape[0]:
         with untracked():
             count = count_of(input._shape, axes)
             middle = reduce_over(TABLE["sum"], input, axes, True, input._dtype) / count

@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Pooling: maxima and means over windows, with fixed or adaptive window sizes.
+"""Pooling: maxima and means over windows of a fixed size.
 
 Windows are views; a maximum that needs a gradient or its indices finds the first largest place of each window and
 gathers there, any other is one reduction.
@@ -11,24 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
-    need_integer,
-    need_rank,
     need_tensor,
 )
-from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
 from weft.graph.tape import tape
 from weft.nn.functional_conv import numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import gather, iota, pad, permute, reduce, reshape, slice_axis, take
+from weft.ops.primitives import gather, iota, pad, reduce, reshape, slice_axis
 
 
 class _Plan:
@@ -138,7 +135,7 @@ def _cut(views: Any, places: Shape) -> Any:
     return views
 
 
-def _lowest(dtype: Any) -> Any:
+def lowest_of(dtype: Any) -> Any:
     if dtype.category not in (1, 2):
         raise DTypeError(
             f"\"max_pool\" not implemented for '{TYPE_NAMES[dtype.name]}'",
@@ -149,15 +146,15 @@ def _lowest(dtype: Any) -> Any:
     return -float("inf") if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
 
 
-def _batched(input: Any, spatial: int) -> Any:
+def batched(input: Any, spatial: int) -> Any:
     return input if len(input._shape) == spatial + 2 else reshape(input, (1, *input._shape))
 
 
-def _unbatched(result: Any, input: Any, spatial: int) -> Any:
+def unbatched(result: Any, input: Any, spatial: int) -> Any:
     return result if len(input._shape) == spatial + 2 else reshape(result, result._shape[1:])
 
 
-def _max_pool(
+def windowed_max(
     name: str,
     input: Any,
     kernel_size: Any,
@@ -169,29 +166,29 @@ def _max_pool(
     spatial: int,
 ) -> Any:
     plan = _Plan(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
-    x = _batched(input, spatial)
+    x = batched(input, spatial)
     if plan.tiles():
         values, places = first_extreme(
             "max", reshape(x, plan.tiled(x._shape)), plan.tile_axes(), False
         )
-        values = _unbatched(values, input, spatial)
+        values = unbatched(values, input, spatial)
         if not return_indices:
             return values
-        return values, _unbatched(
+        return values, unbatched(
             _source_index(plan, reshape(places, (*x._shape[:2], *plan.places))), input, spatial
         )
-    views = plan.views(x, _lowest(x._dtype))
+    views = plan.views(x, lowest_of(x._dtype))
     if not return_indices and not (input.requires_grad and tape().mode.grad):
-        return _unbatched(reduce("amax", views, plan.axes), input, spatial)
+        return unbatched(reduce("amax", views, plan.axes), input, spatial)
     place = reduce("argmax", views.detach(), plan.axes, dtype=dtypes.int64)
     linear = _source_index(plan, place)
-    lines = reshape(x, (*x._shape[:2], _count(plan.sizes)))
-    values = gather(lines, 2, reshape(linear, (*linear._shape[:2], _count(plan.places))))
-    values = _unbatched(reshape(values, linear._shape), input, spatial)
-    return (values, _unbatched(linear, input, spatial)) if return_indices else values
+    lines = reshape(x, (*x._shape[:2], elements_of(plan.sizes)))
+    values = gather(lines, 2, reshape(linear, (*linear._shape[:2], elements_of(plan.places))))
+    values = unbatched(reshape(values, linear._shape), input, spatial)
+    return (values, unbatched(linear, input, spatial)) if return_indices else values
 
 
-def _count(shape: Shape) -> int:
+def elements_of(shape: Shape) -> int:
     total = 1
     for size in shape:
         total *= size
@@ -201,7 +198,7 @@ def _count(shape: Shape) -> int:
 def _source_index(plan: _Plan, place: Any) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
-    rest = _count(plan.kernel)
+    rest = elements_of(plan.kernel)
     for axis in range(plan.spatial):
         rest //= plan.kernel[axis]
         within = call("remainder", call("floor_divide", place, rest), plan.kernel[axis])
@@ -226,7 +223,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, L); the gradient goes to the first."""
-    return _max_pool(
+    return windowed_max(
         "max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1
     )
 
@@ -241,7 +238,7 @@ def max_pool2d(
     return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, H, W); the gradient goes to the first."""
-    return _max_pool(
+    return windowed_max(
         "max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2
     )
 
@@ -256,7 +253,7 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, D, H, W); the gradient goes to the first."""
-    return _max_pool(
+    return windowed_max(
         "max_pool3d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 3
     )
 
@@ -292,7 +289,7 @@ def _avg_pool(
     spatial: int,
 ) -> Any:
     plan = _Plan(name, input, kernel_size, stride, padding, 1, ceil_mode, spatial)
-    x = _batched(input, spatial)
+    x = batched(input, spatial)
     if plan.tiles():
         total = reduce("sum", reshape(x, plan.tiled(x._shape)), plan.tile_axes())
     else:
@@ -300,7 +297,7 @@ def _avg_pool(
     divisor = _divisors(plan, include_pad, override)
     if isinstance(divisor, np.ndarray):
         divisor = host.from_numpy(divisor, input._dtype)
-    return _unbatched(total / divisor, input, spatial)
+    return unbatched(total / divisor, input, spatial)
 
 
 def avg_pool1d(
@@ -363,149 +360,7 @@ def avg_pool3d(
     )
 
 
-# -- adaptive ------------------------------------------------------------------------------------------------------
-
-
-def _targets(input: Any, output_size: Any, spatial: int) -> Shape:
-    need_rank(f"adaptive pooling over {spatial} dimensions", input, spatial + 1)
-    wanted = (
-        (output_size,) * spatial
-        if output_size is None or isinstance(output_size, int)
-        else tuple(output_size)
-    )
-    if len(wanted) != spatial or any(want is not None and want < 0 for want in wanted):
-        raise ArgumentError(
-            f"adaptive pooling: output_size must have {spatial} elements that are not negative",
-            expected=f"one size, or {spatial} sizes",
-            got=repr(output_size),
-            fix="pass one size for all dimensions",
-        )
-    return tuple(
-        [
-            have if want is None else need_integer("adaptive pooling", want, "output_size")
-            for want, have in zip(wanted, input._shape[-spatial:], strict=True)
-        ]
-    )
-
-
-def _averaging(size: int, count: int, dtype: Any) -> Any:
-    """The (size, count) matrix whose column i averages the i-th of `count` nearly equal stretches."""
-    places = np.arange(count)
-    start, stop = places * size // count, -(-(places + 1) * size // count)
-    rows = np.arange(size)[:, None]
-    inside = (rows >= start) & (rows < stop)
-    return host.from_numpy(inside / (stop - start), dtype)
-
-
-def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
-    """Means over windows that cut each spatial dimension into the wanted number of nearly equal parts."""
-    need_tensor(f"adaptive_avg_pool{spatial}d", input)
-    wanted = _targets(input, output_size, spatial)
-    lead = len(input._shape) - spatial
-    sizes = input._shape[lead:]
-    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
-        shape = list(input._shape[:lead])
-        for have, want in zip(sizes, wanted, strict=True):
-            shape += [want, have // want]
-        total = reduce(
-            "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
-        )
-        return total / (_count(sizes) // _count(wanted))
-    for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
-        order = [a for a in range(len(input._shape)) if a != axis] + [axis]
-        moved = product(permute(input, tuple(order)), _averaging(have, want, input._dtype))
-        back = [order.index(a) for a in range(len(order))]
-        input = permute(moved, tuple(back))
-    return input
-
-
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """Means over `output_size` nearly equal parts of (N, C, L)."""
-    return adaptive_avg_pool(input, output_size, 1)
-
-
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """Means over nearly equal parts of (N, C, H, W)."""
-    return adaptive_avg_pool(input, output_size, 2)
-
-
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """Means over nearly equal parts of (N, C, D, H, W)."""
-    return adaptive_avg_pool(input, output_size, 3)
-
-
-class _Parts:
-    """The windows of one adaptive dimension: the i-th of `count` nearly equal, perhaps overlapping stretches, each
-    filled up to the longest by its last place, which a first maximum never prefers."""
-
-    def __init__(self, size: int, count: int) -> None:
-        places = np.arange(count)
-        self.start = places * size // max(count, 1)
-        self.last = -(-(places + 1) * size // max(count, 1)) - 1
-        self.width = int((self.last - self.start).max(initial=0)) + 1
-        steps = self.start[:, None] + np.arange(self.width)
-        self.index = np.minimum(steps, self.last[:, None])  # (count, width)
-
-
-def _adaptive_max_pool(
-    name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
-) -> Any:
-    need_tensor(name, input)
-    wanted = _targets(input, output_size, spatial)
-    sizes = input._shape[-spatial:]
-    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
-        kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
-        return _max_pool(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
-    _lowest(input._dtype)  # refuses the types that have no order
-    x = _batched(input, spatial)
-    parts = [_Parts(have, want) for have, want in zip(sizes, wanted, strict=True)]
-    for number, part in enumerate(parts):
-        x = take(x, 2 + 2 * number, host.from_numpy(part.index))  # -> (N, C, places, width, ...)
-    axes = tuple(range(3, 3 + 2 * spatial, 2))
-    values, place = first_extreme("max", x, axes, False)
-    values = _unbatched(values, input, spatial)
-    if not return_indices:
-        return values
-    place = reshape(place, (*x._shape[:2], *wanted))
-    return values, _unbatched(_adaptive_source(parts, place, sizes), input, spatial)
-
-
-def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
-    """The row-major index into the input's spatial sizes of each window's place."""
-    linear: Any = None
-    rest = _count(tuple([part.width for part in parts]))
-    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        rest //= part.width
-        within = call("remainder", call("floor_divide", place, rest), part.width)
-        shape = (len(part.start),) + (1,) * (len(parts) - number - 1)
-        start, last = (host.from_numpy(v.reshape(shape)) for v in (part.start, part.last))
-        where_in = call("minimum", within + start, last)
-        linear = where_in if linear is None else linear * size + where_in
-    return linear
-
-
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of nearly equal parts of (N, C, L)."""
-    return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
-
-
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of nearly equal parts of (N, C, H, W)."""
-    return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
-
-
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of nearly equal parts of (N, C, D, H, W)."""
-    return _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
-
-
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",

@@ -17,7 +17,7 @@ from weft.functional.arguments import Shape, describe, need_integer, need_rank, 
 from weft.functional.comparing import fill_value
 from weft.functional.views import movedim
 from weft.graph.making import MOST_ELEMENTS
-from weft.nn.functional_pool import adaptive_avg_pool
+from weft.nn.functional_adaptive_pool import adaptive_avg_pool
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis, take
 

@@ -65,6 +65,10 @@ class MaxPool3d(_MaxPool):
     pool = F.max_pool3d
 
 
+def _single(size: Any) -> tuple[Any, ...]:
+    return tuple(size) if isinstance(size, tuple | list) else (size,)
+
+
 class AvgPool1d(Module):
     """The mean of each window of (N, C, L)."""
 
@@ -77,13 +81,9 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        first = [
-            value[0] if isinstance(value, tuple) else value
-            for value in (kernel_size, stride, padding)
-        ]
-        self.kernel_size = (first[0],)
-        self.stride = (first[0] if first[1] is None else first[1],)
-        self.padding = (first[2],)
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(kernel_size if stride is None else stride)
+        self.padding = _single(padding)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:

@@ -1,0 +1,184 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Adaptive pooling: maxima and means over windows that cut each dimension into a wanted number of nearly equal parts.
+
+Parts of one size are the windows of `functional_pool`; others are averaged by a matrix product, or taken by host-made
+indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import Shape, describe, need_integer, need_tensor
+from weft.functional.linalg import product
+from weft.functional.reductions import first_extreme
+from weft.nn.functional_pool import batched, elements_of, lowest_of, unbatched, windowed_max
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import permute, reduce, reshape, take
+
+
+def _need_places(name: str, input: Any, spatial: int) -> None:
+    """Errors: ShapeError where an input has another rank, or nothing to pool."""
+    if len(input._shape) not in (spatial + 1, spatial + 2):
+        raise ShapeError(
+            f"{name}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got {list(input._shape)}",
+            expected=f"(N, C, *) or (C, *) with {spatial} sizes",
+            got=describe("input", input),
+            fix="reshape the input, or use the function of the other rank",
+        )
+    if 0 in input._shape[-spatial:]:
+        raise ShapeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+            f"sizes {list(input._shape)}",
+            expected="at least one element in each dimension that is pooled",
+            got=describe("input", input),
+            fix="check how the input became empty",
+        )
+
+
+def _targets(name: str, input: Any, output_size: Any, spatial: int) -> Shape:
+    _need_places(name, input, spatial)
+    wanted = (
+        (output_size,) * spatial
+        if output_size is None or isinstance(output_size, int)
+        else tuple(output_size)
+    )
+    if len(wanted) != spatial or any(want is not None and want < 0 for want in wanted):
+        raise ArgumentError(
+            f"{name}: output_size must have {spatial} elements that are not negative",
+            expected=f"one size, or {spatial} sizes",
+            got=repr(output_size),
+            fix="pass one size for all dimensions",
+        )
+    return tuple(
+        [
+            have if want is None else need_integer(name, want, "output_size")
+            for want, have in zip(wanted, input._shape[-spatial:], strict=True)
+        ]
+    )
+
+
+def _averaging(size: int, count: int, dtype: Any) -> Any:
+    """The (size, count) matrix whose column i averages the i-th of `count` nearly equal stretches."""
+    places = np.arange(count)
+    start, stop = places * size // count, -(-(places + 1) * size // count)
+    rows = np.arange(size)[:, None]
+    inside = (rows >= start) & (rows < stop)
+    return host.from_numpy(inside / (stop - start), dtype)
+
+
+def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
+    """Means over windows that cut each spatial dimension into the wanted number of nearly equal parts."""
+    name = f"adaptive_avg_pool{spatial}d"
+    need_tensor(name, input)
+    wanted = _targets(name, input, output_size, spatial)
+    lead = len(input._shape) - spatial
+    sizes = input._shape[lead:]
+    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+        shape = list(input._shape[:lead])
+        for have, want in zip(sizes, wanted, strict=True):
+            shape += [want, have // want]
+        total = reduce(
+            "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
+        )
+        return total / (elements_of(sizes) // elements_of(wanted))
+    for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
+        order = [a for a in range(len(input._shape)) if a != axis] + [axis]
+        moved = product(permute(input, tuple(order)), _averaging(have, want, input._dtype))
+        back = [order.index(a) for a in range(len(order))]
+        input = permute(moved, tuple(back))
+    return input
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """Means over `output_size` nearly equal parts of (N, C, L)."""
+    return adaptive_avg_pool(input, output_size, 1)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """Means over nearly equal parts of (N, C, H, W)."""
+    return adaptive_avg_pool(input, output_size, 2)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """Means over nearly equal parts of (N, C, D, H, W)."""
+    return adaptive_avg_pool(input, output_size, 3)
+
+
+class _Parts:
+    """The windows of one adaptive dimension: the i-th of `count` nearly equal, perhaps overlapping stretches, each
+    filled up to the longest by its last place, which a first maximum never prefers."""
+
+    def __init__(self, size: int, count: int) -> None:
+        places = np.arange(count)
+        self.start = places * size // max(count, 1)
+        self.last = -(-(places + 1) * size // max(count, 1)) - 1
+        self.width = int((self.last - self.start).max(initial=0)) + 1
+        steps = self.start[:, None] + np.arange(self.width)
+        self.index = np.minimum(steps, self.last[:, None])  # (count, width)
+
+
+def _adaptive_max_pool(
+    name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
+) -> Any:
+    need_tensor(name, input)
+    wanted = _targets(name, input, output_size, spatial)
+    sizes = input._shape[-spatial:]
+    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+        kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
+        return windowed_max(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
+    lowest_of(input._dtype)  # refuses the types that have no order
+    x = batched(input, spatial)
+    parts = [_Parts(have, want) for have, want in zip(sizes, wanted, strict=True)]
+    for number, part in enumerate(parts):
+        x = take(x, 2 + 2 * number, host.from_numpy(part.index))  # -> (N, C, places, width, ...)
+    axes = tuple(range(3, 3 + 2 * spatial, 2))
+    values, place = first_extreme("max", x, axes, False)
+    values = unbatched(values, input, spatial)
+    if not return_indices:
+        return values
+    place = reshape(place, (*x._shape[:2], *wanted))
+    return values, unbatched(_adaptive_source(parts, place, sizes), input, spatial)
+
+
+def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
+    """The row-major index into the input's spatial sizes of each window's place."""
+    linear: Any = None
+    rest = elements_of(tuple([part.width for part in parts]))
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        rest //= part.width
+        within = call("remainder", call("floor_divide", place, rest), part.width)
+        shape = (len(part.start),) + (1,) * (len(parts) - number - 1)
+        start, last = (host.from_numpy(v.reshape(shape)) for v in (part.start, part.last))
+        where_in = call("minimum", within + start, last)
+        linear = where_in if linear is None else linear * size + where_in
+    return linear
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of nearly equal parts of (N, C, L)."""
+    return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of nearly equal parts of (N, C, H, W)."""
+    return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
+
+
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of nearly equal parts of (N, C, D, H, W)."""
+    return _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
+
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+]
