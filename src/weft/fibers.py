@@ -32,6 +32,7 @@ from weft.pipeline import run_tape
 require(__name__, cython.compiled)
 
 MOST_AT_ONCE = 1024
+_ALL = 1 << 60
 _KEPT_WORKERS = cython.declare(cython.Py_ssize_t, 256)
 _thread = thread_local()
 
@@ -378,7 +379,8 @@ def map(function, examples, *, at_most=MOST_AT_ONCE, return_exceptions=False) ->
     RuntimeError for an in-place operation on a tensor that was there before: all examples share it, and their order
     would decide. TypeError where `function` is not callable or `examples` not iterable.
     Cost: about a microsecond for an example, and for a read, beside the work itself; an example that waits keeps about
-    6 kB and its values. Code that blocks (a lock, a sleep) blocks all.
+    6 kB and its values. Code that blocks (a sleep, a lock) blocks all; a lock that is
+    held while a value is read blocks for good, for those that want it keep its holder from going on.
     Source: define-by-run batching as in Neubig, Goldberg and Dyer (2017), which ends where a value is read.
     """
     if not callable(function):
@@ -410,7 +412,7 @@ def map_rest(function, examples, called: str) -> list:
 def _bound(at_most) -> int:
     """How many may run at once. Errors: TypeError, ValueError."""
     if at_most is None:
-        return 1 << 60
+        return _ALL
     try:
         bound = index(at_most)
     except TypeError:
@@ -427,4 +429,4 @@ def _bound(at_most) -> int:
             got=str(bound),
             fix="leave it out",
         )
-    return bound
+    return min(bound, _ALL)
