@@ -306,7 +306,7 @@ def test_out() -> None:
         (
             lambda: weft.tensor([True]) - weft.tensor([True]),
             "Subtraction, the `-` operator, with two bool",
-            r"a \^ b",
+            r"input \^ other",
         ),
         (
             lambda: weft.tensor([2]) ** -1,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from functional_oracle import compare, make
@@ -98,6 +100,16 @@ def test_polygamma(order: int) -> None:
         want = scipy.polygamma(order, x)
     got = weft.polygamma(order, weft.tensor(x)).numpy()
     np.testing.assert_allclose(got, want, rtol=3e-14)
+
+
+@pytest.mark.parametrize("order", (2, 3, 4, 5))
+def test_polygamma_of_negative_numbers(order: int) -> None:
+    x = np.concatenate([np.linspace(-5.3, -0.2, 20), [-100.25, -7.7]])
+    want = [float(mpmath.polygamma(order, value)) for value in x]
+    got = weft.polygamma(order, weft.tensor(x)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-11)
+    poles = weft.polygamma(order, weft.tensor([0.0, -1.0, -2.0])).tolist()
+    assert poles == [math.inf if order % 2 else -math.inf] * 3
 
 
 @pytest.mark.parametrize("name", ("erfinv", "ndtri", "gammaln", "digamma", "entr", "ndtr", "sinc"))

@@ -78,6 +78,7 @@ INEXACT = [
     if row.differentiable and dtype in row.takes
 ]
 STEPPED = ("trunc_divide", "remainder", "fmod")  # they jump where the quotient is whole
+TIED = ("maximum", "minimum")
 LIMIT = 2e-8  # of differences of order 4 with the step 2**-11, relative
 
 
@@ -95,8 +96,23 @@ def differentiable_operands(row: Any, sample: Any) -> list[int]:
 def held_at_jumps(arrays: list[Any], moves: list[Any]) -> list[Any]:
     """Directions that leave a quotient alone where it is about to pass a whole number."""
     quotient = arrays[0] / arrays[1]
-    near = np.abs(quotient - np.round(quotient)) < 0.05
-    return [v * ~near if v.shape == near.shape else v * 0.0 for v in moves]
+    return held(np.abs(quotient - np.round(quotient)) < 0.05, moves)
+
+
+def held_at_ties(arrays: list[Any], moves: list[Any]) -> list[Any]:
+    """Directions that leave two operands alone where they are almost equal."""
+    return held(np.abs(arrays[0] - arrays[1]) < 0.01, moves)
+
+
+def held(near: Any, moves: list[Any]) -> list[Any]:
+    """Directions that are zero for each element of an operand that takes part where a result is near something."""
+    return [v * ~_taking_part(near, v.shape) for v in moves]
+
+
+def _taking_part(near: Any, shape: tuple[int, ...]) -> Any:
+    near = near.any(axis=tuple(range(near.ndim - len(shape))))
+    spread = tuple(i for i, size in enumerate(shape) if size != near.shape[i])
+    return near.any(axis=spread, keepdims=True)
 
 
 class Point:
@@ -109,6 +125,8 @@ class Point:
         moves = directions(self.arrays, self.which)
         if row.name in STEPPED:
             moves = held_at_jumps(self.arrays, moves)
+        if row.name in TIED:
+            moves = held_at_ties(self.arrays, moves)
         self.directions = laid(moves, sample.layout)
 
     def at(self, arrays: list[Any]) -> tuple[list[Any], Any]:

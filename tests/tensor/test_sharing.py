@@ -112,9 +112,8 @@ def test_numpy_functions_and_operators() -> None:
     total = x + np.array([1.0, 2.0])
     assert isinstance(total, weft.Tensor)
     assert total.dtype is weft.float64
-    for operation in (lambda: np.array([1.0, 2.0]) + x, lambda: np.array([1.0, 2.0]) * x):
-        with pytest.raises(TypeError):
-            operation()
+    for made in (np.array([1.0, 2.0]) + x, np.array([1.0, 2.0]) * x):
+        assert isinstance(made, weft.Tensor)
     assert (np.float32(2) * x).dtype is weft.float32
     assert np.asarray(x).dtype == np.float32
     assert np.array([weft.tensor(1.0), weft.tensor(2.0)]).tolist() == [1, 2]

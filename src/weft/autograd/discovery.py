@@ -35,6 +35,15 @@ def freed(node: Node):
 
 
 _stamp = cython.declare(cython.longlong, 0)
+_joint_seen = cython.declare(
+    cython.bint, False
+)  # no walk looks for joint records before there is one
+
+
+def note_joint():
+    """There is a record of several outputs that a user has seen: walks have to look for such from now on."""
+    global _joint_seen
+    _joint_seen = True
 
 
 @cython.cclass
@@ -113,7 +122,7 @@ class Discovery:
                 self.reached.append(node)
                 if node.observers is not None:
                     self.observed += 1
-                if node.info is not None:
+                if _joint_seen:
                     self.join_outputs(node)
             if counted:
                 node.count += 1

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft._lazy import later
+from weft.autograd.discovery import note_joint
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
@@ -61,6 +62,7 @@ class SeveralOutputs(GradientFunction):
     walk goes through this one where somebody observes it."""
 
     def __init__(self, record: Any) -> None:
+        note_joint()
         _joint, number, count = record.info
         self._name, self.edges, self.where = record.name(), record.edges, record.where
         self._row, self._shapes = record.row, record.payload

@@ -237,7 +237,7 @@ digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma
 
 
 def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
-    """The n-th derivative of digamma. For n > 1, negative elements give nan."""
+    """The n-th derivative of digamma."""
     order = need_integer("polygamma", n, "n", 0, 170)
     x = _floating("polygamma", input)
     if order == 0:

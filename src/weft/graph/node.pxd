@@ -36,13 +36,13 @@ cdef class Node:
     cdef public long long offset
     cdef public long long bound
     cdef void* tape
+    cdef public object observers
+    cdef public object info
     cdef readonly object code
     cdef readonly int offset_in_code
     cdef public unsigned char risky
     cdef public object payload
-    cdef public object info
     cdef public object buffer
     cdef public tuple strides
     cdef public Node result
     cdef public object error
-    cdef public object observers

@@ -202,14 +202,26 @@ def polygamma(order: int, x: Any) -> Any:
     """The derivative of `digamma` of an order above 0, in the type of x."""
     wide = cast(x, dtypes.float64)
     left = wide <= 0
-    sign, scale = -1.0 if order % 2 == 0 else 1.0, float(math.factorial(order))
-    if order > 1:
-        value = _zeta(order + 1, where(left, 1, wide)) * (sign * scale)
-        return cast(where(left, math.nan, value), x.dtype)
-    value = _zeta(2, where(left, 1 - wide, wide))
-    part = where(left, wide - call("round", wide), 0.25)
-    turned = call("square", math.pi / call("sin", part * math.pi)) - value
+    even = order % 2 == 0
+    scale = float(math.factorial(order)) * (-1 if even else 1)
+    value = _zeta(order + 1, where(left, 1 - wide, wide)) * scale
+    part = where(left, wide - call("round", wide), 0.25) * math.pi
+    slopes = _slopes_of_cotangent(order, call("cos", part) / call("sin", part))
+    turned = (value if even else -value) - slopes * math.pi ** (order + 1)
     return cast(where(left, turned, value), x.dtype)
+
+
+def _slopes_of_cotangent(order: int, cotangent: Any) -> Any:
+    """The derivative of cot(x) of an order above 0, from cot(x): a polynomial in it, since cot' = -(1 + cot**2)."""
+    coefficients = [0, 1]  # ascending, of the polynomial so far
+    for _ in range(order):
+        slope = [power * coefficients[power] for power in range(1, len(coefficients))]
+        coefficients = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    squared = call("square", cotangent)
+    total: Any = float(coefficients[-1])
+    for coefficient in coefficients[-3::-2]:
+        total = total * squared + float(coefficient)
+    return total if order % 2 == 1 else total * cotangent
 
 
 def _in_double(value: Any, g: Any, x: Any) -> Any:

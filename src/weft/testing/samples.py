@@ -138,7 +138,7 @@ def points(
     row: Any, sample: Sample, dtype: str, seed: int = 0, repeats: bool = True
 ) -> list[Array]:
     """One array per operand: what the row's operands hold in a type. `repeats` lets indices occur twice."""
-    source = np.random.default_rng([seed, len(row.name), row.code])
+    source = np.random.default_rng([seed, *row.name.encode()])
     short = KIND_NAMES[row.kind] not in ("elementwise", "composite")
     arrays: list[Array] = []
     for number, (shape, domain) in enumerate(zip(sample.shapes, sample.domains, strict=True)):

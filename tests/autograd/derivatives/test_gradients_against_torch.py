@@ -30,11 +30,9 @@ REORDERED: dict[str, Any] = {
         index, table, **options
     ),
     "fill": lambda x, value: weft.fill(x, value),
+    "polygamma": lambda x, order: weft.polygamma(order, x),
+    "special.polygamma": lambda x, order: weft.special.polygamma(order, x),
     "zero_": lambda x: x.clone().zero_(),
-}
-MISSING = {
-    "nn.functional.adaptive_max_pool1d": "only where sizes divide",
-    "nn.functional.adaptive_max_pool2d": "only where sizes divide",
 }
 ROUGH = {"nn.functional.hardsigmoid": 1e-7}  # PyTorch divides by a float32 6
 # PyTorch's second derivative of a norm is nan at 0, Weft's 0; views of views are other samples here than there.
@@ -64,15 +62,7 @@ def differentiated(dtype: str) -> list[Any]:
         given = kind in types and wider not in types and found(info.name) is not None
         if given and info.name not in RANDOM and name not in APART:
             chosen[name] = info
-    return [
-        pytest.param(
-            info,
-            dtype,
-            id=f"{name}-{dtype}",
-            marks=[pytest.mark.xfail(reason=MISSING[name], strict=True)] if name in MISSING else [],
-        )
-        for name, info in chosen.items()
-    ]
+    return [pytest.param(info, dtype, id=f"{name}-{dtype}") for name, info in chosen.items()]
 
 
 def converted(value: Any) -> Any:
