@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft._lazy import later
-from weft.autograd.discovery import note_joint
 from weft.autograd.observe import Observers, RemovableHandle, add_hook
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
@@ -62,7 +61,7 @@ class SeveralOutputs(GradientFunction):
     walk goes through this one where somebody observes it."""
 
     def __init__(self, record: Any) -> None:
-        note_joint()
+        discovery.note_joint()
         _joint, number, count = record.info
         self._name, self.edges, self.where = record.name(), record.edges, record.where
         self._row, self._shapes = record.row, record.payload
