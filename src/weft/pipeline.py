@@ -40,7 +40,7 @@ from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import drop_inputs, free_idle
-from weft.graph.tape import finish, rejoin, tape_of
+from weft.graph.tape import finish, other_tapes, rejoin, tape_of
 from weft.runtime.programs import released, storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, lower, plan, select
 
@@ -123,10 +123,13 @@ def run_tape(tape: Tape) -> cython.void:
     _acquire()
     try:
         tape.running = True
+        others: list[Any] = other_tapes(tape)
         collector: cython.bint = PyGC_Disable() != 0
         try:
             if _counters.failures > 0:
-                fail_descendants(tape.pending())
+                fail_descendants(tape.pending(), others)
+            if others:
+                keep_for_others(tape, others)
             execute(tape)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
@@ -139,6 +142,34 @@ def run_tape(tape: Tape) -> cython.void:
             tape.running = None
     finally:
         _release()
+
+
+@cython.cfunc
+def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
+    """Keep, until the run is over, what other threads may read afterwards: what has a handle, which they may write to
+    meanwhile; what their pending work reads; and what this run takes from their tapes."""
+    place: cython.p_void = cython.cast(cython.p_void, tape)
+    other: Tape
+    node: Node
+    source: Node
+    own: list[Any] = tape.pending()
+    kept: list[Any] = [node for node in own if node.live > 0]
+    for other in others:
+        for node in other.pending():
+            for source in node.inputs or ():
+                if source.state == PENDING_STATE and source.tape == place:
+                    kept.append(source)
+    met: set[Any] = set()
+    while own:
+        node = own.pop()
+        for source in node.inputs or ():
+            away: cython.bint = source.tape != cython.NULL and source.tape != place
+            if away and source.state == PENDING_STATE and source not in met:
+                met.add(source)
+                own.append(source)
+    for node in (*kept, *met):
+        node.live += 1
+        tape.held.append(node)
 
 
 _latest_failure: tuple[int, WeftError] | None = None
@@ -160,8 +191,10 @@ def raise_failure(sequence: int) -> None:
         raise failure[1].again()
 
 
-def fail_descendants(pending: list[Any]) -> None:
+def fail_descendants(pending: list[Any], others: list[Any]) -> None:
     """What has been recorded on a failed value since it failed, fails with the same error before anything runs."""
+    if others:
+        pending = sorted([*pending, *(n for tape in others for n in tape.pending())], key=sequence)
     for node in pending:
         for source in node.inputs or ():
             if source.state == FAILED:

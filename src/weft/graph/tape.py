@@ -71,6 +71,11 @@ class Tape:
         self.held = []
 
     def __dealloc__(self):
+        """Nodes that are still pending when the interpreter ends must not look for their tape."""
+        position: cython.Py_ssize_t
+        for position in range(self.filled):
+            if self.nodes[position] != cython.NULL:
+                cython.cast(Node, self.nodes[position]).tape = cython.NULL
         free(self.nodes)
 
     def pending(self):
@@ -155,6 +160,16 @@ class _TapeOwner:
         if tapes is not None and self.tape in tapes:
             tapes.remove(self.tape)
             _free_tapes.append(self.tape)
+
+
+def other_tapes(tape: Tape) -> list:
+    """The tapes of other threads that run, and those that threads which have ended have left work on."""
+    found: list = [other for other in list(tapes) if other is not tape]
+    other: Tape
+    for other in list(_free_tapes):
+        if other.count > 0:
+            found.append(other)
+    return found
 
 
 @cython.cfunc
