@@ -277,7 +277,7 @@ def _follow_view(node: Node, stacks: dict) -> cython.void:
     views: dict = stacks.get(below.quotient)
     if views is None:
         views = stacks[below.quotient] = {}
-    key = (node.row.code, node.params, node.shape, node.dtype.code)
+    key = (node.row, node.params, node.shape, node.dtype.code)
     whole: Node = _with_free_row(views.setdefault(key, []), node, below)
     if whole is None:
         return
