@@ -83,6 +83,20 @@ def test_beginnings_of_different_lengths_are_different_views() -> None:
     assert shown[0] == shown[1]
 
 
+def test_operations_of_one_row_and_two_names_are_different_views() -> None:
+    """`squeeze` and `view` do the same to these rows, but their records have names of their own."""
+    table = weft.randn(2 * EXAMPLES, 8, requires_grad=True)
+    rows = [table[i : i + 1].sin() for i in range(2 * EXAMPLES)]
+    parts = [row.squeeze(0) if i % 2 else row.view(8) for i, row in enumerate(rows)]
+    names = {part.grad_fn.name() for part in parts}
+    assert len(names) == 2
+    losses = [part.exp().sum() for part in parts]
+    assert batch.group(tape().pending())
+    batch.verify(tape().pending() + [value_of(part) for part in parts])
+    weft.stack(losses).sum().backward()
+    assert weft.allclose(table.grad, table.detach().sin().exp() * table.detach().cos())
+
+
 def test_the_tape_keeps_its_order_when_many_have_left() -> None:
     weft.realize()
     x = weft.ones(3)
