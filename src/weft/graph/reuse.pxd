@@ -1,15 +1,16 @@
 # Dead objects of a class that wait to be used again, with their empty fields in place: it spares making, writing and
-# counting some fifteen references for each. Nodes, handles and the sinks of leaves do so. `reuse` gives the class its
+# counting some fifteen references for each. Nodes, handles, the sinks of leaves and tuples do so. `reuse` gives the class its
 # tp_dealloc, which empties an object between `revive` and `keep`; `take` hands out the last one, if `count` says so.
 
 from cpython.object cimport PyObject
 from libc.string cimport memset
-from weft.graph.prefetch cimport NEXT, prefetch, prefetch_node
+from weft.graph.prefetch cimport NEXT, prefetch
 
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
         destructor tp_dealloc
+        Py_ssize_t tp_basicsize
     void Py_SET_REFCNT(PyObject*, Py_ssize_t)
 
 cdef enum:
@@ -19,11 +20,13 @@ cdef struct Waiting:
     PyObject* objects[ROOM]
     Py_ssize_t count
     Py_ssize_t room
+    Py_ssize_t size  # bytes of an object
     destructor free  # what frees an object for good
 
 cdef inline void reuse(Waiting* waiting, object kind, destructor retire, Py_ssize_t room) noexcept:
     cdef PyTypeObject* slots = <PyTypeObject*><PyObject*>kind
     waiting.room = room
+    waiting.size = slots.tp_basicsize
     waiting.free = slots.tp_dealloc
     slots.tp_dealloc = retire
 
@@ -39,10 +42,11 @@ cdef inline void keep(Waiting* waiting, PyObject* dying) noexcept:
         waiting.free(dying)
 
 cdef inline object take(Waiting* waiting):
+    cdef Py_ssize_t offset
     waiting.count -= 1
     if waiting.count >= NEXT:  # they were left where they died, far from each other
-        prefetch_node(<void*>waiting.objects[waiting.count - NEXT])
-        prefetch(<char*>waiting.objects[waiting.count - NEXT] + 192)
+        for offset in range(0, waiting.size, 64):
+            prefetch(<char*>waiting.objects[waiting.count - NEXT] + offset)
     return <object>waiting.objects[waiting.count]
 
 # Zero the plain fields from the first to the last, which is a pointer.

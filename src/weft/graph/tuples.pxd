@@ -5,7 +5,7 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from weft.graph.prefetch cimport NEXT, prefetch
+from weft.graph.reuse cimport Waiting, take
 
 cdef extern from "Python.h":
     PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t)
@@ -13,46 +13,27 @@ cdef extern from "Python.h":
     void PyTuple_SET_ITEM(PyObject*, Py_ssize_t, PyObject*)
     void PyObject_GC_UnTrack(void*)
 
-cdef enum:
-    MOST_TUPLES = 32768  # of each size
-
-# The reference of the pool becomes the caller's.
-cdef extern from *:
-    """
-    #define weft_adopt(parts) ((PyObject*)(parts))
-    """
-    tuple adopt "weft_adopt"(PyObject* parts)
-
 cdef bint keep_tuple(PyObject* parts) noexcept
 cdef void empty(PyObject* parts, Py_ssize_t size) noexcept
 
-cdef PyObject** _ones
-cdef PyObject** _twos
-cdef Py_ssize_t _one_count
-cdef Py_ssize_t _two_count
+cdef Waiting _ones
+cdef Waiting _twos
 
 cdef inline tuple one(object part):
-    global _one_count
-    cdef PyObject* parts
-    if _one_count == 0:
+    if _ones.count == 0:
         return (part,)
-    _one_count -= 1
-    parts = _ones[_one_count]
-    Py_INCREF(part)
-    PyTuple_SET_ITEM(parts, 0, <PyObject*>part)
-    return adopt(parts)
+    cdef tuple parts = <tuple>take(&_ones)
+    put(parts, 0, part)
+    return parts
 
 cdef inline tuple two(object first, object second):
-    global _two_count
-    cdef PyObject* parts
-    if _two_count == 0:
+    if _twos.count == 0:
         return (first, second)
-    _two_count -= 1
-    if _two_count >= NEXT:
-        prefetch(<void*>_twos[_two_count - NEXT])
-    parts = _twos[_two_count]
-    Py_INCREF(first)
-    Py_INCREF(second)
-    PyTuple_SET_ITEM(parts, 0, <PyObject*>first)
-    PyTuple_SET_ITEM(parts, 1, <PyObject*>second)
-    return adopt(parts)
+    cdef tuple parts = <tuple>take(&_twos)
+    put(parts, 0, first)
+    put(parts, 1, second)
+    return parts
+
+cdef inline void put(tuple parts, Py_ssize_t index, object part) noexcept:
+    Py_INCREF(part)
+    PyTuple_SET_ITEM(<PyObject*>parts, index, <PyObject*>part)
