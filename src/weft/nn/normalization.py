@@ -158,17 +158,19 @@ class _Tracking(Module):
     _version = 2
     ranks: tuple[int, ...]
 
-    def _set_up(
+    def __init__(
         self,
         num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        device: Any,
-        dtype: Any,
-        bias: bool,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
+        super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         options = {"device": device, "dtype": dtype}
@@ -214,21 +216,6 @@ class _Tracking(Module):
 class _BatchNorm(_Tracking):
     """Zero mean and unit variance of each channel over the batch; running statistics in evaluation
     (Ioffe and Szegedy 2015)."""
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) -> the same."""
@@ -285,8 +272,9 @@ class _InstanceNorm(_Tracking):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) or (C, *) -> the same."""

@@ -149,8 +149,8 @@ class AvgPool3d(_AvgPool):
     pool = F.avg_pool3d
 
 
-class _AdaptiveAvgPool(Module):
-    """The mean of as many windows as the output has places."""
+class _AdaptivePool(Module):
+    """As many windows as the output has places."""
 
     pool: Callable[..., Any]
 
@@ -166,39 +166,34 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptivePool):
     """Means over nearly equal parts of (N, C, L)."""
 
     pool = F.adaptive_avg_pool1d
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptivePool):
     """Means over nearly equal parts of (N, C, H, W)."""
 
     pool = F.adaptive_avg_pool2d
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptivePool):
     """Means over nearly equal parts of (N, C, D, H, W)."""
 
     pool = F.adaptive_avg_pool3d
 
 
-class _AdaptiveMaxPool(Module):
-    """The largest value of as many windows as the output has places."""
-
-    pool: Callable[..., Any]
+class _AdaptiveMaxPool(_AdaptivePool):
+    """The largest value of each window."""
 
     def __init__(self, output_size: Targets, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size, self.return_indices = output_size, return_indices
+        super().__init__(output_size)
+        self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
         """(N, C, *) -> (N, C, *output_size)."""
         return type(self).pool(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
