@@ -146,7 +146,7 @@ class Discovery:
             self.displace(sink)
             sink.mark = self.stamp
             sink.count = 0
-            sink.scratch = []
+            sink.scratch = None
             self.reached.append(sink)
             if sink.observers is not None or cython.cast(Tensor, sink.variable).hooks is not None:
                 self.observed += 1

@@ -151,31 +151,16 @@ class Walk(Discovery):
                 if isinstance(node.scratch, Group):
                     cython.cast(Group, node.scratch).add(node, tensor, row)
                     return
-                if node.scratch is None and row < 0:
-                    node.scratch = tensor  # the only one, as a rule
-                    return
-                if node.scratch is None:
-                    node.scratch = []
-                elif isinstance(node.scratch, Tensor):
-                    node.scratch = [(None, -1, node.scratch, 0)]
-                cython.cast(list, node.scratch).append((cotangent, row, tensor, number))
+                node.scratch = one_more(node.scratch, cotangent, row, tensor, number)
             return
         if isinstance(edge, GradientFunction):
             function: GradientFunction = cython.cast(GradientFunction, edge)
             if function.mark == self.stamp:
-                if function.scratch is None and row < 0 and function.outputs == 1:
-                    function.scratch = tensor  # the only one, as a rule
-                    return
-                if function.scratch is None:
-                    function.scratch = []
-                elif isinstance(function.scratch, Tensor):
-                    function.scratch = [(None, -1, function.scratch, 0)]
-                cython.cast(list, function.scratch).append((cotangent, row, tensor, number))
+                function.scratch = one_more(function.scratch, cotangent, row, tensor, number)
             return
         if cython.cast(AccumulateGrad, edge).mark == self.stamp:
-            cython.cast(list, cython.cast(AccumulateGrad, edge).scratch).append(
-                (cotangent, row, tensor, number)
-            )
+            sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
+            sink.scratch = one_more(sink.scratch, cotangent, row, tensor, number)
 
     @cython.cfunc
     def hand_over(self, members: list, index: cython.Py_ssize_t, part) -> cython.void:
@@ -605,6 +590,20 @@ class Walk(Discovery):
             self.capture(sink, 0, g)
         if self.leaves or (sink in self.captured and self.captured[sink] is None):
             accumulate_grad(leaf, g, self.create, sink)
+
+
+@cython.cfunc
+def one_more(came, cotangent: Node, row: cython.longlong, tensor, number: cython.int):
+    """What came for an edge before, and one contribution more: a tensor where it is the only one and whole, as a rule,
+    else a list of (cotangent, row, handle, output number)."""
+    if came is None and row < 0 and number == 0:
+        return tensor
+    if came is None:
+        came = []
+    elif isinstance(came, Tensor):
+        came = [(None, -1, came, 0)]
+    cython.cast(list, came).append((cotangent, row, tensor, number))
+    return came
 
 
 def accumulate_grad(leaf: Tensor, g, create: bool, sink):

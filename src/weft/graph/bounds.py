@@ -22,6 +22,8 @@ from weft.errors import IndexRangeError
 
 require(__name__, cython.compiled)
 
+Whole = cython.fused_type(int32_t, int64_t)
+
 _STEPS = cython.declare(cython.int, 8)  # views and conversions that are looked through
 
 
@@ -89,41 +91,23 @@ def scan(
     PyObject_GetBuffer(node.buffer, cython.address(view), PyBUF_SIMPLE)
     start: cython.p_char = cython.cast(cython.p_char, view.buf) + node.offset + offset * itemsize
     if itemsize == 8:
-        _range_of_long(cython.cast(cython.pointer(int64_t), start), count, low, high)
+        _range_of(cython.cast(cython.pointer(int64_t), start), count, low, high)
     else:
-        _range_of_int(cython.cast(cython.pointer(int32_t), start), count, low, high)
+        _range_of(cython.cast(cython.pointer(int32_t), start), count, low, high)
     PyBuffer_Release(cython.address(view))
     return True
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _range_of_long(
-    values: cython.pointer(int64_t),
+def _range_of(
+    values: cython.pointer(Whole),
     count: cython.longlong,
     low: cython.p_longlong,
     high: cython.p_longlong,
 ) -> cython.void:
-    least: int64_t = values[0]
-    most: int64_t = values[0]
-    place: cython.longlong
-    for place in range(count):
-        least = min(least, values[place])
-        most = max(most, values[place])
-    low[0] = least
-    high[0] = most
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _range_of_int(
-    values: cython.pointer(int32_t),
-    count: cython.longlong,
-    low: cython.p_longlong,
-    high: cython.p_longlong,
-) -> cython.void:
-    least: int32_t = values[0]
-    most: int32_t = values[0]
+    least: Whole = values[0]
+    most: Whole = values[0]
     place: cython.longlong
     for place in range(count):
         least = min(least, values[place])

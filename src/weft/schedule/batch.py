@@ -132,17 +132,25 @@ def _build(members: list, stacks: dict) -> cython.void:
 def _adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
     """Make nodes members of a quotient; it takes over what their derivatives need."""
     count: cython.Py_ssize_t = len(members)
+    first: Node = members[0]
     quotient.info = (flags, count)
-    quotient.members = count
+    if first.edges is not None:
+        acquire_saves(quotient, first.edges)
     row: cython.Py_ssize_t
     for row in range(count):
         prefetch_inputs(members, row)
-        node: Node = members[row]
-        node.quotient = quotient
-        node.qrow = row
-        if node.edges is not None and row == 0:
-            acquire_saves(quotient, node.edges)
-        release_saves(node)
+        _become_row(members[row], quotient, row)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
+    """Make a node one row of a quotient, which holds what its derivative needs."""
+    node.quotient = quotient
+    node.qrow = row
+    quotient.members += 1
+    release_saves(node)
 
 
 def ungroup(nodes: list):
@@ -235,7 +243,6 @@ def stack(sources: list, stacks: dict) -> Node:
     rows: list = []
     index: cython.Py_ssize_t
     for index in range(count):
-        prefetch_inputs(sources, index)
         source: Node = sources[index]
         root: Node = source
         row: cython.longlong = -1
@@ -281,10 +288,7 @@ def _follow_view(node: Node, stacks: dict) -> cython.void:
     whole: Node = _with_free_row(views.setdefault(key, []), node, below)
     if whole is None:
         return
-    node.quotient = whole
-    node.qrow = below.qrow
-    whole.members += 1
-    release_saves(node)
+    _become_row(node, whole, below.qrow)
     if node.live == 0:
         finish(node)
 
@@ -334,7 +338,6 @@ def _consecutive(sources: list):
     count: cython.Py_ssize_t = len(sources)
     index: cython.Py_ssize_t
     for index in range(count):
-        prefetch_inputs(sources, index)
         node: Node = sources[index]
         if node.quotient is not quotient or node.qrow != first.qrow + index:
             return None
