@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo test lint types doctests semantics derivatives clean
+.PHONY: demo test lint types doctests semantics derivatives conformance clean
 
 demo: $(VENV)/.demo
 	$(BIN)/weft demo $(ARGS)
@@ -31,6 +31,9 @@ semantics: $(VENV)/.dev
 
 derivatives: $(VENV)/.dev
 	$(BIN)/python tools/derivatives.py
+
+conformance: $(VENV)/.dev
+	$(BIN)/python tools/conformance $(ARGS)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info demo-out
