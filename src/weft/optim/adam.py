@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft.errors import ArgumentTypeError
-from weft.optim.optimizer import Group, Optimizer, check_not_negative, check_number, gradients
+from weft import Tensor
+from weft.errors import ArgumentError
+from weft.optim.checks import (
+    check_betas,
+    check_fused,
+    check_not_negative,
+    check_rate,
+    options,
+)
+from weft.optim.optimizer import Group, Optimizer
+from weft.optim.updating import add_quotient_, blend_square_, decayed, number, updates
 
 
 class Adam(Optimizer):
     """Steps by the running mean of the gradient over the root of the running mean of its square."""
+
+    _counts = ("step",)
 
     def __init__(
         self,
@@ -28,47 +39,39 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_not_negative(learning_rate=lr, epsilon_value=eps, weight__decay_value=weight_decay)
-        _check_betas(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
+        defaults = options(locals())
+        _check_tensors(lr, betas, foreach and not capturable)
+        check_rate(lr)
+        check_not_negative(epsilon_value=eps, weight__decay_value=weight_decay)
+        check_fused(fused, foreach, differentiable)
+        check_betas(betas)
+        defaults["betas"] = tuple(
+            beta.item() if isinstance(beta, Tensor) and not differentiable else beta
+            for beta in betas
+        )
         super().__init__(params, defaults)
 
     def _update_group(self, group: Group) -> None:
-        lr, (beta1, beta2), eps = float(group["lr"]), group["betas"], group["eps"]
-        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        for parameter, gradient in gradients(group):
-            state = self.state[parameter] or self._start(parameter, group["amsgrad"])
-            state["step"] = step = state["step"] + 1
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            if decay != 0 and decoupled:
+        lr, (beta1, beta2), eps = number(group, "lr"), group["betas"], group["eps"]
+        decay, decoupled = number(group, "weight_decay"), group["decoupled_weight_decay"]
+
+        def start(parameter: Tensor) -> Group:
+            names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
+            return {name: weft.zeros_like(parameter) for name in names}
+
+        for parameter, gradient, state, _ in updates(self, group, start):
+            step, mean, square = state["step"], state["exp_avg"], state["exp_avg_sq"]
+            if decoupled:
                 parameter.mul_(1 - lr * decay)
-            elif decay != 0:
-                gradient = gradient.add(parameter, alpha=decay)
+            else:
+                gradient = decayed(gradient, parameter, decay)
             mean.lerp_(gradient, 1 - beta1)
-            square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+            blend_square_(square, gradient, beta2)
             if group["amsgrad"]:
                 largest = state["max_exp_avg_sq"]
                 square = largest.copy_(weft.maximum(largest, square))
             root = square.sqrt() / (1 - beta2**step) ** 0.5
-            parameter.addcdiv_(mean, root.add_(eps), value=-lr / (1 - beta1**step))
-
-    def _start(self, parameter: weft.Tensor, amsgrad: bool) -> Group:
-        names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * amsgrad
-        state: Group = self.state[parameter]
-        state.update({"step": 0, **{name: weft.zeros_like(parameter) for name in names}})
-        return state
+            add_quotient_(parameter, mean, root.add_(eps), -lr / (1 - beta1**step))
 
 
 class AdamW(Adam):
@@ -105,15 +108,21 @@ class AdamW(Adam):
         )
 
 
-def _check_betas(betas: Any) -> None:
-    if not isinstance(betas, tuple | list) or len(betas) != 2:
-        raise ArgumentTypeError(
-            "betas must be two numbers",
-            expected="a pair, such as (0.9, 0.999)",
+def _check_tensors(lr: Any, betas: Any, separately: Any) -> None:
+    """Errors: ValueError for tensors among the options where PyTorch has no way for them."""
+    tensors = [isinstance(beta, Tensor) for beta in betas] if isinstance(betas, tuple) else []
+    if any(tensors) and not all(tensors):
+        raise ArgumentError(
+            "betas must be either both floats or both Tensors",
+            expected="two numbers or two tensors",
             got=repr(betas),
-            fix="pass betas=(beta1, beta2)",
+            fix="pass betas=(beta1, beta2) as numbers",
         )
-    for index, beta in enumerate(betas):
-        check_number(
-            f"beta parameter at index {index}", beta, "in [0, 1)", lambda b: 0.0 <= b < 1.0
+    if separately and (isinstance(lr, Tensor) or any(tensors)):
+        name = "lr" if isinstance(lr, Tensor) else "betas[0]"
+        raise ArgumentError(
+            f"{name} as a Tensor is not supported for capturable=False and foreach=True",
+            expected="a number, or foreach left out",
+            got="a tensor",
+            fix="leave foreach out: every step is fused",
         )

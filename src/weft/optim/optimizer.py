@@ -7,25 +7,27 @@ end of `step` is not its business.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.mutation import put_back
-from weft.graph.node import FAILED_STATE
 from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
+from weft.optim.stepping import (
+    register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+)
+from weft.optim.stepping import (
+    register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
+)
+from weft.optim.stepping import with_hooks
 from weft.runtime.interrupts import uninterrupted
 
 Group = dict[str, Any]
@@ -39,71 +41,7 @@ class _Required:
 
 
 required = _Required()
-
-
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A class's `step` with the hooks around it; afterwards everything recorded is run."""
-
-    @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        for hook in list(self._step_pre_hooks.values()):
-            changed = hook(self, args, kwargs)
-            if changed is not None:
-                args, kwargs = _checked_arguments(changed)
-        before = _Before(self)
-        result = step(self, *args, **kwargs)
-        for hook in list(self._step_post_hooks.values()):
-            hook(self, args, kwargs)
-        self._steps_taken += 1
-        weft.realize()
-        before.check()
-        return result
-
-    return hooked
-
-
-class _Before:
-    """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range): then
-    they are put back, and the error is raised."""
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self.values = [(p, wrap_node(value_of(p))) for p in self.parameters]
-        self.state = {p: dict(s) for p, s in optimizer.state.items() if isinstance(s, dict)}
-        for found in self.state.values():
-            tensors = [entry for entry in found.values() if isinstance(entry, Tensor)]
-            self.values += [(tensor, wrap_node(value_of(tensor))) for tensor in tensors]
-
-    def check(self) -> None:
-        """Errors: that of the first parameter whose new value could not be computed; all are as before then."""
-        for parameter in self.parameters:
-            failed = value_of(parameter)
-            if failed.state == FAILED_STATE:
-                self.restore()
-                raise failed.error.again()
-
-    def restore(self) -> None:
-        """Values, state and counts of before."""
-        for tensor, former in self.values:
-            put_back(tensor, value_of(former))
-        for parameter in list(self.optimizer.state):
-            if parameter in self.state:
-                self.optimizer.state[parameter] = self.state[parameter]
-            else:
-                del self.optimizer.state[parameter]
-        self.optimizer._steps_taken -= 1
-
-
-def _checked_arguments(changed: Any) -> Any:
-    if isinstance(changed, tuple) and len(changed) == 2:
-        return changed
-    raise ArgumentError(
-        f"step pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.",
-        expected="None, or a tuple of two: positional and keyword arguments",
-        got=repr(changed),
-        fix="return None to leave the arguments as they are",
-    )
+_MOMENTS = ("before state_dict", "after state_dict", "before load", "after load")
 
 
 class Optimizer:
@@ -114,6 +52,9 @@ class Optimizer:
     `_update_group`, or `step` as a whole. Errors: ValueError for an empty list, a non-leaf, a
     parameter in two groups or an option out of range.
     """
+
+    # The numbers in a parameter's state that are tensors in a state_dict.
+    _counts: tuple[str, ...] = ()
 
     def __init__(self, params: Any, defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -129,6 +70,7 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self._step_pre_hooks: dict[int, Any] = {}
         self._step_post_hooks: dict[int, Any] = {}
+        self._state_hooks: dict[str, dict[int, Any]] = {moment: {} for moment in _MOMENTS}
         self._steps_taken = 0
         groups = _listed(params)
         if not groups:
@@ -144,7 +86,7 @@ class Optimizer:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+            cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         lines = [type(self).__name__ + " ("]
@@ -166,7 +108,7 @@ class Optimizer:
             )
         group = {**param_group, **_named_parameters(param_group["params"])}
         for parameter in group["params"]:
-            _check_parameter(parameter)
+            _check_parameter(parameter, bool(self.defaults.get("differentiable")))
         for name, default in self.defaults.items():
             if default is required and name not in group:
                 raise ArgumentError(
@@ -177,6 +119,7 @@ class Optimizer:
                     fix=f"add {name!r} to the group, or pass it to the optimizer",
                 )
             group.setdefault(name, default)
+        self._check_names(group)
         added = {id(parameter) for parameter in group["params"]}
         if len(added) != len(group["params"]):
             warnings.warn(
@@ -192,6 +135,18 @@ class Optimizer:
                 fix="leave it out of one of the groups",
             )
         self.param_groups.append(group)
+
+    def _check_names(self, group: Group) -> None:
+        """Errors: ValueError for a group with names beside groups without."""
+        named = "param_names" in group
+        if any(("param_names" in other) != named for other in self.param_groups):
+            raise ArgumentError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if named else 'without'} names to the optimizer",
+                expected="names in all groups or in none",
+                got="one group " + ("with names" if named else "without"),
+                fix="pass named_parameters() for all groups, or parameters() for all",
+            )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or set them to zero."""
@@ -238,6 +193,30 @@ class Optimizer:
         """`hook(optimizer, args, kwargs)` after each step."""
         return add_hook(self._step_post_hooks, hook)
 
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` before each `state_dict()`."""
+        return add_hook(self._state_hooks["before state_dict"], hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` after each `state_dict()`; what it returns, unless None, takes its place."""
+        return add_hook(self._state_hooks["after state_dict"], hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` before each `load_state_dict`; what it returns, unless None, is loaded."""
+        return add_hook(self._state_hooks["before load"], hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` after each `load_state_dict`."""
+        return add_hook(self._state_hooks["after load"], hook, prepend)
+
     # -- state ---------------------------------------------------------------------------------
 
     def _numbers(self) -> dict[int, int]:
@@ -249,23 +228,46 @@ class Optimizer:
         return numbers
 
     def state_dict(self) -> Group:
-        """State and options with parameters as numbers: `{"state": ..., "param_groups": ...}`."""
+        """State and options with parameters as numbers: `{"state": ..., "param_groups": ...}`.
+
+        What an algorithm counts (`step`) is a tensor there, as in PyTorch's files.
+        """
+        for hook in list(self._state_hooks["before state_dict"].values()):
+            hook(self)
         numbers = self._numbers()
         groups = [
             {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
             for group in self.param_groups
         ]
         state = {
-            numbers[id(key)] if isinstance(key, Tensor) else key: value
+            numbers[id(key)] if isinstance(key, Tensor) else key: self._shown(value)
             for key, value in self.state.items()
         }
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        for hook in list(self._state_hooks["after state_dict"].values()):
+            changed = hook(self, found)
+            found = found if changed is None else changed
+        return found
+
+    def _shown(self, state: Any) -> Any:
+        """The state of a parameter as files have it: a copy, with tensors for the numbers that PyTorch has as such."""
+        if not isinstance(state, dict):
+            return state
+        return {
+            key: weft.tensor(float(value), dtype=scalar_dtype())
+            if key in self._counts and not isinstance(value, Tensor)
+            else value
+            for key, value in state.items()
+        }
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Take over a state_dict; nothing is changed where it does not fit.
 
         Errors: ValueError for another number of groups or of parameters in a group.
         """
+        for hook in list(self._state_hooks["before load"].values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         groups = [dict(group) for group in _entries(state_dict)["param_groups"]]
         if len(groups) != len(self.param_groups):
             raise ArgumentError(
@@ -289,16 +291,27 @@ class Optimizer:
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             parameter = by_number.get(key)
-            state[key if parameter is None else parameter] = _fitted(value, parameter)
+            state[key if parameter is None else parameter] = self._fitted(value, parameter)
         self.state = state
         for own, new in pairs:
             names = {"param_names": own["param_names"]} if "param_names" in own else {}
             options = {key: deepcopy(value) for key, value in new.items() if key != "params"}
             own.update({**options, **names})
+        for hook in list(self._state_hooks["after load"].values()):
+            hook(self)
+
+    def _fitted(self, value: Any, parameter: Tensor | None) -> Any:
+        """Loaded state as this parameter needs it: copied, floating-point tensors in its dtype, counts as numbers."""
+        if not isinstance(value, dict):
+            return deepcopy(value)
+        return {
+            key: _as_number(key, entry) if key in self._counts else _fitted_entry(entry, parameter)
+            for key, entry in value.items()
+        }
 
 
 # The base class is no subclass of its own: its `step` gets the hooks here.
-Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
+Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]
 
 
 def _named_parameters(given: Any) -> Group:
@@ -314,13 +327,21 @@ def _named_parameters(given: Any) -> Group:
             fix="pass a list",
         )
     parameters = _listed(given)
-    if parameters and all(isinstance(entry, tuple) for entry in parameters):
+    named = sum(isinstance(entry, tuple) for entry in parameters)
+    if 0 < named < len(parameters):
+        raise ArgumentError(
+            "all optimizer params should be with/without names. Some param names are missing",
+            expected="(name, parameter) pairs only, or parameters only",
+            got=f"{named} pairs among {len(parameters)}",
+            fix="pass model.named_parameters() as it is",
+        )
+    if named:
         names, parameters = [n for n, _ in parameters], [p for _, p in parameters]
         return {"params": parameters, "param_names": names}
     return {"params": parameters}
 
 
-def _check_parameter(parameter: Any) -> None:
+def _check_parameter(parameter: Any, differentiable: bool) -> None:
     if not isinstance(parameter, Tensor):
         raise ArgumentTypeError(
             f"optimizer can only optimize Tensors, but one of the params is {typename(parameter)}",
@@ -328,7 +349,7 @@ def _check_parameter(parameter: Any) -> None:
             got=repr(parameter)[:80],
             fix="pass model.parameters()",
         )
-    if not (parameter.is_leaf or parameter.retains_grad):
+    if not (differentiable or parameter.is_leaf or parameter.retains_grad):
         raise ArgumentError(
             "can't optimize a non-leaf Tensor",
             expected="a leaf, as weft.tensor(..., requires_grad=True) makes it",
@@ -337,48 +358,25 @@ def _check_parameter(parameter: Any) -> None:
         )
 
 
-def _fitted(value: Any, parameter: Tensor | None) -> Any:
-    """Loaded state as this parameter needs it: copied, floating-point tensors in its dtype."""
-    if isinstance(value, dict):
-        return {key: _fitted_entry(key, entry, parameter) for key, entry in value.items()}
-    return deepcopy(value)
+def _as_number(key: str, entry: Any) -> Any:
+    """A count as algorithms keep it."""
+    return int(entry) if key == "step" else float(entry)
 
 
-def _fitted_entry(key: str, entry: Any, parameter: Tensor | None) -> Any:
+def _fitted_entry(entry: Any, parameter: Tensor | None) -> Any:
+    if isinstance(entry, list | tuple):
+        return type(entry)(_fitted_entry(part, parameter) for part in entry)
     if not isinstance(entry, Tensor):
         return deepcopy(entry)
-    if key == "step":  # PyTorch keeps it as a tensor
-        return int(entry)
     if parameter is not None and parameter.is_floating_point():
         return entry.detach().to(parameter.dtype).clone()
     return entry.detach().clone()
 
 
-def check_number(label: str, value: Any, condition: str, holds: Callable[[Any], bool]) -> None:
-    """Errors: TypeError for an option that is no number, ValueError for one out of range."""
-    try:
-        fits = bool(holds(value))
-    except TypeError:
-        raise ArgumentTypeError(
-            f"{label} must be a number",
-            expected=f"a number with {label} {condition}",
-            got=repr(value),
-            fix="convert it with float()",
-        ) from None
-    if not fits:
-        raise ArgumentError(
-            f"Invalid {label}: {value}",
-            expected=f"{label} {condition}",
-            got=repr(value),
-            fix="see how the option was computed",
-        )
-
-
-def check_not_negative(**values: Any) -> None:
-    """ValueError for an option below zero; underscores in its label are spaces, two of them one underscore."""
-    for label, value in values.items():
-        name = label.replace("__", "\0").replace("_", " ").replace("\0", "_")
-        check_number(name, value, ">= 0", lambda number: number >= 0.0)
+def scalar_dtype() -> Any:
+    """The type of the numbers in a state: float64 where that is the default, else float32."""
+    default = weft.get_default_dtype()
+    return default if default is weft.float64 else weft.float32
 
 
 def _listed(given: Any) -> list[Any]:
@@ -417,12 +415,3 @@ def _check_gradients(group: Group) -> None:
                 got=str(list(gradient.shape)),
                 fix="call zero_grad() after giving a parameter other data",
             )
-
-
-def gradients(group: Group) -> Iterable[tuple[Tensor, Tensor]]:
-    """The parameters of a group that have a gradient, with it, negated to maximize."""
-    maximize = group["maximize"]
-    for parameter in group["params"]:
-        gradient = parameter.grad
-        if gradient is not None:
-            yield parameter, -gradient if maximize else gradient

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft import Tensor
 from weft.errors import ArgumentError
-from weft.optim.optimizer import Group, Optimizer, check_not_negative, gradients
+from weft.optim.checks import check_fused, check_not_negative, check_rate, options
+from weft.optim.optimizer import Group, Optimizer
+from weft.optim.updating import add_scaled_, decayed, number
 
 
 class SGD(Optimizer):
@@ -25,9 +28,10 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_not_negative(
-            learning_rate=lr, momentum_value=momentum, weight__decay_value=weight_decay
-        )
+        defaults = options(locals())
+        check_rate(lr)
+        check_not_negative(momentum_value=momentum, weight__decay_value=weight_decay)
+        check_fused(fused, foreach, differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ArgumentError(
                 "Nesterov momentum requires a momentum and zero dampening",
@@ -35,30 +39,28 @@ class SGD(Optimizer):
                 got=f"momentum={momentum}, dampening={dampening}",
                 fix="pass momentum=0.9, or leave nesterov out",
             )
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
         super().__init__(params, defaults)
 
     def _update_group(self, group: Group) -> None:
-        lr, momentum, decay = float(group["lr"]), group["momentum"], group["weight_decay"]
-        for parameter, gradient in gradients(group):
-            if decay != 0:
-                gradient = gradient.add(parameter, alpha=decay)
+        lr, momentum = number(group, "lr"), group["momentum"]
+        decay = number(group, "weight_decay")
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            gradient = decayed(-gradient if group["maximize"] else gradient, parameter, decay)
             if momentum != 0:
-                state = self.state[parameter]
-                buffer = state.get("momentum_buffer")
-                if buffer is None:
-                    buffer = state["momentum_buffer"] = gradient.detach().clone()
-                else:
-                    buffer.mul_(momentum).add_(gradient, alpha=1 - group["dampening"])
-                gradient = gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-            parameter.add_(gradient, alpha=-lr)
+                gradient = self._with_momentum(group, parameter, gradient, momentum)
+            add_scaled_(parameter, gradient, -lr)
+
+    def _with_momentum(
+        self, group: Group, parameter: Tensor, gradient: Tensor, momentum: float
+    ) -> Tensor:
+        """What the parameter moves by: the buffer, or with Nesterov's look ahead the gradient and the buffer."""
+        state = self.state[parameter]
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            buffer = state["momentum_buffer"] = gradient.detach().clone()
+        else:
+            buffer.mul_(momentum).add_(gradient, alpha=1 - group["dampening"])
+        return gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer

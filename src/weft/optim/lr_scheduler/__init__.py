@@ -7,6 +7,7 @@ from weft.graph.public import publish
 from weft.optim.lr_scheduler.base import LRScheduler
 from weft.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from weft.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR
+from weft.optim.lr_scheduler.cyclic import CyclicLR
 from weft.optim.lr_scheduler.factors import (
     ConstantLR,
     CosineAnnealingLR,
@@ -25,6 +26,7 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -15,13 +15,7 @@ class LRScheduler:
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise ArgumentTypeError(
-                f"{type(optimizer).__name__} is not an Optimizer",
-                expected="an optimizer",
-                got=type(optimizer).__name__,
-                fix="pass the optimizer itself, not its parameters",
-            )
+        check_optimizer(optimizer)
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -82,6 +76,17 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self.__dict__.update(state_dict)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Errors: TypeError for anything but an optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentTypeError(
+            f"{type(optimizer).__name__} is not an Optimizer",
+            expected="an optimizer",
+            got=type(optimizer).__name__,
+            fix="pass the optimizer itself, not its parameters",
+        )
 
 
 def for_each_group(optimizer: Optimizer, value: Any, name: str) -> list[Any]:

@@ -89,13 +89,7 @@ class OneCycleLR(LRScheduler):
                 group["initial_lr"] = peak / div_factor
         self.momenta = None
         if cycle_momentum:
-            if not {"momentum", "betas"}.intersection(optimizer.defaults):
-                raise ArgumentError(
-                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
-                    expected="an optimizer with momentum or betas",
-                    got=type(optimizer).__name__,
-                    fix="pass cycle_momentum=False",
-                )
+            check_momentum(optimizer)
             low = for_each_group(optimizer, base_momentum, "base_momentum")
             high = for_each_group(optimizer, max_momentum, "max_momentum")
             self.momenta = list(zip(high, low, strict=True))
@@ -139,15 +133,28 @@ class OneCycleLR(LRScheduler):
             if self.momenta is not None:
                 high, low = self.momenta[number]
                 ends = (high, low, high)
-                self._set_momentum(number, self._blend(ends[first], ends[second], done))
+                set_momentum(self.optimizer, number, self._blend(ends[first], ends[second], done))
         return rates
 
-    def _set_momentum(self, number: int, momentum: float) -> None:
-        group = self.optimizer.param_groups[number]
-        if "betas" in self.optimizer.defaults:
-            group["betas"] = (momentum, *group["betas"][1:])
-        else:
-            group["momentum"] = momentum
+
+def check_momentum(optimizer: Optimizer) -> None:
+    """Errors: ValueError for an optimizer without momentum."""
+    if not {"momentum", "betas"}.intersection(optimizer.defaults):
+        raise ArgumentError(
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+            expected="an optimizer with momentum or betas",
+            got=type(optimizer).__name__,
+            fix="pass cycle_momentum=False",
+        )
+
+
+def set_momentum(optimizer: Optimizer, number: int, momentum: float) -> None:
+    """Give a group a momentum, under the name that its algorithm has for it."""
+    group = optimizer.param_groups[number]
+    if "betas" in optimizer.defaults:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
 
 
 def _total_steps(total: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:

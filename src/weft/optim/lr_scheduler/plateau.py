@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.errors import ArgumentError, ArgumentTypeError
-from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
+from weft.errors import ArgumentError
+from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group
 from weft.optim.optimizer import Optimizer
 
 
@@ -32,13 +32,7 @@ class ReduceLROnPlateau(LRScheduler):
                 got=repr(factor),
                 fix="pass the share that remains of the rate",
             )
-        if not isinstance(optimizer, Optimizer):
-            raise ArgumentTypeError(
-                f"{type(optimizer).__name__} is not an Optimizer",
-                expected="an optimizer",
-                got=type(optimizer).__name__,
-                fix="pass the optimizer itself, not its parameters",
-            )
+        check_optimizer(optimizer)
         if mode not in ("min", "max"):
             raise ArgumentError(
                 f"mode {mode} is unknown!",
