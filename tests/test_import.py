@@ -44,7 +44,14 @@ def test_import_weft_imports_nothing_that_is_rarely_needed() -> None:
 
 def test_import_weft_imports_nothing_foreign_beyond_numpy() -> None:
     foreign = {name.split(".")[0] for name in imported_by("import weft")} - {"weft"}
-    assert {name for name in foreign if "cython" not in name} <= {"__future__"}
+    foreign -= {"__future__", *sys.builtin_module_names}
+    assert {name for name in foreign if "cython" not in name} == set()
+
+
+@pytest.mark.parametrize("state", ["enable", "disable"])
+def test_import_leaves_the_collector_as_it_was(state: str) -> None:
+    found = run(f"import gc; gc.{state}(); import weft; print(gc.isenabled())").strip()
+    assert found == str(state == "enable")
 
 
 def test_recording_needs_nothing_more() -> None:

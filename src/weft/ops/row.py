@@ -24,6 +24,7 @@ TABLE: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
 PUSHES = ("diagonal", "linear", "multilinear", "rule")
+_OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
 
 Rule = Callable[..., Any]
 FIELDS = (
@@ -49,25 +50,26 @@ def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _types(takes: str) -> list[Any]:
-    """The dtypes that words stand for: categories and names of dtypes."""
+@functools.cache
+def _types(takes: str) -> tuple[tuple[str, ...], int]:
+    """The dtypes that words stand for, categories and names of dtypes: their names, and their codes as bits."""
     words = takes.split()
     known = {*CATEGORIES, *(dtype.name for dtype in dtypes.ALL)}
     if not words or set(words) - known:
         raise TypeError(f"expected categories or names of dtypes, got {takes!r}")
-    return [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
+    found = [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
+    return tuple(d.name for d in found), sum(1 << d.code for d in found)
 
 
 def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
     """Operand numbers that a rule's parameters name; -1 stands for `result`, -2 for `at`."""
     if rule is None:
         return ()
-    numbers = {**{name: i for i, name in enumerate(operands)}, "result": -1, "at": -2}
     code = rule.__code__
-    names = list(code.co_varnames[: code.co_argcount])
-    if names[:1] != ["g"]:
-        raise TypeError(f"the first parameter of a derivative is g, got {names}")
-    return tuple(numbers[name] for name in names[1:])
+    names = code.co_varnames[: code.co_argcount]
+    if names[:1] != ("g",):
+        raise TypeError(f"the first parameter of a derivative is g, got {list(names)}")
+    return tuple([operands.index(n) if n in operands else _OTHER_SAVES[n] for n in names[1:]])
 
 
 def _check(
@@ -118,7 +120,7 @@ def define(
         raise TypeError(f"op {name!r}: push is one of {PUSHES}, got {push!r}")
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
-    types = _types(takes)
+    type_names, types = _types(takes)
     row = OpRow(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
@@ -134,8 +136,8 @@ def define(
         batch_operands=batch_operands or tuple("b" for _ in names),
         pull_masks=_masks(saves),
         differentiable=not isinstance(pull, NotDifferentiable),
-        takes=tuple(d.name for d in types),
-        types=sum(1 << d.code for d in types),
+        takes=type_names,
+        types=types,
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,
