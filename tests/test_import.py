@@ -19,7 +19,8 @@ RARE = {
     "pipeline", "runtime", "schedule", "serialize", "special", "testing", "types", "utils", "autograd.anomaly",
     "autograd.backward", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck",
     "autograd.graph", "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
-    "autograd.discovery", "tensor.copying", "tensor.printing",
+    "autograd.discovery", "tensor.copying", "tensor.printing", "functional.bessel", "ops.bessel",
+    "ops.bessel_coefficients",
 }  # fmt: skip
 
 

@@ -50,7 +50,7 @@ NOT_TENSORS = {
     "allclose", "aminmax", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes",
     "broadcast_tensors", "cholesky_ex", "chunk", "cummax", "cummin", "dsplit", "eigh", "equal",
     "get_rng_state", "histogram", "hsplit", "initial_seed", "is_same_size", "item", "kthvalue",
-    "lstsq", "manual_seed", "max", "median", "meshgrid", "min", "mode", "nanmedian", "nonzero",
+    "frexp", "lstsq", "manual_seed", "max", "median", "meshgrid", "min", "mode", "nanmedian", "nonzero",
     "qr", "seed", "slogdet", "sort", "split", "split_with_sizes", "std_mean", "svd",
     "tensor_split", "topk", "triangular_solve", "unbind", "unique", "unique_consecutive",
     "var_mean", "vsplit",

@@ -14,6 +14,7 @@ import weft
 
 scipy = pytest.importorskip("scipy.special")
 
+_BESSEL_POINTS = np.concatenate([np.linspace(0.01, 40, 150), np.logspace(-8, 2.5, 40), [2.0, 8.0]])
 POINTS: dict[str, Any] = {
     "erfinv": np.concatenate(
         [np.linspace(-0.999, 0.999, 401), 1 - np.logspace(-16, -1, 60), [1e-300, 1e-12, -1e-9]]
@@ -33,8 +34,24 @@ POINTS: dict[str, Any] = {
     "ndtr": np.linspace(-37, 9, 300),
     "entr": np.concatenate([np.linspace(0, 4, 50), [-1.0, np.inf, np.nan]]),
     "sinc": np.linspace(-5.03, 5.03, 300),
+    **{
+        name: _BESSEL_POINTS
+        for name in ("i0e", "i1e", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")
+    },
+    **{name: _BESSEL_POINTS for name in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
 }
-ABSOLUTE = ("gammaln", "digamma", "sinc")  # near their zeros
+# Near their zeros; and J and Y, whose phase is that of the argument.
+ABSOLUTE = ("gammaln", "digamma", "sinc", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")
+BESSEL: dict[str, Any] = {
+    "i0e": lambda x: mpmath.besseli(0, x) * mpmath.exp(-x),
+    "i1e": lambda x: mpmath.besseli(1, x) * mpmath.exp(-x),
+    "bessel_j0": lambda x: mpmath.besselj(0, x),
+    "bessel_j1": lambda x: mpmath.besselj(1, x),
+    "bessel_y0": lambda x: mpmath.bessely(0, x),
+    "bessel_y1": lambda x: mpmath.bessely(1, x),
+    "scaled_modified_bessel_k0": lambda x: mpmath.besselk(0, x) * mpmath.exp(x),
+    "scaled_modified_bessel_k1": lambda x: mpmath.besselk(1, x) * mpmath.exp(x),
+}
 SPELLED = {"gammaln": "gammaln", "digamma": "psi"}
 
 
@@ -43,6 +60,8 @@ def reference(name: str, x: Any) -> Any:
         left = (x < 0) & (x != np.round(x))
         turned = scipy.psi(1 - x) - np.pi / np.tan(np.pi * np.where(left, x - np.round(x), 0.25))
         return np.where(left, turned, scipy.psi(x))
+    if "bessel" in name or name in ("i0e", "i1e"):
+        return np.array([float(BESSEL[name](mpmath.mpf(float(value)))) for value in x])
     return np.sinc(x) if name == "sinc" else getattr(scipy, SPELLED.get(name, name))(x)
 
 
@@ -69,7 +88,16 @@ def test_values_are_as_exact_as_stated(name: str) -> None:
         assert gap.max() <= bound, (name, dtype, gap.max(), at[gap.argmax()])
 
 
+_ENDS = [0.0, -1.5, np.inf, np.nan]
 EDGES: dict[str, Any] = {
+    "i0": ([0.0, -0.0, np.inf, -np.inf, np.nan], [1.0, 1.0, np.inf, np.inf, np.nan]),
+    "i0e": ([0.0, np.inf, -np.inf], [1.0, 0.0, 0.0]),
+    "i1": ([0.0, np.inf, -np.inf, np.nan], [0.0, np.inf, -np.inf, np.nan]),
+    "bessel_j0": ([0.0, np.inf, -np.inf, np.nan], [1.0, 0.0, 0.0, np.nan]),
+    "bessel_y0": (_ENDS, [-np.inf, np.nan, 0.0, np.nan]),
+    "bessel_y1": (_ENDS, [-np.inf, np.nan, 0.0, np.nan]),
+    "modified_bessel_k0": (_ENDS, [np.inf, np.nan, 0.0, np.nan]),
+    "scaled_modified_bessel_k1": (_ENDS, [np.inf, np.nan, 0.0, np.nan]),
     "erfinv": ([1.0, -1.0, 1.5, np.nan, 0.0], [np.inf, -np.inf, np.nan, np.nan, 0.0]),
     "ndtri": ([0.0, 1.0, -0.1, 1.1, np.nan], [-np.inf, np.inf, np.nan, np.nan, np.nan]),
     "gammaln": ([0.0, -1.0, -7.0, np.inf, np.nan], [np.inf, np.inf, np.inf, np.inf, np.nan]),
@@ -85,6 +113,38 @@ def test_ends_and_poles(name: str) -> None:
     points, wanted = EDGES[name]
     got = getattr(weft.special, name)(weft.tensor(points, dtype=weft.float64)).numpy()
     np.testing.assert_array_equal(got, wanted)
+
+
+def test_zeta() -> None:
+    s = [1.1, 1.5, 2.0, 3.0, 7.5, 30.0, 2.0, 2.0, 3.0, 4.0]
+    q = [0.3, 1.0, 2.0, 50.0, 3.0, 0.9, 1e6, 1e-3, -1.5, -8.25]
+    want = [float(mpmath.zeta(a, b)) for a, b in zip(s, q, strict=True)]
+    x, y = (weft.tensor(values, dtype=weft.float64) for values in (s, q))
+    np.testing.assert_allclose(weft.special.zeta(x, y).numpy(), want, rtol=1e-13)
+    ends = weft.special.zeta(
+        weft.tensor([1.0, 0.5, 2.0, 2.0, 2.5]), weft.tensor([2.0, 2.0, 0.0, -3.0, -1.5])
+    )
+    np.testing.assert_array_equal(ends.numpy(), [np.inf, np.nan, np.inf, np.inf, np.nan])
+    pair = (x[:5].clone().requires_grad_(), y[:5].clone().requires_grad_())
+    assert weft.autograd.gradcheck(
+        weft.special.zeta, pair
+    )  # also by the first, which PyTorch lacks
+    with pytest.raises(TypeError, match="must be Tensor"):
+        weft.special.zeta(2, 3)
+
+
+def test_frexp_and_gcd_refuse_as_pytorch_does() -> None:
+    whole = weft.tensor([4, 6])
+    compare(lambda lib, x: lib.frexp(x.long()), make(3))
+    compare(lambda lib, x: lib.gcd(x, x), make(3))
+    compare(lambda lib, x: lib.gcd(x > 0, x > 0), make(3))
+    compare(lambda lib, x: lib.nextafter(x.long(), x.long()), make(3))
+    with pytest.raises(
+        TypeError, match="argument 'other' \\(position 2\\) must be Tensor, not int"
+    ):
+        weft.gcd(whole, 2)
+    assert whole.lcm_(weft.tensor([6, 4])) is whole and whole.tolist() == [12, 12]
+    assert "mantissa=tensor" in repr(weft.frexp(weft.ones(1)))
 
 
 @pytest.mark.parametrize("order", (1, 2, 3, 5))
@@ -121,6 +181,10 @@ def test_derivatives_of_first_and_second_order(name: str) -> None:
     assert weft.autograd.gradgradcheck(function, (x,))
 
 
+def _divided(lib: Any, a: Any, b: Any) -> Any:
+    return (lib.gcd(a, b) + 100 * lib.lcm(a, b)).reshape(4, 3)
+
+
 TWO: dict[str, Any] = {
     "logaddexp2": lambda lib, x, y: lib.logaddexp2(x, y),
     "ldexp": lambda lib, x, y: lib.ldexp(x.detach(), lib.tensor([1, -2, 3])) + y,
@@ -132,6 +196,17 @@ TWO: dict[str, Any] = {
     "mvlgamma": lambda lib, x, y: lib.mvlgamma(x.abs() + 3, 3) + y,
     "polygamma": lambda lib, x, y: lib.polygamma(2, x.abs() + 0.5) * y,
     "expit": lambda lib, x, y: lib.special.expit(x) + lib.special.logit(y.sigmoid()),
+    "gcd lcm": lambda lib, x, y: _divided(lib, lib.arange(-4, 8), lib.arange(12) * 9) + x[0, 0] + y,
+    "frexp": lambda lib, x, y: lib.frexp(x).mantissa * y.frexp().exponent,
+    "nextafter": lambda lib, x, y: (lib.nextafter(x, y) - x.detach()) * 1e7,
+    "nextafter of other types": lambda lib, x, y: lib.nextafter(x.bfloat16(), y.half()).float() + y,
+    "i0": lambda lib, x, y: lib.i0(x) * y.detach().clone().i0_(),
+    "zeta": lambda lib, x, y: lib.special.zeta(x.detach().abs() + 1.1, y.abs() + 0.2) + x,
+    "zeta of numbers": lambda lib, x, y: (
+        lib.special.zeta(3, x.abs() + 1) + lib.special.zeta(y.detach().abs() + 2, 2.5)
+    ),
+    "spherical": lambda lib, x, y: lib.special.spherical_bessel_j0(x.detach()) + y,
+    "modified": lambda lib, x, y: lib.special.modified_bessel_i1((x - y).detach()) + x - y,
     "log_softmax": lambda lib, x, y: lib.special.log_softmax(x, 0) + lib.special.logsumexp(y, 0),
 }
 

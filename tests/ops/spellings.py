@@ -14,7 +14,11 @@ _NAMED = (
     "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
     "erfc relu floor ceil trunc round eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_xor "
     "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift where conj real "
-    "imag complex matmul sinc erfinv lgamma digamma"
+    "imag complex matmul sinc erfinv lgamma digamma gcd nextafter"
+)
+_SPECIAL = (
+    "i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 "
+    "scaled_modified_bessel_k0 scaled_modified_bessel_k1"
 )
 
 
@@ -23,6 +27,10 @@ def _named(name: str) -> Spelling:
         return getattr(lib, name)(*operands)
 
     return spelled
+
+
+def _special(name: str) -> Spelling:
+    return lambda lib, x, params: getattr(lib.special, name)(x)
 
 
 def _reduction(name: str) -> Spelling:
@@ -43,9 +51,13 @@ def _convolution(lib: Any, x: Any, weight: Any, *bias: Any, params: Any) -> Any:
 
 
 SPELLINGS: dict[str, Spelling] = {name: _named(name) for name in _NAMED.split()}
+SPELLINGS.update({name: _special(name) for name in _SPECIAL.split()})
 SPELLINGS.update(
     {
+        "mantissa": lambda lib, x, params: lib.frexp(x).mantissa,
+        "exponent": lambda lib, x, params: lib.frexp(x).exponent,
         "cube": lambda lib, x, params: x**3,
+        "zeta": lambda lib, s, q, params: lib.special.zeta(s, q),
         "ndtri": lambda lib, x, params: lib.special.ndtri(x),
         "mean": _reduction("mean"),
         "clamp": lambda lib, x, params: lib.clamp(x, *params),

@@ -122,6 +122,8 @@ def compared(row: Any, params: Any, arrays: list[Any], ours: Any, other: Any) ->
                 np.isnan(other) & np.isfinite(arrays[0]) & (np.abs(arrays[0] / arrays[1]) > 2.0**53)
             )
         return np.where(lost, 0, ours), np.where(lost, 0, other)
+    if row.name == "gcd":  # of the least integer, whose size is none, PyTorch's has any sign
+        return np.abs(ours), np.abs(other)
     if row.name != "cast" or params.category != 1 or arrays[0].dtype.kind in "biu":
         return ours, other
     info = np.iinfo(params.numpy)
@@ -211,6 +213,8 @@ def test_gradients_at_special_values(row: Any) -> None:
     arrays = points(row, sample, "float64")
     if row.name in ("fmod", "remainder"):  # see `compared`
         arrays = [np.where(np.abs(a) < 1e300, a, 3.5) for a in arrays]
+    if row.name == "mantissa":  # PyTorch's power of two is a float32 there
+        arrays = [np.where(np.abs(a) < 1e-38, a * 0, a) for a in arrays]
     params = dtypes.float32 if row.name == "cast" else None
     assert_gradients_agree(lambda lib, *xs: spell(lib, row, list(xs), params), arrays)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from . import casts, complexes, integers, philox, remainders
+from . import casts, complexes, digits, integers, philox, remainders
 from .text import Builder, Value, splat
 from .values import (
     COMPLEX,
@@ -218,6 +218,24 @@ class Emitter:
         if a.dtype in INTEGERS:
             return integers.floordiv(self, a, b)
         return remainders.floordiv(self, a, b)
+
+    def gcd(self, a: Lanes, b: Lanes) -> Lanes:
+        """The greatest common divisor of integers."""
+        same_dtype(a, b)
+        return integers.gcd(self, a, b)
+
+    def nextafter(self, a: Lanes, b: Lanes) -> Lanes:
+        """The next float after a on the way to b."""
+        same_dtype(a, b)
+        return digits.nextafter(self, a, b)
+
+    def mantissa(self, v: Lanes) -> Lanes:
+        """v without its power of two: in [0.5, 1), with the sign."""
+        return digits.mantissa(self, v)
+
+    def exponent(self, v: Lanes) -> Lanes:
+        """The power of two that goes with `mantissa`, int32."""
+        return digits.exponent(self, v)
 
     def pow(self, a: Lanes, b: Lanes) -> Lanes:
         """a ** b; integers wrap, and a negative exponent gives 1, -1 or 0."""

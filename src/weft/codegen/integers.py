@@ -122,3 +122,26 @@ def _squarings(e: Emitter, base: Value, exponent: Value, one: Value) -> Value:
 def any_lane(e: Emitter, mask: Value) -> Value:
     """Whether one lane of a mask is set, as i1."""
     return e.builder.intrinsic(f"llvm.vector.reduce.or.v{e.lanes}i1", I1, [mask])
+
+
+def gcd(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+    """The greatest common divisor by Euclid's algorithm, not negative; of 0 and b it is |b|."""
+    builder = e.builder
+    sizes = [e.abs(v).value for v in (a, b)]
+    before = builder.block
+    loop, after = builder.append_basic_block("gcd"), builder.append_basic_block("gcded")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    larger, smaller = phis = [builder.phi(size.type) for size in sizes]
+    for phi, start in zip(phis, sizes, strict=True):
+        phi.add_incoming(start, before)
+    zero = Value(larger.type, "zeroinitializer")
+    divides = builder.icmp_signed("!=", smaller, zero)
+    divisor = builder.select(divides, smaller, e.constant(1, a.dtype).value)
+    rest = builder.select(divides, builder.urem(larger, divisor), zero)
+    result = builder.select(divides, smaller, larger)
+    larger.add_incoming(result, builder.block)
+    smaller.add_incoming(rest, builder.block)
+    builder.cbranch(any_lane(e, builder.icmp_signed("!=", rest, zero)), loop, after)
+    builder.position_at_end(after)
+    return Lanes(a.dtype, result)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .emitter import Emitter
 
 
-class _Format(NamedTuple):
+class Format(NamedTuple):
     """A float format: its integer type, fraction bits, exponent bias."""
 
     dtype: str
@@ -26,18 +26,18 @@ class _Format(NamedTuple):
     bias: int
 
 
-_SINGLE = _Format("float32", I32, 23, 127)
-_DOUBLE = _Format("float64", I64, 52, 1023)
+SINGLE = Format("float32", I32, 23, 127)
+DOUBLE = Format("float64", I64, 52, 1023)
 _STEP = 20  # bits of the quotient per step
 
 
-def _format(value: Value) -> _Format:
-    return _SINGLE if str(value.type.element) == "float" else _DOUBLE
+def format_of(value: Value) -> Format:
+    return SINGLE if str(value.type.element) == "float" else DOUBLE
 
 
 def fmod(e: Emitter, a: Value, b: Value) -> Value:
     """The remainder of a / b with the sign of a; nan for an infinite a or a zero b."""
-    form = _format(a)
+    form = format_of(a)
     dividend, divisor = (e.abs(Lanes(form.dtype, x)) for x in (a, b))
     infinity, zero = e.constant(float("inf"), form.dtype), e.constant(0, form.dtype)
     valid = e.logical_and(e.lt(dividend, infinity), e.gt(divisor, zero))
@@ -51,18 +51,18 @@ def fmod(e: Emitter, a: Value, b: Value) -> Value:
     return e.intrinsic("copysign", rest.value, a)
 
 
-def _reduce(e: Emitter, form: _Format, dividend: Lanes, divisor: Lanes) -> Lanes:
+def _reduce(e: Emitter, form: Format, dividend: Lanes, divisor: Lanes) -> Lanes:
     """The remainder of two finite positive values, in a loop until it is below the divisor."""
     b = e.builder
     before, step, after = b.block, b.append_basic_block("fmod"), b.append_basic_block("fmoded")
-    exponent = _exponent(e, form, divisor)
+    exponent = biased_exponent(e, form, divisor)
     before = b.block
     b.branch(step)
     b.position_at_end(step)
     phi = b.phi(dividend.value.type)
     phi.add_incoming(dividend.value, before)
     rest = Lanes(form.dtype, phi)
-    scaled = _scaled(e, form, divisor, b.sub(_exponent(e, form, rest), exponent))
+    scaled = _scaled(e, form, divisor, b.sub(biased_exponent(e, form, rest), exponent))
     quotient = e.trunc(e.div(rest, scaled))
     remains = e.fma(e.neg(quotient), scaled, rest)
     negative = e.lt(remains, e.constant(0, form.dtype))
@@ -73,7 +73,7 @@ def _reduce(e: Emitter, form: _Format, dividend: Lanes, divisor: Lanes) -> Lanes
     return remains
 
 
-def _exponent(e: Emitter, form: _Format, v: Lanes) -> Value:
+def biased_exponent(e: Emitter, form: Format, v: Lanes) -> Value:
     """The exponent of a positive value, also of a denormal one."""
     b = e.builder
     tiny = e.lt(v, e.constant(2.0 ** (1 - form.bias), form.dtype))
@@ -85,7 +85,7 @@ def _exponent(e: Emitter, form: _Format, v: Lanes) -> Value:
     return b.select(tiny.value, moved, raw)
 
 
-def _scaled(e: Emitter, form: _Format, divisor: Lanes, distance: Value) -> Lanes:
+def _scaled(e: Emitter, form: Format, divisor: Lanes, distance: Value) -> Lanes:
     """divisor * 2**k, with k such that the quotient has at most _STEP + 1 bits."""
     b = e.builder
     excess = b.sub(distance, e.literal(_STEP, form.bits))

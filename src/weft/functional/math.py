@@ -425,7 +425,9 @@ def _largest(dtype: Any) -> float:
 
 
 # Which operands have to be tensors; of the others one of the two.
-_BOTH_TENSORS = ["maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor"]
+_BOTH_TENSORS = [
+    "maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor", "gcd", "nextafter",
+]  # fmt: skip
 _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
@@ -448,9 +450,17 @@ def _binary(name: str) -> Any:
     return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")
 
 
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The least common multiple of integers, not negative; 0 where one is 0. Errors: DTypeError on other types."""
+    divisor = FUNCTIONS["gcd"](input, other)
+    quotient = call("trunc_divide", input, where(divisor == 0, 1, divisor))
+    result = call("abs", quotient * other)
+    return result if out is None else write_out(out, result)
+
+
 _BINARY = (
     "eq ne lt le gt ge maximum minimum atan2 floor_divide remainder fmod logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd nextafter"
 )
 _ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt",
@@ -459,14 +469,15 @@ _ALIASES = {
 _IN_PLACE = (
     "add sub mul div true_divide subtract multiply divide pow float_power clamp clip clamp_min clamp_max lerp addcmul "
     "addcdiv nan_to_num eq ne lt le gt ge atan2 floor_divide remainder fmod logical_and "
-    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm "
+    "nextafter"
 )
 
 FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
 FUNCTIONS.update(
     by_name(
         add, sub, rsub, mul, div, true_divide, pow, float_power, clamp, clamp_min, clamp_max, fmax, fmin, lerp,
-        addcmul, addcdiv, nan_to_num,
+        addcmul, addcdiv, nan_to_num, lcm,
     )
 )  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})

@@ -10,7 +10,7 @@ whatever the type, and have a derivative of their own (`weft.ops.composite`); ho
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.errors import DTypeError
 from weft.functional.arguments import (
@@ -32,6 +32,17 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE, analysis
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
+
+
+class Parts(NamedTuple):
+    """What `frexp` gives."""
+
+    mantissa: Any
+    exponent: Any
+
+    def __repr__(self) -> str:
+        return f"weft.return_types.frexp(\nmantissa={self.mantissa!r},\nexponent={self.exponent!r})"
+
 
 # -- two operands --------------------------------------------------------------------------------------------------
 
@@ -57,7 +68,7 @@ def _log_sum(name: str, input: Any, other: Any, unit: float) -> Any:
     """log(exp(unit * input) + exp(unit * other)) / unit."""
     if input._dtype.category < 2 and other._dtype.category < 2:
         need_floating(f"{name}_cpu", input)
-    input, other = _floats(name, input, other)
+    input, other = floats(name, input, other)
     top = call("maximum", input, other)
     same = (input == other) & call("isinf", top)
     gap = call("abs", where(same, 0, input - other))
@@ -84,7 +95,7 @@ def _complex_logaddexp(a: Any, b: Any) -> Any:
     return where(same, a, top + call("log1p", call("exp", gap)))
 
 
-def _floats(name: str, *operands: Any) -> list[Any]:
+def floats(name: str, *operands: Any) -> list[Any]:
     """Operands in their common floating-point type; integers come in at the default one. Numbers stay."""
     pairs = [
         (x._dtype, 2 if x._shape else 1) if isinstance(x, Tensor) else (dtypes.of_scalar(x), 0)
@@ -108,7 +119,7 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     _need_both("hypot", input, other)
     if input._dtype.category < 2 and other._dtype.category < 2:
         need_floating("hypot_cpu", input)
-    input, other = _floats("hypot", input, other)
+    input, other = floats("hypot", input, other)
     dtype = input._dtype
     x, y = widen(input), widen(other)
     with untracked():
@@ -123,7 +134,7 @@ def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     if not isinstance(input, Tensor):
         need_tensor(name, other, "other", 2)
-    input, other = _floats(name, input, other)
+    input, other = floats(name, input, other)
     if not isinstance(other, Tensor):
         other = full((), other, input._dtype)
     product = where(input == 0, 0, input * call(log, other))
@@ -145,7 +156,7 @@ def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """The size of input with the sign of other (-0.0 counts as negative)."""
     need_tensor("copysign", input)
-    input, other = _floats("copysign", input, other)
+    input, other = floats("copysign", input, other)
     if not isinstance(other, Tensor):
         other = full((), float(other), dtypes.float64)
     negative = signbit(other)
@@ -183,6 +194,25 @@ def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+def frexp(input: Any, *, out: Any = None) -> Any:
+    """Mantissa and exponent: input = mantissa * 2 ** exponent, with the mantissa's size in [0.5, 1).
+
+    Shapes: both as `input`; the exponent is int32, 0 for 0, infinities and nan. Errors: DTypeError on
+    other than floats.
+    """
+    if need_tensor("frexp", input)._dtype.category != 2:
+        raise DTypeError(
+            "weft.frexp() only supports floating-point dtypes",
+            expected="a floating-point tensor",
+            got=describe("input", input),
+            fix="convert with .float() first",
+        )
+    result = Parts(call("mantissa", input), call("exponent", input))
+    if out is not None:
+        return Parts(*(write_out(*pair) for pair in zip(out, result, strict=True)))
+    return result
+
+
 # -- one operand ---------------------------------------------------------------------------------------------------
 
 
@@ -205,9 +235,10 @@ def signbit(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _floating(name: str, input: Any, halves: bool = True) -> Any:
+def floating(name: str, input: Any, halves: bool = True) -> Any:
     """A real operand; integers come in at the default type. Errors: DTypeError on other types."""
-    if need_tensor(name, input)._dtype.is_complex or not halves and input._dtype.itemsize == 2:
+    dtype = need_tensor(name, input)._dtype
+    if dtype.is_complex or (not halves and dtype.itemsize == 2 and dtype.category == 2):
         raise DTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a real tensor" if halves else "a tensor of float32 or float64",
@@ -222,7 +253,7 @@ def _composed(name: str, value: Any, text: str) -> Any:
     row = TABLE[name]
 
     def function(input: Any, *, out: Any = None) -> Any:
-        x = _floating(name, input)
+        x = floating(name, input)
         with untracked():
             result = cast(value(cast(x, dtypes.float64)), x._dtype)
         result = record_gradient(row, (x,), None, result)
@@ -239,7 +270,7 @@ digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma
 def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     """The n-th derivative of digamma."""
     order = need_integer("polygamma", n, "n", 0, 170)
-    x = _floating("polygamma", input)
+    x = floating("polygamma", input)
     if order == 0:
         return digamma(x, out=out)
     result = analysis.polygamma(order, x)
@@ -254,7 +285,7 @@ def _method_polygamma(self: Any, n: Any) -> Any:
 def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     p = need_integer("mvlgamma", p, "p", 1, 1000)
-    x = _floating("mvlgamma", input)
+    x = floating("mvlgamma", input)
     result = lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
     for place in range(1, p):
         result = result + lgamma(x - place / 2)
@@ -276,7 +307,7 @@ def sinc(input: Any, *, out: Any = None) -> Any:
 
 def entr(input: Any, *, out: Any = None) -> Any:
     """-x log x; 0 at 0, -inf below."""
-    x = _floating("special_entr", input)
+    x = floating("special_entr", input)
     inside = x > 0
     safe = where(inside, x, 1)
     below = full((), -math.inf, x._dtype)
@@ -287,7 +318,7 @@ def entr(input: Any, *, out: Any = None) -> Any:
 
 def ndtr(input: Any, *, out: Any = None) -> Any:
     """The distribution function of the standard normal distribution, computed in float64."""
-    x = _floating("special_ndtr", input)
+    x = floating("special_ndtr", input)
     result = cast(call("erfc", cast(x, dtypes.float64) * -math.sqrt(0.5)) * 0.5, x._dtype)
     return result if out is None else write_out(out, result)
 
@@ -295,11 +326,19 @@ def ndtr(input: Any, *, out: Any = None) -> Any:
 def ndtri(input: Any, *, out: Any = None) -> Any:
     """The inverse of `ndtr`: 0 gives -inf, 1 gives inf."""
     need_tensor("special_ndtri", input)
-    x = _floating("special_ndtri", input, halves=input._dtype.category == 1)
+    x = floating("special_ndtri", input, halves=False)
     with untracked():
         result = cast(analysis.ndtri_value(cast(x, dtypes.float64)), x._dtype)
     result = record_gradient(TABLE["ndtri"], (x,), None, result)
     return result if out is None else write_out(out, result)
+
+
+def i0(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the first kind of order 0. Shapes: as `input`."""
+    from weft.functional import bessel  # rarely needed, and large
+
+    result: Any = bessel.FUNCTIONS["i0"](input, out=out)
+    return result
 
 
 def special_round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
@@ -308,12 +347,14 @@ def special_round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
 
 
 FUNCTIONS: dict[str, Any] = by_name(
-    logaddexp, logaddexp2, hypot, xlogy, copysign, heaviside, ldexp, signbit, erfinv, lgamma, digamma, polygamma,
-    mvlgamma, sinc,
+    logaddexp, logaddexp2, hypot, xlogy, copysign, heaviside, ldexp, frexp, signbit, erfinv, lgamma, digamma, polygamma,
+    mvlgamma, sinc, i0,
 )  # fmt: skip
 METHODS: dict[str, Any] = {**FUNCTIONS, "polygamma": _method_polygamma}
 METHODS.update(
-    in_place_variants(FUNCTIONS, "hypot xlogy copysign heaviside ldexp erfinv lgamma digamma sinc")
+    in_place_variants(
+        FUNCTIONS, "hypot xlogy copysign heaviside ldexp erfinv lgamma digamma sinc i0"
+    )
 )
 LATE: dict[str, Any] = {}
 SPECIAL: dict[str, Any] = {

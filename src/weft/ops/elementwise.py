@@ -2,8 +2,9 @@
 
 A derivative is the linear map that one output element's cotangent goes through; broadcasting is undone by the walk.
 `samples` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
-integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `takes` are the operand types that
-have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or its function.
+octave (inside (1, 2)), integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `takes` are the
+operand types that have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or
+its function.
 """
 
 from __future__ import annotations
@@ -598,6 +599,34 @@ for _name, _function in (
     ("round", np.round),
 ):
     _row(_name, "self", _function, "real", {"self": lambda g: g * 0}, takes="integer float")
+
+_row(
+    "nextafter",
+    "self other",
+    np.nextafter,
+    "real real",
+    {"self": lambda g, self, other: where(self == other, 0, g), "other": lambda g: g * 0},
+    takes="float",
+)
+_row(
+    "mantissa",
+    "self",
+    lambda x: np.frexp(x)[0],
+    "octave",
+    {"self": lambda g, self: g / call("exp2", cast(call("exponent", self), self._dtype))},
+    grad_name="FrexpBackward0",
+    takes="float",
+)
+_row(
+    "exponent",
+    "self",
+    lambda x: np.frexp(x)[1],
+    "octave",
+    INDEX_VALUES,
+    dtype=lambda params, d: dtypes.int32,
+    takes="float",
+)
+_row("gcd", "self other", np.gcd, "integer integer", INDEX_VALUES, takes="integer")
 
 # -- comparison and logic ------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.functional import SPECIAL
+from weft import special
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import extreme_of_all, first_extreme
 from weft.graph import dtype as dtypes
@@ -21,6 +21,7 @@ from weft.graph.handles import wrap_node
 from weft.graph.recording import cast, record, record_elementwise
 from weft.graph.rows import KIND_NAMES
 from weft.nn.functional_norm import standardize
+from weft.ops import bessel
 from weft.ops.convolution import Geometry, convolve
 from weft.schedule.batch import gather_rows
 
@@ -42,7 +43,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "median": lambda x, params: _median(x, *params),
     "hypot": lambda x, y, params: weft.hypot(x, y),
     "erfinv": lambda x, params: weft.erfinv(x),
-    "ndtri": lambda x, params: SPECIAL["ndtri"](x),
+    "ndtri": lambda x, params: special.SPECIAL["ndtri"](x),
     "sinc": lambda x, params: weft.sinc(x),
     "lgamma": lambda x, params: weft.lgamma(x),
     "digamma": lambda x, params: weft.digamma(x),
@@ -53,6 +54,10 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "convolution": lambda x, w, params: convolve(x, w, None, Geometry(*params)),
     "convolution_bias": lambda x, w, b, params: convolve(x, w, b, Geometry(*params)),
 }
+COMPOSITES.update(
+    {name: lambda x, params, name=name: special.SPECIAL[name](x) for name in bessel.VALUES}
+)
+COMPOSITES["zeta"] = lambda s, q, params: special.SPECIAL["zeta"](s, q)
 _RESULTS = {
     "any": dtypes.bool_,
     "all": dtypes.bool_,

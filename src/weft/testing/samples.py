@@ -30,6 +30,7 @@ _FLOATS = {
     "unit": (-0.9, 0.9),
     "above_one": (1.2, 2.9),
     "nonzero": (0.3, 2.4),
+    "octave": (1.1, 1.9),  # between powers of two
 }
 _INTEGERS = {
     "real": (-9, 9),
@@ -38,6 +39,7 @@ _INTEGERS = {
     "unit": (0, 0),
     "above_one": (1, 9),
     "nonzero": (1, 9),
+    "octave": (1, 1),
     "integer": (-99, 99),
     "bits": (-2, 9),
     "counter": (0, 1 << 40),
@@ -116,6 +118,13 @@ _DOMAINS = {
     "sinc": "nonzero",
     "lgamma": "positive",
     "digamma": "positive",
+    "bessel_y0": "positive",
+    "bessel_y1": "positive",
+    "modified_bessel_k0": "positive",
+    "modified_bessel_k1": "positive",
+    "scaled_modified_bessel_k0": "positive",
+    "scaled_modified_bessel_k1": "positive",
+    "zeta": "above_one",
 }
 
 
@@ -288,9 +297,6 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "convolution": ((3, 4, 20, 22), (6, 2, 3, 3), ((1, 2), ((1, 1), (0, 1)), (1, 1), 2)),
     "convolution_bias": ((3, 4, 20, 22), (6, 4, 3, 3), (6,), ((1, 1), ((1, 1), (0, 0)), (2, 1), 1)),
     "gelu": (_GRID, "none"),
-    **dict.fromkeys(("erfinv", "ndtri", "sinc", "lgamma", "digamma"), (_GRID, None)),
-    "binary_cross_entropy": (_GRID, _GRID, None),
-    "hypot": (_GRID, _GRID, None),
     "norm": (_GRID, ((1,),)),
     "view_as_real": (_GRID, None),
     "view_as_complex": ((40_000, 2), None),
@@ -312,7 +318,8 @@ def large(row: Any) -> list[Sample]:
         return [_declared(row, (_GRID, params)) for params in choices]
     if kind == "scan" or row.name in ("softmax", "log_softmax"):
         return [_declared(row, (_GRID, (axis,))) for axis in (0, 1)]
-    return [_declared(row, _LARGE[row.name])]
+    function_of_elements = (*((_GRID,) * len(row.operands)), None)
+    return [_declared(row, _LARGE.get(row.name, function_of_elements))]
 
 
 __all__ = [
