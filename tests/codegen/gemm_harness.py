@@ -59,8 +59,9 @@ def product(
     variant: str | None = None,
     target: Target | None = None,
     pieces: Iterable[tuple[int, int]] | None = None,
+    bias: Array | None = None,
 ) -> Array:
-    """out[b, m, n] = a[b, m, k] @ b[b, k, n]; bfloat16 arrays come as their uint16 bits."""
+    """out[b, m, n] = a[b, m, k] @ b[b, k, n] + bias[n]; bfloat16 arrays come as their uint16 bits."""
     batch, m, n = out.shape
     k = a.shape[2]
     chosen = target or host()
@@ -69,7 +70,10 @@ def product(
     units = unit_count(dtype, variant, chosen, batch, m, n)
     if variant == launch.variant:
         assert units == launch.units
-    pointers = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in (a, b, out)))
+    places = [x.ctypes.data for x in (a, b, out)]
+    if bias is not None:
+        variant, places = f"{variant}_bias", [*places, bias.ctypes.data]
+    pointers = (ctypes.c_void_p * len(places))(*places)
     values = [batch, m, n, k, *strides(a), *strides(b), *strides(out)]
     arguments = (ctypes.c_int64 * len(values))(*values)
     for begin, end in pieces or [(0, units)]:

@@ -111,6 +111,22 @@ def test_is_the_defined_chain(dtype: str, m: int, n: int, k: int) -> None:
 SHAPES = [(1, 70, 150, 40), (2, 29, 33, 300), (1, 15, 64, 2049), (1, 90, 31, 5000), (3, 8, 300, 17)]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 5, 7, 0)], ids=str)
+def test_a_bias_is_added_to_whole_sums(dtype: str, shape: tuple[int, int, int, int]) -> None:
+    batch, m, n, k = shape
+    rng = np.random.default_rng(m)
+    a, b = draw(rng, dtype, batch, m, k), draw(rng, dtype, batch, k, n)
+    bias = draw(rng, dtype, 1, 1, n)
+    expected = product(dtype, a, b, empty(dtype, batch, m, n)) + bias
+    for target in TARGETS:
+        for variant in variants(dtype, target):
+            out = empty(dtype, batch, m, n)
+            same(product(dtype, a, b, out, variant, target, bias=bias), expected)
+            columns = empty(dtype, batch, n, m).transpose(0, 2, 1)
+            same(product(dtype, a, b, columns, variant, target, bias=bias), expected)
+
+
 @pytest.mark.parametrize("dtype", REAL + COMPLEX)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_variant_and_target_gives_the_same_bits(

@@ -100,6 +100,9 @@ SPELLINGS.update(
         "scatter": lambda lib, x, i, source, params: lib.scatter(x, params[0], i, source),
         "scatter_add": lambda lib, x, i, source, params: lib.scatter_add(x, params[0], i, source),
         "linear": lambda lib, x, weight, params: lib.nn.functional.linear(x, weight),
+        "linear_bias": lambda lib, x, weight, bias, params: lib.nn.functional.linear(
+            x, weight, bias
+        ),
         "softmax": lambda lib, x, params: lib.softmax(x, params[0]),
         "log_softmax": lambda lib, x, params: lib.log_softmax(x, params[0]),
         "norm": lambda lib, x, params: lib.linalg.vector_norm(x, 2, params[0], True),

@@ -58,6 +58,33 @@ def test_the_next_process_finds_it_on_disk(fresh):
     assert (compiler.counters.compilations, compiler.counters.disk_hits) == (0, 1)
 
 
+def test_a_key_of_one_revision_needs_no_text_again(fresh):
+    build = returns("f", 5).build
+    fresh().batch([Request("kernel", build, ["f"], "1")])
+    compiler = fresh()
+    (library,) = compiler.batch([Request("kernel", pytest.fail, ["f"], "1")])
+    assert call(library["f"]) == 5 and compiler.counters.disk_hits == 1
+    (library,) = fresh().batch([Request("kernel", returns("f", 6).build, ["f"], "2")])
+    assert call(library["f"]) == 6
+    written = []
+    (library,) = fresh(target=Target(level=2)).batch(
+        [Request("kernel", lambda: written.append(build()) or written[0], ["f"], "1")]
+    )
+    assert call(library["f"]) == 5 and written
+
+
+def test_a_note_of_an_entry_that_is_gone_is_of_no_use(fresh):
+    build = returns("f", 5).build
+    compiler = fresh()
+    compiler.batch([Request("kernel", build, ["f"], "1")])
+    for entry in Path(compiler.disk.directory).iterdir():
+        if b"\x7fELF" in entry.read_bytes():
+            entry.unlink()
+    compiler = fresh()
+    (library,) = compiler.batch([Request("kernel", build, ["f"], "1")])
+    assert call(library["f"]) == 5 and compiler.counters.compilations == 1
+
+
 def test_another_text_or_target_is_another_entry(fresh):
     fresh().batch([returns("f", 5)])
     compiler = fresh()

@@ -29,6 +29,7 @@ from weft.graph.node import PENDING_STATE
 from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
 from weft.graph.tape import last_sequence, tape
 from weft.ops.primitives import (
+    elementwise,
     expand,
     gather,
     matmul,
@@ -53,6 +54,7 @@ _view_row = cython.declare(OpRow, TABLE["view"])
 _expand_row = cython.declare(OpRow, TABLE["expand"])
 # Rows are told by their codes: one row may stand under several names.
 _linear_code = cython.declare(cython.int, TABLE["linear"].code)
+_bias_code = cython.declare(cython.int, TABLE["linear_bias"].code)
 _matmul_code = cython.declare(cython.int, TABLE["matmul"].code)
 _take_code = cython.declare(cython.int, TABLE["take"].code)
 _add_code = cython.declare(cython.int, TABLE["take_add"].code)
@@ -256,7 +258,7 @@ class Lifting:
         """The same operation on the batch."""
         row: OpRow = node.row
         shapes: Shape = tuple([cython.cast(Node, source).shape for source in node.inputs])
-        if row.code == _linear_code and flags != [True, False]:
+        if row.code in (_linear_code, _bias_code) and flags[1:] != [False] * (len(flags) - 1):
             return self.linear(node, operands, behind, flags)
         if row.code in (_take_code, _add_code, _put_code) and flags != [False, True]:
             return self.indexed(node, operands, behind, flags)
@@ -351,12 +353,17 @@ class Lifting:
 
     @cython.cfunc
     def linear(self, node: Node, operands: list, behind: list, flags: list) -> Node:
-        """x @ weight.T where the weight is another one for each example: a product of batches."""
-        x, weight = self.wrapped(node, operands, behind, flags)
+        """x @ weight.T + bias where the weight or the bias is another one for each example: a product of batches."""
+        tensors: list = self.wrapped(node, operands, behind, flags)
         size: cython.Py_ssize_t = cython.cast(Node, node.inputs[1]).shape[1]
         rows: cython.Py_ssize_t = cython.cast(Node, node.inputs[0]).numel // max(size, 1)
-        result = matmul(reshape(x, (self.count, rows, size)), transpose(weight))
-        return value(reshape(result, (self.count, *node.shape)))
+        result = matmul(reshape(tensors[0], (self.count, rows, size)), transpose(tensors[1]))
+        result = reshape(result, (self.count, *node.shape))
+        if len(tensors) == 3:
+            width: cython.Py_ssize_t = node.shape[len(node.shape) - 1]
+            ones: Shape = (1,) * (len(node.shape) - 1)
+            result = elementwise("add", result, reshape(tensors[2], (self.count, *ones, width)))
+        return value(result)
 
     @cython.cfunc
     def indexed(self, node: Node, operands: list, behind: list, flags: list) -> Node:

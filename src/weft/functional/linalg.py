@@ -24,6 +24,7 @@ from weft.ops.primitives import permute, reduce, reshape, transpose
 
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]
+_LINEAR_BIAS = TABLE["linear_bias"]
 
 
 def _same_dtype(name: str, a: Any, b: Any) -> None:
@@ -294,6 +295,16 @@ def _plain(a: Any, b: Any) -> bool:
     return a._dtype is b._dtype and a._dtype.category >= 2 and a._dtype.itemsize != 2
 
 
+def _adds_inside(input: Any, bias: Any, size: int) -> bool:
+    """Whether the product's kernel adds the bias."""
+    return (
+        isinstance(bias, Tensor)
+        and bias._dtype is input._dtype
+        and not bias._dtype.is_complex
+        and bias._shape == (size,)
+    )
+
+
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias. Shapes: (*, in), (out, in), (out) -> (*, out). Errors: ShapeError, DTypeError."""
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
@@ -307,7 +318,10 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
                 f"{shape[1]}x{shape[0]})"
             )
             raise _mismatch("linear", input, transpose(weight), text)
-        shape = (*read[:-1], shape[0])
+        out = shape[0]
+        shape = (*read[:-1], out)
+        if bias is not None and _adds_inside(input, bias, out):
+            return record(_LINEAR_BIAS, (input, weight, bias), None, shape, input._dtype)
         result = record(_LINEAR, (input, weight), None, shape, input._dtype)
     elif len(weight._shape) < 2:
         result = matmul(input, weight)

@@ -11,6 +11,7 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.graph.edges import edge_now
+from cython.cimports.weft.graph.making import hide
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
@@ -152,6 +153,7 @@ def _several(views: list[Any]) -> tuple[Any, ...]:
         record = edge_now(piece)
         if isinstance(record, Node):
             cython.cast(Node, record).info = (joint, number, len(views))
+            hide(cython.cast(Node, record).info)
     return tuple(views)
 
 

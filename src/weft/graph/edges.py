@@ -10,7 +10,7 @@ from cython.cimports.weft.graph.bound import late, strided_row
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import STEPS, edge_of, value
 from cython.cimports.weft.graph.handles import watch
-from cython.cimports.weft.graph.making import count_elements, new_node, show_records
+from cython.cimports.weft.graph.making import count_elements, hide, new_node, show_records
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides
@@ -151,5 +151,6 @@ def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edg
     """The gradient record of a view: no value inputs, so that it holds no memory."""
     node: Node = new_node(row, None, params, target, count_elements(target), dtype, one(edge))
     node.payload = (shape,)
+    hide(node.payload)
     finish(node)
     return node

@@ -10,6 +10,12 @@ cdef extern from "Python.h":
 cdef enum:
     POOL = 32768  # dead nodes that wait to be used again
 
+# Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going through
+# the parts of a large graph again and again costs more than recording it.
+cdef inline void hide(tuple part) noexcept:
+    if part is not None:
+        PyObject_GC_UnTrack(<void*>part)
+
 cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
 cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)

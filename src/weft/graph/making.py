@@ -11,7 +11,7 @@ from cython.cimports.weft.graph.bounds import within
 from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
-from cython.cimports.weft.graph.making import POOL, PyObject_GC_UnTrack
+from cython.cimports.weft.graph.making import POOL, hide
 from cython.cimports.weft.graph.node import DONE, FAILED, Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
@@ -151,16 +151,6 @@ def new_node(
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _hide(part: tuple) -> cython.void:
-    """Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going
-    through the parts of a large graph again and again costs more than recording it."""
-    if part is not None:
-        PyObject_GC_UnTrack(cython.cast(cython.p_void, part))
-
-
-@cython.cfunc
 def append(
     tape: Tape,
     row: OpRow,
@@ -173,15 +163,16 @@ def append(
 ) -> Node:
     """`new_node` for callers that have the tape of the calling thread at hand."""
     node: Node = _blank(row, shape, numel, dtype)
+    hide(shape)
     node.inputs = inputs
-    _hide(inputs)
+    hide(inputs)
     if params is not None:
         node.params = params
         if isinstance(params, tuple):
-            _hide(params)
+            hide(params)
     if edges is not None:
         node.edges = edges
-        _hide(edges)
+        hide(edges)
         acquire_saves(node, edges)
     code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
     if code != cython.cast(cython.pointer(PyObject), node.code):

@@ -10,7 +10,7 @@ from cython.cimports.weft.graph.bound import cast_row, late
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.making import append, count_elements, new_node, new_scalar
+from cython.cimports.weft.graph.making import append, count_elements, hide, new_node, new_scalar
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import (
     RULE_COMPARE,
@@ -364,6 +364,7 @@ def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
     node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
         node.payload = tuple([n.shape for n in nodes])
+        hide(node.payload)
     result: Tensor = wrap(node, node if edges is not None else None)
     if not plain:
         result.strides = elementwise_strides(shape, layouts)
@@ -436,6 +437,7 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
     node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
         node.payload = _shapes(nodes)
+        hide(node.payload)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.errors import ShapeError
 from weft.graph.strides import broadcast_shapes
-from weft.ops.primitives import conj, linear, matmul, reshape, transpose
+from weft.ops.primitives import conj, linear, matmul, reduce, reshape, transpose
 from weft.ops.row import define
 
 Shape = tuple[int, ...]
@@ -75,9 +75,13 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
     return (*x[:-1], weight[0])
 
 
+def _pull_input(g: Any, weight: Any) -> Any:
+    return linear(g, transpose(conj(weight)))  # (..., n), (n, k) -> (..., k)
+
+
 def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     """gᵀ x̄ over all rows."""
-    (x_shape, weight_shape) = at.shapes
+    x_shape, weight_shape = at.shapes[:2]
     rows = math.prod(x_shape[:-1])
     flat = reshape(self, (rows, x_shape[-1]))
     return matmul(transpose(reshape(g, (rows, weight_shape[0]))), conj(flat))  # (n, r) @ (r, k)
@@ -97,7 +101,38 @@ define(
     takes="integer float complex",
     grad_name="LinearBackward0",
     pull={
-        "self": lambda g, weight: linear(g, transpose(conj(weight))),
+        "self": _pull_input,
         "weight": _pull_weight,
     },
+)
+
+
+def _linear_bias_shape(params: None, x: Shape, weight: Shape, bias: Shape) -> Shape:
+    return _linear_shape(params, x, weight)
+
+
+def _pull_bias(g: Any) -> Any:
+    """The sum over all rows."""
+    return reduce("sum", g, tuple(range(len(g._shape) - 1)))
+
+
+# x @ weight.T + bias, for the types that the kernel adds up in; the sum is rounded before the bias is added.
+define(
+    "linear_bias",
+    kind="contract",
+    operands="self weight bias",
+    samples=[
+        ((3, 4), (2, 4), (2,), None),
+        ((4,), (2, 4), (2,), None),
+        ((2, 3, 4), (5, 4), (5,), None),
+        ((3, 0), (2, 0), (2,), None),
+    ],
+    shape=_linear_bias_shape,
+    numpy=lambda x, weight, bias, params: np.matmul(x, weight.T) + bias,
+    batch=lambda p, shapes, flags, n: p if flags == (True, False, False) else None,
+    batch_operands=("b", "s", "s"),
+    push="rule",
+    takes="float32 float64",
+    grad_name="AddmmBackward0",
+    pull={"self": _pull_input, "weight": _pull_weight, "bias": _pull_bias},
 )

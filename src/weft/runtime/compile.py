@@ -13,9 +13,11 @@ def compile_specs(lowering: Any) -> None:
     if not missing:
         return
     from weft.runtime.jit import Request, compile_batch
+    from weft.schedule.specs import revision
 
     specs = list(missing.values())
-    requests = [Request(spec.name, _builder(spec), spec.symbols) for spec in specs]
+    text_of = revision()
+    requests = [Request(spec.name, _builder(spec), spec.symbols, text_of) for spec in specs]
     for spec, library in zip(specs, compile_batch(requests), strict=True):
         spec.handle = library
         spec.address = library[spec.symbols[0]]

@@ -2,7 +2,8 @@
 
 `compile_kernel` and `compile_batch` take a key, a function that writes the IR, and the symbols
 wanted. What has been compiled is found again in memory by key, then on disk by the hash of the IR
-and of all that shapes its code. A cold batch is linked as one library, which is unloaded when it is
+and of all that shapes its code, where a note under a key and the revision of what writes the IR
+saves writing it only to name it. A cold batch is linked as one library, which is unloaded when it is
 the least recently used and nobody holds it. Code may call nothing outside itself but a few C memory
 functions, so what is cached on disk cannot depend on this process. llvmlite is imported by the
 first kernel. What the IR computes is left to codegen.
@@ -29,11 +30,13 @@ IN_MEMORY = 4096
 
 
 class Request(NamedTuple):
-    """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it."""
+    """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it. Where `revision` is
+    given, keys with one revision stand for one text in every process."""
 
     key: str
     build: Callable[[], str]
     symbols: Sequence[str]
+    revision: str = ""
 
 
 class Library(dict[str, int]):
@@ -146,18 +149,37 @@ class Compiler:
         return made
 
     def _object_code(self, request: Request) -> bytes:
-        """From disk, or compiled and stored there."""
+        """From disk, or compiled and stored there. Which entry belongs to a key is noted there too: then the IR need
+        not be written."""
+        note = self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
+        name = (self.disk.load(note) or b"").decode() if note else ""
+        code = self._stored(name) if name else None
+        if code is not None:
+            return code
         start = time.perf_counter()
         text = request.build()
         self.counters.build_seconds += time.perf_counter() - start
-        name = hashlib.sha256(f"{self.target.identity}\0{text}".encode()).hexdigest()
+        name = self._digest(text)
+        code = self._stored(name)
+        if code is None:
+            code = self._compiled(request, text)
+            self.disk.store(name, code)
+        if note:
+            self.disk.store(note, name.encode())
+        return code
+
+    def _digest(self, text: str) -> str:
+        return hashlib.sha256(f"{self.target.identity}\0{text}".encode()).hexdigest()
+
+    def _stored(self, name: str) -> bytes | None:
         code = self.disk.load(name)
         if code is not None and self._refuses(code):
             self.counters.refused += 1
-            code = None
-        if code is not None:
-            self.counters.disk_hits += 1
-            return code
+            return None
+        self.counters.disk_hits += code is not None
+        return code
+
+    def _compiled(self, request: Request, text: str) -> bytes:
         code = self.compile(text)
         extra = self._refuses(code)
         if extra:
@@ -167,7 +189,6 @@ class Compiler:
                 got="calls of " + ", ".join(sorted(extra)),
                 fix="lower the operation to IR of its own",
             )
-        self.disk.store(name, code)
         return code
 
     def _refuses(self, code: bytes) -> set[str]:

@@ -86,10 +86,10 @@ def lower_matmul(lowering: Any, node: Any) -> None:
     """matmul, and linear as a product with the weight read by columns."""
     if node.numel == 0:
         return
-    a, b = node.inputs
+    a, b = node.inputs[:2]
     left, right = lowering.place_of(a), lowering.place_of(b)
     a_shape, b_shape, shape = a.shape, b.shape, node.shape
-    if node.row.name == "linear":
+    if node.row.name != "matmul":
         b_shape, right = b_shape[::-1], (*right[:2], right[2][::-1])
         if len(a_shape) == 1:
             a_shape, shape, left = (1, *a_shape), (1, *shape), (*left[:2], (0, *left[2]))
@@ -131,11 +131,13 @@ def _lower_product(lowering: Any, node: Any, left: Any, right: Any, shape: Any) 
     inner = dims.pop() if dims else (1, 0, 0, 0)
     size = node.dtype.itemsize
     slot = lowering.slot_of(node)
+    bias = [lowering.contiguous(vector) for vector in node.inputs[2:]]
     for offsets in _outer(dims):
         pointers = [
             (a_slot, a_offset + offsets[0] * size),
             (b_slot, b_offset + offsets[1] * size),
             (slot, offsets[2] * size),
+            *bias,
         ]
         arguments = [
             inner[0],
@@ -158,10 +160,9 @@ def _launch_gemm(
     lowering: Any, dtype: str, batch: int, m: int, n: int, k: int, pointers: Any, arguments: Any
 ) -> None:
     shape = _gemm_shape(dtype, batch, m, n, k)
-    if shape.scratch_bytes:
-        pointers = [*pointers, (lowering.scratch_slot(shape.scratch_bytes), 0)]
+    suffix = "_bias" if len(pointers) > 3 else ""
     lowering.add(
-        _gemm(dtype, shape.variant),
+        _gemm(dtype, shape.variant + suffix),
         pointers,
         arguments,
         shape.units,

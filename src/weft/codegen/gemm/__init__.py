@@ -6,7 +6,8 @@ bits depend on nothing but its own operands: not on M, N, the batch, strides, th
 split into units, or the processor.  float16 and bfloat16 chain in float32 and round once at the
 end; complex numbers are two chains (see `micro`); integers wrap.
 
-Kernel: pointers A, B, C; arguments batch, M, N, K, then (batch, row, column) element strides of A
+Kernel: pointers A, B, C, and of a `_bias` variant (for float32 and float64) a vector along n that
+is added to the whole sums; arguments batch, M, N, K, then (batch, row, column) element strides of A
 (m, k), B (k, n) and C (m, n).  `lower_gemm` writes the LLVM IR of a variant, `launch_gemm` picks
 the variant and the number of units for a shape.  Compiling and running are the runtime's.
 """

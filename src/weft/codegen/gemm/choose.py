@@ -24,7 +24,6 @@ class Launch:
     variant: str
     units: int
     grain: int
-    scratch_bytes: int = 0
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,7 @@ from .code import (
     when,
 )
 from .micro import Micro, row_panel
-from .output import Put, fold
+from .output import Put, Shift, fold
 from .panels import Gather
 from .spec import CHUNK, DEPTH, Spec
 
@@ -47,8 +47,11 @@ class Parts:
         self.gather = Gather(module, f"{name}.gather", spec).build()
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
+        self.shift = Shift(module, f"{name}.shift", spec)
         own = () if spec.exact else (self.rows,)
         self.all: list[Builder] = [*micros.values(), *own, self.gather, self.fold, self.put]
+        if spec.biased:
+            self.all.append(self.shift.build())
 
 
 class Driver:
@@ -76,13 +79,14 @@ class Driver:
         f = self.f
         pointers = [
             f.load(address(f, f.arguments["pointers"], i, ir.PointerType()), typ=ir.PointerType())
-            for i in range(3)
+            for i in range(4 if self.spec.biased else 3)
         ]
         values = [
             Lanes(f, f.load(address(f, f.arguments["arguments"], i, I64), typ=I64))
             for i in range(13)
         ]
-        self.a, self.b, self.c = pointers
+        self.a, self.b, self.c = pointers[:3]
+        self.bias = pointers[3:]
         _, self.m, self.n, self.k = values[:4]
         self.a_strides, self.b_strides, self.c_strides = values[4:7], values[7:10], values[10:13]
         if self.spec.swapped:
@@ -141,6 +145,19 @@ class Driver:
                 )
         with when(f, buffered):
             self.finish(row, rows)
+        if self.spec.biased:
+            self.add_bias(row, rows)
+
+    def add_bias(self, row: Index, rows: Index) -> None:
+        """The bias lies along the columns of the product, which are the rows here where the kernel is swapped."""
+        f = self.f
+        with loop(f, rows) as i:
+            along = row + i if self.spec.swapped else self.column
+            self.parts.shift.f.invoke(
+                f, self.element_address(self.c, self.c_strides, self.batch, row + i, self.column),
+                self.c_strides[2], self.columns, address(f, self.bias[0], along, self.element),
+                number(f, 0 if self.spec.swapped else 1),
+            )  # fmt: skip
 
     def finish(self, row: Index, rows: Index) -> None:
         f, spec = self.f, self.spec

@@ -18,6 +18,13 @@ FOLD_PARAMETERS = (
     ("stride", I64),
     ("first", I1),
 )
+SHIFT_PARAMETERS = (
+    ("target", POINTER),
+    ("target_stride", I64),
+    ("count", I64),
+    ("bias", POINTER),
+    ("bias_stride", I64),
+)
 PUT_PARAMETERS = (
     ("source", POINTER),
     ("count", I64),
@@ -64,6 +71,34 @@ def fold(module: ir.Module, name: str, spec: Spec) -> Function:
         f.store(result, places[0], align=spec.size)
     f.ret_void()
     return f
+
+
+class Shift:
+    """Writes the function that adds a bias to one line of C, where memory is of the compute type."""
+
+    def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
+        self.spec = spec
+        self.f = Function(module, name, SHIFT_PARAMETERS)
+
+    def build(self) -> Function:
+        f, count = self.f, self.f.index("count")
+        dense = f.index("target_stride").equals(1) & f.index("bias_stride").equals(1)
+        whole = dense.where(count & -self.spec.lanes, 0)
+        with loop(f, whole, self.spec.lanes) as i:
+            self.add(i, self.spec.vector)
+        with loop(f, count, start=whole) as i:
+            self.add(i, self.spec.number.compute)
+        f.ret_void()
+        return f
+
+    def add(self, i: Index, form: Any) -> None:
+        f, element = self.f, self.spec.number.compute
+        places = [
+            address(f, f.arguments[name], i * f.index(f"{name}_stride"), element)
+            for name in ("target", "bias")
+        ]
+        value, bias = (f.load(place, typ=form, align=self.spec.size) for place in places)
+        f.store(f.fadd(value, bias), places[0], align=self.spec.size)
 
 
 class Put:

@@ -62,6 +62,7 @@ class Spec:
     vectors: int  # of columns in the register tile
     exact: bool  # M is a multiple of `rows`: no smaller tiles
     swapped: bool  # computes the transpose: A and B, M and N change places
+    biased: bool  # adds a vector along N in the end
     target: Target
     size: int = field(init=False)
     lanes: int = field(init=False)
@@ -126,10 +127,11 @@ class Spec:
 
 @cache
 def parse(dtype: str, variant: str, target: Target) -> Spec:
-    """The record behind a variant's name, such as tile14x2, exact3x4, exact1x8_swapped."""
-    match = re.fullmatch(r"(tile|exact)(\d+)x(\d+)(_swapped)?", variant)
+    """The record behind a variant's name, such as tile14x2, exact3x4_bias, exact1x8_swapped."""
+    match = re.fullmatch(r"(tile|exact)(\d+)x(\d+)(_swapped)?(_bias)?", variant)
     if match is None:
         raise ValueError(f"no GEMM variant is called {variant!r}")
-    kind, rows, vectors, swapped = match.groups()
+    kind, rows, vectors, swapped, biased = match.groups()
     number = NUMBERS[dtype]
-    return Spec(number, int(rows), int(vectors), kind == "exact", bool(swapped), target)
+    flags = kind == "exact", bool(swapped), bool(biased)
+    return Spec(number, int(rows), int(vectors), *flags, target)
