@@ -25,6 +25,9 @@ LAYERS = [
     {
         "data",
         "serialize",
+        "serialization",
+        "torch_files",
+        "unpickling",
         "debug",
         "testing",
         "linalg",

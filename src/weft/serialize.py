@@ -10,13 +10,15 @@ caller asks for it with `weights_only=False`.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import math
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,20 +36,18 @@ from weft.errors import (
 )
 from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
-from weft.tensor.memory import handle_of, region
+from weft.tensor.device import check_device
+from weft.tensor.memory import handle_of
 
 File = str | os.PathLike[str] | BinaryIO
 FORMAT = "weft-1"
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-class PickledError(CheckpointError, pickle.UnpicklingError):
-    """A file that would run code while it is loaded, where only tensors and plain values were asked for."""
-
-
 def save(obj: Any, f: File) -> None:
-    """Write nested dictionaries, lists and tuples of tensors, numbers, strings, booleans and None as a safetensors
-    file. What holds anything else, such as a module, is pickled as a whole: prefer a `state_dict()`.
+    """Write nested dictionaries, lists, tuples and sets of tensors, arrays, numbers, strings, bytes, types, booleans
+    and None as a safetensors file. What holds anything else, such as a module, is pickled as a whole: prefer a
+    `state_dict()`.
 
     Errors: TypeError for what cannot be pickled either, named by its path; the file that was there stays as it was.
     """
@@ -86,43 +86,59 @@ def _pickled(obj: Any, error: TypeError) -> bytes:
         raise TypeError(f"{error} ({reason})") from reason
 
 
-def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """What `save` wrote, tensors on `map_location` where one is given.
+def load(
+    f: File,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """What `save` wrote. There is one device: a `map_location` is checked, and functions and tables are accepted.
 
-    A safetensors file of another program comes as a flat dictionary of its tensors. `weights_only=False` allows
-    pickles, which can run any code: only for files that you trust.
+    Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
+    comes as a flat dictionary of its tensors. Nothing in a file is run, but what
+    `weft.serialization.add_safe_globals` allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust.
     Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
     _need_binary("load", f, "rb")
+    if isinstance(map_location, str | weft.device):
+        check_device(map_location)
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = _content(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
-    # A safetensors file may begin with this byte too, the length of its header; the header opens with a brace.
-    if content[:1] == b"\x80" and content[8:9] != b"{":
-        return _unpickled(content, name, weights_only)
+    # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.
+    if content[:1] in (b"\x80", b"P") and content[8:9] != b"{":
+        return _unpickled(content, name, weights_only is False)
     arrays, metadata = _read(content, name)
-    bfloat16 = set(json.loads(metadata.get("bfloat16", "[]")))
-    tensors = {key: _as_tensor(array, key in bfloat16) for key, array in arrays.items()}
-    if map_location is not None:
-        tensors = {key: tensor.to(map_location) for key, tensor in tensors.items()}
-    if metadata.get("format") != FORMAT:
-        return tensors
     try:
+        bfloat16 = set(json.loads(metadata.get("bfloat16", "[]")))
+        tensors = {key: _as_tensor(array, key in bfloat16) for key, array in arrays.items()}
+        if metadata.get("format") != FORMAT:
+            return tensors
         return _rebuild(json.loads(metadata["structure"]), tensors)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(name, f"a header that does not fit the tensors ({error!r})") from error
+    except Exception as error:  # JSON that is none, or other than what was written
+        raise _damaged(name, f"a header that does not fit the tensors ({error!r})"[:300]) from error
 
 
-def _unpickled(content: bytes, name: str, weights_only: bool) -> Any:
-    """An object that was pickled as a whole. Errors: CheckpointError where that is not allowed or fails."""
-    if weights_only:
-        raise PickledError(
-            f"Weights only load failed: {name} holds a pickled object, and loading that can run code",
-            expected="a file of tensors and plain values",
-            got="a pickle",
-            fix="save a state_dict(); or pass weights_only=False if you trust the file",
-        )
+def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
+    """What a file of PyTorch's holds, or a pickle. Errors: PickledError where it asks for more than data;
+    CheckpointError where it is damaged."""
+    from weft import torch_files, unpickling
+    from weft.serialization import allowed
+
     try:
+        if content[:2] == b"PK":
+            return torch_files.read_archive(content, allowed(), trusted)
+        if torch_files.is_stream(content):
+            return torch_files.read_stream(content, allowed(), trusted)
+        if not trusted:
+            return unpickling.read(io.BytesIO(content), {**unpickling.plain_globals(), **allowed()})
         return pickle.loads(content)
+    except unpickling.Damaged as error:
+        raise _damaged(name, str(error)) from None
+    except CheckpointError:
+        raise
     except Exception as error:  # whatever the object's own methods raise
         raise _damaged(name, f"a pickle that cannot be read: {error}") from error
 
@@ -141,9 +157,9 @@ def _library() -> Any:
 def _damaged(name: str, got: str) -> CheckpointError:
     return CheckpointError(
         f"load {name}",
-        expected="a complete safetensors file, as weft.save writes it",
+        expected="a complete file of weft.save, safetensors or torch.save",
         got=got,
-        fix="save the model again, or fetch the file again; pickled .pt files must be converted",
+        fix="save the model again, or fetch the file again",
     )
 
 
@@ -158,7 +174,7 @@ def _tensors_in(obj: Any) -> Iterator[Tensor]:
     """All tensors of nested dictionaries, lists and tuples."""
     if isinstance(obj, Tensor):
         yield obj
-    elif isinstance(obj, Mapping | list | tuple):
+    elif isinstance(obj, Mapping | list | tuple | set | frozenset):
         for part in obj.values() if isinstance(obj, Mapping) else obj:
             yield from _tensors_in(part)
 
@@ -179,24 +195,54 @@ class _Writer:
             return {"tensor": self._tensor(obj, path or "tensor")}
         if isinstance(obj, Mapping):
             prefix = f"{path}." if path else ""
-            return {
-                "dict": [
-                    [_checked_key(key, path), self.describe(value, f"{prefix}{key}")]
-                    for key, value in obj.items()
-                ]
-            }
-        if isinstance(obj, list | tuple) and type(obj) in (list, tuple):
+            entries = [
+                [self._key(key, path), self.describe(value, f"{prefix}{key}")]
+                for key, value in obj.items()
+            ]
+            return {"ordered" if isinstance(obj, OrderedDict) else "dict": entries}
+        if type(obj) in (list, tuple, set, frozenset, weft.Size):
             prefix = f"{path}." if path else ""
             parts = [self.describe(part, f"{prefix}{i}") for i, part in enumerate(obj)]
             return {type(obj).__name__: parts}
-        if isinstance(obj, float) and not math.isfinite(obj):
-            return {"float": repr(obj)}
-        if obj is None or isinstance(obj, bool | int | float | str):
+        if obj is None or isinstance(obj, bool | int | str):
             return obj
+        return self._rare(obj, path)
+
+    def _rare(self, obj: Any, path: str) -> Any:
+        """Values that JSON has no form for. Errors: TypeError for what files do not hold."""
+        if isinstance(obj, float):
+            return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
+        if isinstance(obj, complex):
+            return {"complex": [self._rare(obj.real, path), self._rare(obj.imag, path)]}
+        if isinstance(obj, bytes | bytearray):
+            return {type(obj).__name__: base64.b64encode(obj).decode("ascii")}
+        if isinstance(obj, weft.dtype):
+            return {"dtype": obj.name}
+        if isinstance(obj, weft.device):
+            return {"device": str(obj)}
+        if isinstance(obj, np.ndarray) and obj.dtype.kind in "biufc":
+            name = self._name(path or "array")
+            self.arrays[name] = np.array(obj)
+            return {"ndarray": name}
         raise _OtherObject(
             f"save: {path or 'the object'} is a {type(obj).__name__}; files hold tensors, numbers, "
-            "strings, booleans, None, and dictionaries, lists and tuples of them: save a state_dict()"
+            "strings, bytes, booleans, None, and dictionaries, lists, tuples and sets of them: save a state_dict()"
         )
+
+    def _key(self, key: Any, path: str) -> Any:
+        """The key of a dictionary."""
+        if isinstance(key, str | int | bool):
+            return key
+        if key is None or isinstance(key, float | tuple | bytes):
+            return {"key": self.describe(key, path)}
+        raise _OtherObject(
+            f"save: {path or 'the object'} has a {type(key).__name__} as key; use strings or integers"
+        )
+
+    def _name(self, path: str) -> str:
+        while path in self.arrays:  # {"a.b": t, "a": {"b": t}} reach the same path
+            path += "'"
+        return path
 
     def _tensor(self, tensor: Tensor, path: str) -> Any:
         """The name of a tensor in the file; with its region where it shares memory, and its kind where it has one."""
@@ -222,9 +268,7 @@ class _Writer:
         """Put values under a name, once for each key."""
         if id(key) in self._names:
             return self._names[id(key)]
-        name = path
-        while name in self.arrays:  # {"a.b": t, "a": {"b": t}} reach the same path
-            name += "'"
+        name = self._name(path)
         value = tensor.detach().cpu().contiguous()
         if value.dtype == weft.bfloat16:
             self.bfloat16.append(name)
@@ -262,14 +306,6 @@ def _shared_storages(obj: Any) -> dict[int, Tensor]:
     return shared
 
 
-def _checked_key(key: Any, path: str) -> Any:
-    if isinstance(key, str | int | bool):
-        return key
-    raise _OtherObject(
-        f"save: {path or 'the object'} has a {type(key).__name__} as key; use strings or integers"
-    )
-
-
 def _rebuild(structure: Any, tensors: dict[str, Tensor]) -> Any:
     """The value that `_Writer.describe` described."""
     if not isinstance(structure, dict):
@@ -277,16 +313,49 @@ def _rebuild(structure: Any, tensors: dict[str, Tensor]) -> Any:
     ((kind, content),) = structure.items()
     if kind == "tensor":
         return tensors[content] if isinstance(content, str) else _rebuild_tensor(content, tensors)
-    if kind == "float":
-        return _NON_FINITE[content]
-    if kind == "dict":
-        return {key: _rebuild(value, tensors) for key, value in content}
+    if kind in ("dict", "ordered"):
+        pairs = [(_rebuild_key(key), _rebuild(value, tensors)) for key, value in content]
+        return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+    if kind == "ndarray":
+        return tensors[content].numpy()
+    if kind in _MADE_OF_ONE:
+        return _MADE_OF_ONE[kind](content)
     parts = [_rebuild(part, tensors) for part in content]
-    return tuple(parts) if kind == "tuple" else parts
+    return _MADE_OF_PARTS[kind](parts)
+
+
+def _rebuild_key(key: Any) -> Any:
+    return _rebuild(key["key"], {}) if isinstance(key, dict) else key
+
+
+def _dtype(name: str) -> Any:
+    found = getattr(weft, name)
+    if not isinstance(found, weft.dtype):
+        raise ValueError(f"{name} is no type of elements")
+    return found
+
+
+_MADE_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "float": _NON_FINITE.__getitem__,
+    "bytes": base64.b64decode,
+    "bytearray": lambda text: bytearray(base64.b64decode(text)),
+    "dtype": _dtype,
+    "device": weft.device,
+}
+_MADE_OF_PARTS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "Size": weft.Size,
+    "complex": lambda parts: complex(*parts),
+}
 
 
 def _rebuild_tensor(content: dict[str, Any], tensors: dict[str, Tensor]) -> Tensor:
     """A tensor that is more than the values under a name."""
+    from weft.unpickling import region_within
+
     whole = tensors[content["name"]]
     if "region" not in content:
         if whole.requires_grad:
@@ -294,7 +363,7 @@ def _rebuild_tensor(content: dict[str, Any], tensors: dict[str, Tensor]) -> Tens
         made = whole
     else:
         shape, strides, offset = content["region"]
-        made = region(whole, tuple(shape), tuple(strides), offset)
+        made = region_within(whole, shape, strides, offset)
     wanted = content.get("requires_grad", False)
     if content.get("parameter"):
         made = weft.nn.Parameter(made, requires_grad=wanted)
@@ -321,9 +390,7 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
     except Exception as error:  # the library raises types of its own
-        archive = content[:2] == b"PK"
-        got = "an archive of pickles" if archive else f"{len(content)} bytes: {error}"
-        raise _damaged(name, got) from error
+        raise _damaged(name, f"{len(content)} bytes: {error}") from error
     return arrays, header.get("__metadata__") or {}
 
 
