@@ -36,6 +36,7 @@ LAYERS = [
         "func",
         "special",
         "utils",
+        "nested",
         "types",
         "cuda",
         "backends",

@@ -14,6 +14,8 @@ cdef extern from "Python.h":
     unsigned long Py_TPFLAGS_HAVE_VECTORCALL
     unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
 
+cdef bint _intercepting
+
 cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function

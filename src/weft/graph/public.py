@@ -4,6 +4,9 @@
 In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
 Where one fails with an exception that is not Weft's own, `weft.graph.misuse` says which argument was wrong, so
 that the checks that a right call would pass cost it nothing, and stand in one place.
+
+Types of their own meaning (ragged tensors) take part through PyTorch's protocol: once one is registered by `intercept`,
+a call with such an argument goes to its `__torch_function__`. Until then, a call pays for none of this.
 """
 
 import types
@@ -27,6 +30,7 @@ from weft.graph.typedict import add_to_type
 require(__name__, cython.compiled)
 
 _made = {}
+_types: list = []  # those that answer calls themselves
 
 
 @cython.final
@@ -107,12 +111,72 @@ def _is_function(name: str, member: object):
     )
 
 
+def intercept(cls: type):
+    """Let calls with an instance of `cls` among their arguments, or in a list or tuple of them, go to
+    `cls.__torch_function__(function, types, args, kwargs)`; NotImplemented sends them on. A class decorator."""
+    global _intercepting
+    _types.append(cls)
+    _intercepting = True
+    return cls
+
+
+@cython.cfunc
+def _type_of(value: object, depth: cython.int) -> object:
+    """The registered type of an argument, or None."""
+    kind: object = type(value)
+    for registered in _types:
+        if kind is registered:
+            return registered
+    if depth == 0 and (kind is list or kind is tuple):
+        for item in value:
+            found = _type_of(item, 1)
+            if found is not None:
+                return found
+    return None
+
+
+@cython.cfunc
+def _intercepted(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """What a registered type among the arguments makes of the call; NotImplemented where there is none."""
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    total: cython.Py_ssize_t = given
+    if names != cython.NULL:
+        total += len(cython.cast(tuple, cython.cast(object, names)))
+    position: cython.Py_ssize_t
+    for position in range(total):
+        found = _type_of(cython.cast(object, arguments[position]), 0)
+        if found is not None:
+            values, keywords = _collected(arguments, given, names)
+            return found.__torch_function__(public, (found,), tuple(values), keywords)
+    return NotImplemented
+
+
+@cython.cfunc
+def _collected(
+    arguments: Arguments, given: cython.Py_ssize_t, names: cython.pointer(PyObject)
+) -> tuple:
+    """The arguments of a call as a list and a dictionary."""
+    position: cython.Py_ssize_t
+    values: list = [cython.cast(object, arguments[position]) for position in range(given)]
+    keywords: dict = {}
+    if names != cython.NULL:
+        for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
+            keywords[name] = cython.cast(object, arguments[given + position])
+    return values, keywords
+
+
 @cython.cfunc
 def _enter(
     self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
     """Call the function. Errors: those of the library; others are explained, or pass as they are."""
     public: Public = cython.cast(Public, self)
+    if _intercepting:
+        answer = _intercepted(public, arguments, count, names)
+        if answer is not NotImplemented:
+            return answer
     try:
         return PyObject_Vectorcall(public.function, arguments, count, names)
     except WeftError:
@@ -134,13 +198,7 @@ def _explain(
 ) -> object:
     from weft.graph.misuse import explain
 
-    position: cython.Py_ssize_t
-    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
-    values: list = [cython.cast(object, arguments[position]) for position in range(given)]
-    keywords: dict = {}
-    if names != cython.NULL:
-        for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
-            keywords[name] = cython.cast(object, arguments[given + position])
+    values, keywords = _collected(arguments, PyVectorcall_NARGS(count), names)
     return explain(public.function, values, keywords, error)
 
 

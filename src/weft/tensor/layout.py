@@ -39,18 +39,22 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 class Layout:
-    """How elements are held; there is only `strided`."""
+    """How elements are held: `strided`, or `jagged` (`weft.nested`)."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __repr__(self) -> str:
-        return "weft.strided"
+        return f"weft.{self.name}"
 
     def __reduce__(self) -> str:
-        return "strided"
+        return self.name
 
 
-strided = Layout()
+strided = Layout("strided")
+jagged = Layout("jagged")
 
 
 def _channels_last_order(rank: int) -> tuple[int, ...]:
@@ -180,6 +184,7 @@ FUNCTIONS: dict[str, Any] = {
     "channels_last": channels_last,
     "channels_last_3d": channels_last_3d,
     "strided": strided,
+    "jagged": jagged,
     "memory_format": MemoryFormat,
     "layout": Layout,
 }

@@ -1,0 +1,26 @@
+"""Ragged tensors: batches of items of any sizes without padding, under the names of PyTorch's `torch.nested`.
+
+A `NestedTensor` holds the entries of all items one after the other and behaves like a dense tensor whose ragged
+dimensions are printed as j1, j2, ...: operators, `weft` functions, `weft.nn` layers and losses take it. Any number of
+dimensions may be ragged, lengths are compared by value, and gradients flow through all of it.
+"""
+
+from weft.graph.public import all_public
+from weft.nested.making import (
+    as_nested_tensor,
+    masked_select,
+    narrow,
+    nested_tensor,
+    nested_tensor_from_jagged,
+    nested_tensor_from_padded,
+    to_padded_tensor,
+)
+from weft.nested.tensor import NestedTensor
+
+__all__ = [
+    "NestedTensor", "as_nested_tensor", "masked_select", "narrow", "nested_tensor",
+    "nested_tensor_from_jagged", "nested_tensor_from_padded", "to_padded_tensor",
+]  # fmt: skip
+
+globals().update(all_public({name: globals()[name] for name in __all__}))
+del all_public

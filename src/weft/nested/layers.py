@@ -1,0 +1,187 @@
+"""What layers compute on ragged input: embeddings, norms, channels.
+
+Where a dimension that a layer treats by itself (channels, normalized dimensions) is uniform, the dense function runs on
+the entries of all items; statistics over a ragged dimension are those of the entries that there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft.errors import ArgumentError, NotDefinedError
+from weft.nested.tensor import NestedTensor, shape_text
+from weft.nn import functional as F
+
+
+def _refuse(name: str, input: NestedTensor, expected: str, fix: str) -> NotDefinedError:
+    return NotDefinedError(
+        f"{name} of a ragged tensor of shape {list(input.shape)}",
+        expected=expected,
+        got=shape_text(input),
+        fix=fix,
+    )
+
+
+def embedding(function: Any, input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+    """A row of `weight` for each index. Shapes: (B, j), (rows, D) -> (B, j, D)."""
+    if isinstance(weight, NestedTensor):
+        raise _refuse("an embedding's weight", weight, "a dense weight", "pass weight.values()")
+    return input.like(function(input.packed, weight, *args, **kwargs))
+
+
+def embedding_bag(
+    function: Any, input: Any, weight: Any, offsets: Any = None, max_norm: Any = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """The sum, mean or largest of the rows of each item. Shapes: (B, j), (rows, D) -> (B, D)."""
+    if mode not in ("sum", "mean", "max") or offsets is not None or input.ndim != 2:
+        raise ArgumentError(
+            "embedding_bag of a ragged tensor",
+            expected="input (B, j), mode 'sum', 'mean' or 'max', and no offsets: the structure has them",
+            got=f"input {shape_text(input)}, mode {mode!r}",
+            fix="leave offsets out",
+        )
+    chosen = _without(input, padding_idx)
+    rows = F.embedding(chosen, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise ArgumentError(
+                "embedding_bag: per_sample_weights was not None, but it is only supported for mode='sum'",
+                expected="mode='sum'",
+                got=repr(mode),
+                fix="use mode='sum'",
+            )
+        kept = (
+            per_sample_weights
+            if padding_idx is None
+            else _kept(per_sample_weights, input, padding_idx)
+        )
+        rows = rows * kept.unsqueeze(-1)
+    if mode == "max":
+        return _largest(rows)
+    found = weft.sum(rows, 1)
+    return found / chosen.lengths().clamp(min=1).unsqueeze(-1) if mode == "mean" else found
+
+
+def _without(input: NestedTensor, padding_idx: int | None) -> NestedTensor:
+    return input if padding_idx is None else _kept(input, input, padding_idx)
+
+
+def _kept(tensor: NestedTensor, input: NestedTensor, padding_idx: int) -> NestedTensor:
+    """What stands where the input is no padding."""
+    from weft.nested.making import keep_where
+
+    return keep_where(tensor, weft.ne(input, padding_idx))
+
+
+def _largest(rows: NestedTensor) -> Any:
+    """The largest entries of each item; zeros for items without any."""
+    filled = rows.lengths() > 0
+    if bool(filled.all()):
+        return weft.amax(rows, 1)
+    items = filled.nonzero().squeeze(-1)
+    found = weft.amax(rows[items], 1)
+    return weft.zeros(len(rows), found.shape[-1], dtype=found.dtype).index_copy(0, items, found)
+
+
+def over_last(function: Any, input: Any, normalized_shape: Any, *args: Any, **kwargs: Any) -> Any:
+    """layer_norm and rms_norm over the last dimensions."""
+    count = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
+    if any(dim >= input.ndim - count for dim in input.dims):
+        raise _refuse(
+            function.__name__,
+            input,
+            f"{count} uniform dimensions at the end",
+            "transpose the ragged one",
+        )
+    return input.like(function(input.packed, normalized_shape, *args, **kwargs))
+
+
+def _need_channels(name: str, input: NestedTensor) -> None:
+    if input.ndim < 2 or 1 in input.dims:
+        raise _refuse(
+            name,
+            input,
+            "channels in dimension 1: (B, C, j)",
+            "call input.transpose(1, 2), and back",
+        )
+
+
+def batch_norm(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    """Statistics of each channel over all entries of all items. Shapes: (B, C, *)."""
+    _need_channels("batch_norm", input)
+    return input.like(function(input.packed, *args, **kwargs))
+
+
+def instance_norm(
+    function: Any, input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
+    bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Statistics of each channel over each item. Shapes: (B, C, j)."""
+    _need_channels("instance_norm", input)
+    if running_mean is not None or running_var is not None:
+        raise _refuse(
+            "instance_norm with running statistics", input, "none", "track_running_stats=False"
+        )
+    return _affine(_standard(input, tuple(range(2, input.ndim)), eps), weight, bias)
+
+
+def group_norm(
+    function: Any,
+    input: Any,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:
+    """Statistics of each group of channels over each item. Shapes: (B, C, j)."""
+    _need_channels("group_norm", input)
+    channels = input.size(1)
+    if channels % num_groups:
+        raise ArgumentError(
+            f"Expected number of channels in input to be divisible by num_groups, got {channels} and {num_groups}",
+            expected=f"a divisor of {channels}",
+            got=str(num_groups),
+            fix="choose another number of groups",
+        )
+    split = input.unflatten(1, (num_groups, channels // num_groups))
+    found = _standard(split, tuple(range(2, split.ndim)), eps).flatten(1, 2)
+    return _affine(found, weight, bias)
+
+
+def _standard(input: NestedTensor, dims: tuple[int, ...], eps: float) -> Any:
+    away = input - weft.mean(input, dims, True)
+    return away * (weft.mean(away * away, dims, True) + eps).rsqrt()
+
+
+def _affine(input: Any, weight: Any, bias: Any) -> Any:
+    shape = (-1, *(1,) * (input.ndim - 2))
+    if weight is not None:
+        input = input * weight.reshape(shape)
+    return input if bias is None else input + bias.reshape(shape)
+
+
+def glu(function: Any, input: Any, dim: int = -1) -> Any:
+    """Half of a uniform dimension, gated by the other."""
+    place = input.dimension(dim)
+    if place not in input.uniform:
+        raise _refuse("glu", input, "a uniform dimension", "pass dim of a uniform dimension")
+    return input.like(function(input.packed, input.axis(place)))
+
+
+def prelu(function: Any, input: Any, weight: Any) -> Any:
+    """Slopes for negative elements: one, or one for each channel."""
+    if weight.numel() > 1:
+        _need_channels("prelu", input)
+        weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
+    return weft.where(input > 0, input, input * weight)
+
+
+RULES = {
+    "embedding": embedding, "embedding_bag": embedding_bag, "layer_norm": over_last,
+    "rms_norm": over_last, "batch_norm": batch_norm, "instance_norm": instance_norm,
+    "group_norm": group_norm, "glu": glu, "prelu": prelu,
+}  # fmt: skip
