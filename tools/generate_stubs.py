@@ -17,6 +17,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,7 +54,7 @@ NOT_TENSORS = {
     "frexp", "lstsq", "manual_seed", "max", "median", "meshgrid", "min", "mode", "nanmedian", "nonzero",
     "qr", "seed", "slogdet", "sort", "split", "split_with_sizes", "std_mean", "svd",
     "tensor_split", "topk", "triangular_solve", "unbind", "unique", "unique_consecutive",
-    "var_mean", "vsplit",
+    "var_mean", "vsplit", "lu", "lu_unpack", "geqrf", "pca_lowrank", "svd_lowrank",
 }  # fmt: skip
 TENSOR_PROPERTIES = {
     "shape": "Size", "dtype": "DType", "ndim": "int", "device": "device", "is_leaf": "bool",
@@ -291,6 +292,10 @@ def compiled_stub(path: Path, prefix: str = "", write_tensor: Any = None) -> str
 
 def signature_text(writer: Writer, function: Any, method: bool, returns: str) -> str:
     """`(self, dim: int = ...) -> Tensor` of an installed function; `returns` where it is not annotated."""
+    place = getattr(
+        function, "place", None
+    )  # a method that stands in for a function until it is called
+    function = getattr(import_module(place[0]), place[1]) if place else function
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if function.__name__.endswith("_"):  # in place: of the function that it is the variant of

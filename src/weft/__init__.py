@@ -56,6 +56,7 @@ _EXPORTS = {
     "is_anomaly_enabled": "autograd.anomaly",
     "set_printoptions": "tensor.printing",
     "is_anomaly_check_nan_enabled": "autograd.anomaly",
+    **_functional.EXPORTS,
 }
 
 

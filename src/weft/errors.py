@@ -96,6 +96,10 @@ class DTypeError(WeftError, RuntimeError):
     """An element type that the operation does not take."""
 
 
+class LinAlgError(WeftError, RuntimeError):
+    """A matrix that has not what is asked for: an inverse, a Cholesky factor."""
+
+
 class DeviceError(WeftError, RuntimeError):
     """A device that does not exist or operands on different ones."""
 

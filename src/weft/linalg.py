@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from weft.functional import LINALG
+from weft.errors import LinAlgError
+from weft.functional import LINALG, decompositions, lu_factors, matrix_functions, solving
 from weft.graph.public import all_public as _all_public
 
-globals().update(_all_public(LINALG))
-__all__ = list(LINALG)  # noqa: PLE0605 - the names are those of the table
+_OWN = {"lu": "linalg_lu", "cholesky": "linalg_cholesky", "lu_solve": "lu_solve_factored"}
+_MODULES = {
+    solving: "inv inv_ex solve solve_ex solve_triangular slogdet det cholesky cholesky_ex",
+    lu_factors: "lu lu_factor lu_factor_ex lu_solve",
+    decompositions: "eigh eigvalsh eig eigvals svd svdvals qr householder_product matrix_rank pinv cond lstsq",
+    matrix_functions: "matrix_power matrix_exp multi_dot tensorinv tensorsolve vander diagonal ldl_factor "
+    "ldl_factor_ex ldl_solve",
+}
+_OWN |= {"vander": "linalg_vander", "diagonal": "linalg_diagonal"}
+_FOUND = {
+    name: getattr(module, _OWN.get(name, name))
+    for module, names in _MODULES.items()
+    for name in names.split()
+}
+globals().update(_all_public({**LINALG, **_FOUND}))
+__all__ = ["LinAlgError", *LINALG, *_FOUND]  # noqa: PLE0605 - the names are those of the table

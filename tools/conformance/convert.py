@@ -149,9 +149,16 @@ def _names(code: Any) -> set[str]:
     return set(code.co_names).union(*[_names(part) for part in inner])
 
 
+def _seeded(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """What PyTorch's list wraps random functions in: there is no seed to hold."""
+    return op(*args, **kwargs)
+
+
 def _translated(known: Any) -> Any:
     if known is torch:
         return weft
+    if getattr(known, "__name__", "") == "wrapper_set_seed":
+        return _seeded
     if isinstance(known, types.ModuleType) and known.__name__.startswith("torch."):
         return _by_path(known.__name__)
     if isinstance(known, types.FunctionType) and known.__module__.startswith("torch."):

@@ -21,6 +21,7 @@ from weft.functional import (
     norms,
     ordering,
     parts,
+    rare,
     reductions,
     regions,
     scattering,
@@ -41,11 +42,12 @@ FUNCTIONS: dict[str, Any] = {
 }
 METHODS: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.METHODS.items()
-}
+} | rare.METHODS
+EXPORTS: dict[str, str] = rare.EXPORTS
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }
 LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG}
 SPECIAL: dict[str, Any] = special.SPECIAL
 
-__all__ = ["FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]
+__all__ = ["EXPORTS", "FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]

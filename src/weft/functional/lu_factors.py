@@ -1,0 +1,213 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""LU factors of matrices, and systems solved with them.
+
+The compact factors of LAPACK are read at the call; those of the leading square block have a derivative of their own,
+and the rest follows from them by substitution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import describe, need_tensor
+from weft.functional.factoring import LinalgLu, columns_first, each, need_matrices, need_same
+from weft.functional.factoring import adjoint as conjugated
+from weft.functional.joining import cat
+from weft.functional.results import result_type
+from weft.functional.solving import check_regular, given, need_rows, substituted
+from weft.graph import dtype as dtypes
+from weft.graph.public import publish
+from weft.graph.strides import broadcast_shapes
+from weft.ops.primitives import full
+
+Lu = result_type("linalg_lu", "P L U")
+LuFactor = result_type("linalg_lu_factor", "LU pivots")
+LuFactorEx = result_type("linalg_lu_factor_ex", "LU pivots info")
+
+
+def _lu_arrays(array: Any, pivot: bool) -> tuple[Any, Any, Any]:
+    """Compact factors, pivots from 1, infos."""
+
+    def one(matrix: Any) -> Any:
+        from scipy.linalg import get_lapack_funcs
+
+        count = min(matrix.shape)
+        if not matrix.size:
+            return matrix, np.arange(1, count + 1, dtype=np.int32), np.int32(0)
+        if not pivot:
+            return _without_pivots(matrix)
+        (routine,) = get_lapack_funcs(("getrf",), (matrix,))
+        factors, pivots, info = routine(matrix)
+        return factors, np.asarray(pivots + 1, np.int32), np.int32(info)
+
+    factors, pivots, infos = each(one, array)
+    return factors, pivots, infos
+
+
+def _without_pivots(matrix: Any) -> tuple[Any, Any, Any]:
+    """Gaussian elimination that exchanges no rows."""
+    factors, info = matrix.copy(), 0
+    count = min(factors.shape)
+    with np.errstate(all="ignore"):
+        for k in range(count):
+            if factors[k, k] == 0 and not info:
+                info = k + 1
+            factors[k + 1 :, k] /= factors[k, k]
+            factors[k + 1 :, k + 1 :] -= np.outer(factors[k + 1 :, k], factors[k, k + 1 :])
+    return factors, np.arange(1, count + 1, dtype=np.int32), np.int32(info)
+
+
+def _orders(pivots: Any, rows: int) -> Any:
+    """Which row of A comes to each place."""
+    flat = pivots.reshape((int(np.prod(pivots.shape[:-1])), pivots.shape[-1]))
+    orders = np.tile(np.arange(rows), (len(flat), 1))
+    for order, exchanges in zip(orders, flat, strict=True):
+        for place, other in enumerate(exchanges):
+            order[[place, other - 1]] = order[[other - 1, place]]
+    return orders.reshape((*pivots.shape[:-1], rows))
+
+
+def _factored(A: Any, pivot: bool) -> tuple[Any, Any, Any]:
+    """(compact factors, pivots and infos as arrays), with derivatives."""
+    array = host.to_numpy(A)
+    factors, pivots, infos = _lu_arrays(array, pivot)
+    if not A.requires_grad or 0 in A._shape:
+        return columns_first(host.from_numpy(factors, A._dtype)), pivots, infos
+    rows, columns = A._shape[-2:]
+    count = min(rows, columns)
+    order = host.from_numpy(_orders(pivots, rows)).unsqueeze(-1).expand(A._shape)
+    turned = A.gather(-2, order)
+    square = LinalgLu.apply(
+        turned[..., :count, :count], np.ascontiguousarray(factors[..., :count, :count])
+    )
+    if columns > rows:
+        beside = substituted(square, turned[..., count:], False, True, True)
+        square = cat([square, beside], -1)
+    if rows > columns:
+        below = substituted(square, turned[..., count:, :], True, False)
+        square = cat([square, below], -2)
+    return columns_first(square), pivots, infos
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """(compact LU factors, pivots from 1, info); info is not 0 where U is singular."""
+    need_matrices("linalg.lu_factor_ex", A, square=False)
+    factors, pivots, infos = _factored(A, pivot)
+    if check_errors:
+        check_regular("linalg.lu_factor_ex", infos, "U[{0},{0}] is zero")
+    return given(out, LuFactorEx(factors, host.from_numpy(pivots), host.from_numpy(infos)))
+
+
+def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """(compact LU factors, pivots from 1)."""
+    need_matrices("torch.linalg.lu_factor", A, square=False)
+    factors, pivots, _ = _factored(A, pivot)
+    return given(out, LuFactor(factors, host.from_numpy(pivots)))
+
+
+def legacy_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """(compact LU factors, pivots from 1), and infos on request."""
+    result = lu_factor_ex(A, pivot=pivot)
+    return given(out, tuple(result) if get_infos else tuple(result)[:2])
+
+
+def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """(P, L, U) with A = P L U."""
+    need_matrices("linalg.lu", A, square=False)
+    factors, pivots, _ = _factored(A, pivot)
+    p, lower, upper = lu_unpack(factors, host.from_numpy(pivots))
+    if not pivot:
+        p = full((0,), 0, A._dtype)
+    return given(out, Lu(p, lower, upper))
+
+
+def lu_unpack(
+    LU_data: Any,
+    LU_pivots: Any,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: Any = None,
+) -> Any:
+    """(P, L, U) of compact factors and pivots; empty tensors for what is not asked for."""
+    need_tensor("lu_unpack", LU_data, "LU_data")
+    if LU_pivots._dtype is not dtypes.int32:
+        raise ArgumentError(
+            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is "
+            "intended to be used with the output produced by torch.linalg.lu_factor",
+            expected="int32 pivots",
+            got=describe("LU_pivots", LU_pivots),
+            fix="convert them with .int()",
+        )
+    rows, columns = LU_data._shape[-2:]
+    count = min(rows, columns)
+    empty = full((0,), 0, LU_data._dtype)
+    p = lower = upper = empty
+    if unpack_data:
+        lower = LU_data[..., :, :count].tril(-1) + host.from_numpy(
+            np.eye(rows, count), LU_data._dtype
+        )
+        upper = LU_data[..., :count, :].triu()
+    if unpack_pivots:
+        orders = _orders(host.to_numpy(LU_pivots), rows)
+        p = host.from_numpy(np.swapaxes(np.eye(rows)[orders], -1, -2), LU_data._dtype)
+    return given(out, (p, lower, upper))
+
+
+def lu_solve_factored(
+    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None
+) -> Any:
+    """X with A X = B (X A = B unless `left`; A^H instead of A if `adjoint`), given the LU factors of A."""
+    need_matrices("linalg.lu_solve", LU, "LU")
+    need_matrices("linalg.lu_solve", B, "B", False)
+    need_same("linalg.lu_solve", LU, B)
+    if pivots._dtype is not dtypes.int32:
+        raise ArgumentError(
+            "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",
+            expected="int32 pivots",
+            got=describe("pivots", pivots),
+            fix="convert them with .int()",
+        )
+    if LU._shape[:-1] != pivots._shape:
+        raise ShapeError(
+            "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix",
+            expected=f"pivots of shape {list(LU._shape[:-1])}",
+            got=describe("pivots", pivots),
+            fix="pass the pivots of lu_factor",
+        )
+    need_rows("linalg.lu_solve", LU, B, left)
+    lead = broadcast_shapes([LU._shape[:-2], B._shape[:-2]], "linalg.lu_solve")
+    made = _back(LU, pivots, B.expand(*lead, *B._shape[-2:]), left, adjoint)
+    return given(out, columns_first(made))
+
+
+def _back(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
+    if not left:  # X A = B is A^H X^H = B^H
+        return conjugated(_back(LU, pivots, conjugated(B), True, not turned))
+    orders = _orders(host.to_numpy(pivots), LU._shape[-1])
+    if turned:  # A^H = U^H L^H P^T
+        half = substituted(conjugated(LU), B, False)
+        half = substituted(conjugated(LU), half, True, True, True)
+        orders = np.argsort(orders, -1)
+        return _rows(half, orders)
+    half = substituted(LU, _rows(B, orders), False, True, True)
+    return substituted(LU, half, True)
+
+
+def _rows(x: Any, orders: Any) -> Any:
+    """The rows of matrices in another order."""
+    index = host.from_numpy(np.ascontiguousarray(np.broadcast_to(orders, x._shape[:-1])))
+    return x.gather(-2, index.unsqueeze(-1).expand(x._shape))
+
+
+def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """X with A X = b, given the LU factors of A."""
+    return lu_solve_factored(LU_data, LU_pivots, b, out=out)
+
+
+legacy_lu.__name__, lu_solve_factored.__name__, linalg_lu.__name__ = "lu", "lu_solve", "lu"
+publish(globals())

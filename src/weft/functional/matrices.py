@@ -1,0 +1,35 @@
+"""Functions of matrices under the names that they have in `weft` itself and on tensors."""
+
+from __future__ import annotations
+
+from weft.functional.decompositions import (
+    geqrf,
+    householder_product,
+    ormqr,
+    pca_lowrank,
+    pinverse,
+    svd_lowrank,
+)
+from weft.functional.decompositions import legacy_qr as qr
+from weft.functional.decompositions import legacy_svd as svd
+from weft.functional.lu_factors import legacy_lu as lu
+from weft.functional.lu_factors import lu_solve, lu_unpack
+from weft.functional.matrix_functions import matrix_exp, matrix_power, vander
+from weft.functional.solving import (
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
+    det,
+    inverse,
+    logdet,
+    slogdet,
+    triangular_solve,
+)
+
+orgqr = householder_product
+
+__all__ = [
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu", "lu_solve",
+    "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "ormqr", "pca_lowrank", "pinverse", "qr", "slogdet", "svd",
+    "svd_lowrank", "triangular_solve", "vander",
+]  # fmt: skip

@@ -1,0 +1,45 @@
+"""Functions that are imported when they are first called: `weft.name` through `weft._lazy`, methods through stand-ins.
+
+EXPORTS says where the functions of `weft` are; METHODS are stand-ins for Tensor, each with the place of what it
+stands for (`place`), which tools that write signatures follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft._lazy import load
+
+# module below weft.functional -> functions of weft, methods of Tensor, methods only
+_PLACES: dict[str, tuple[str, str]] = {
+    "matrices": (
+        "cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve lu_unpack matrix_exp "
+        "matrix_power orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve vander",
+        "cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp matrix_power orgqr "
+        "ormqr pinverse qr slogdet svd triangular_solve",
+    ),
+}
+
+
+def _stand_in(name: str, path: str) -> Callable[..., Any]:
+    """A method that calls the function of a module."""
+
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(load(path), name)(self, *arguments, **keywords)
+
+    method.__name__ = method.__qualname__ = name
+    method.__module__ = path
+    method.__doc__ = f"`weft.{name}` of this tensor."
+    method.place = (path, name)  # type: ignore[attr-defined]
+    return method
+
+
+EXPORTS: dict[str, str] = {
+    name: f"functional.{module}" for module, (names, _) in _PLACES.items() for name in names.split()
+}
+METHODS: dict[str, Any] = {
+    name: _stand_in(name, f"weft.functional.{module}")
+    for module, (_, names) in _PLACES.items()
+    for name in names.split()
+}
