@@ -47,6 +47,8 @@ ALLOWED = {
     "memory_format": "an enumeration in PyTorch",
     "meshgrid": "None warns and means 'ij'",
     "split": "torch.split calls its tensor `tensor`, Tensor.split `self`: one function here",
+    "lu": ARGS,
+    "Tensor.lu": ARGS,
     "unique": ARGS,
     "unique_consecutive": ARGS,
     "Tensor.split": ARGS,

@@ -105,20 +105,27 @@ def skew(x: Any) -> Any:
     return x - adjoint(x)
 
 
-def divided(part: Any, gap: Any, ambiguous: Any) -> Any:
-    """part / gap off the diagonal. Where two values coincide it is 0 if the gradient does not depend on how their
-    vectors were chosen (`part` is 0 there), and nan where that cannot be told (`ambiguous`) or is not so."""
+def divided(turned: Any, gap: Any, values: Any) -> Any:
+    """(turned - turned^H) / gap off the diagonal, with the inner products `turned` of vectors and their cotangents.
+
+    Where two values coincide it is 0 if the gradient does not depend on how their vectors were chosen: what is divided
+    is 0 there, and the values have no cotangent, or the vectors none. It is nan where it does, or where that cannot be
+    told: a function of the matrix through both would have a limit that the cotangents do not hold.
+    """
+    part = skew(turned)
     eps = float(np.finfo(gap._dtype.numpy).eps) * 16
-    size = gap._shape[-1]
     same = call("abs", gap) <= eps * _largest(call("abs", gap))
-    scale = (
-        _largest(call("abs", ambiguous)) if ambiguous is not None else _largest(call("abs", part))
-    )
-    small = call("abs", part) <= eps**0.5 * scale
-    diagonal = host.from_numpy(np.eye(size, dtype=bool))
-    safe = part / where(same, 1, gap)
-    doubtful = where(small, 0, float("nan"))
-    return where(diagonal, 0, where(same, cast(doubtful, part._dtype), safe))
+    same = same | (gap == 0)
+    size = call("abs", turned)
+    limit = eps**0.5 * _largest(size)
+    chosen = call("abs", part) > limit
+    if values is not None and values.numel():
+        weight = call("abs", values)
+        heavy = weight > eps**0.5 * weight.detach().amax(-1, keepdim=True)
+        chosen = chosen | ((size > limit) & (heavy.unsqueeze(-1) | heavy.unsqueeze(-2)))
+    doubtful = cast(where(chosen, float("nan"), where(chosen, 1.0, 0.0)), part._dtype)
+    diagonal = host.from_numpy(np.eye(gap._shape[-1], dtype=bool))
+    return where(diagonal, 0, where(same, doubtful, part / where(same, 1, gap)))
 
 
 def _largest(x: Any) -> Any:
@@ -359,7 +366,7 @@ class LinalgEigh(Factored):
         if vectors is not None:
             turned = adjoint(v) @ vectors
             gap = w.unsqueeze(-2) - w.unsqueeze(-1)
-            spin = 0.5 * divided(skew(turned), gap, turned)
+            spin = 0.5 * divided(turned, gap, values)
             inner = spin if inner is None else inner + spin
         return v @ inner @ adjoint(v), None
 

@@ -75,7 +75,7 @@ def _factored(A: Any, pivot: bool) -> tuple[Any, Any, Any]:
     """(compact factors, pivots and infos as arrays), with derivatives."""
     array = host.to_numpy(A)
     factors, pivots, infos = _lu_arrays(array, pivot)
-    if not A.requires_grad or 0 in A._shape:
+    if 0 in A._shape:
         return columns_first(host.from_numpy(factors, A._dtype)), pivots, infos
     rows, columns = A._shape[-2:]
     count = min(rows, columns)

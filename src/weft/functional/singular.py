@@ -1,7 +1,7 @@
 """Singular values, as far as norms need them: NumPy decomposes matrices that are read at the call.
 
 The derivative is recorded in the singular vectors, which are outputs of the same record: so it can be differentiated
-again. Where singular values repeat, the first derivative of their sum is right, and the second is not finite.
+again. Where singular values repeat, the gradient of what does not depend on the choice of vectors is right, or nan.
 """
 
 from __future__ import annotations
@@ -13,24 +13,15 @@ import numpy as np
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.functional import host
+from weft.functional.factoring import adjoint, diagonal_matrix, divided, skew
 from weft.graph import tape as tapes
 from weft.graph.recording import cast
-from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
 
 def singular_values(matrix: Any) -> Any:
     """The singular values of matrices in the last two dimensions, largest first. Reads the values."""
     return LinalgSvd.apply(matrix)[1]
-
-
-def _adjoint(x: Any) -> Any:
-    turned = x.transpose(-2, -1)
-    return call("conj", turned) if x._dtype.is_complex else turned
-
-
-def _skew(x: Any) -> Any:
-    return x - _adjoint(x)
 
 
 class LinalgSvd(Function):
@@ -71,33 +62,25 @@ class LinalgSvd(Function):
             mode.grad = tracked
 
 
-def _diagonal(x: Any) -> Any:
-    """Square matrices with given diagonals."""
-    return where(host.from_numpy(np.eye(x.shape[-1], dtype=bool)), x.unsqueeze(-2), 0)
-
-
 def _pulled(u: Any, s: Any, vh: Any, left: Any, values: Any, right: Any) -> Any:
-    """The cotangent of A."""
-    inner = None if values is None else cast(_diagonal(values), u.dtype)
+    """The cotangent of A. With a and b half the sum and difference of what the vectors on both sides turn, it is
+    a / (s_j - s_i) + b / (s_j + s_i) off the diagonal, where only the first is in question for equal values;
+    on the diagonal the second turns phases."""
+    inner = None if values is None else cast(diagonal_matrix(values), u.dtype)
     row, column = s.unsqueeze(-2), s.unsqueeze(-1)
     if left is not None or right is not None:
-        size = s.shape[-1]
-        gap = (row * row - column * column) + host.from_numpy(np.eye(size), s.dtype)
-        turned = full((size, size), 0, u.dtype)
-        if left is not None:
-            spin = _skew(_adjoint(u) @ left)
-            turned = turned + spin / gap * row
-            if u._dtype.is_complex:  # U and V turn their phases together
-                phases = spin.diagonal(0, -2, -1) / (2 * s)
-                turned = turned + _diagonal(phases)
-        if right is not None:
-            turned = turned + column * (_skew(vh @ _adjoint(right)) / gap)
+        zero = full((s.shape[-1],) * 2, 0, u.dtype)
+        first = zero if left is None else adjoint(u) @ left
+        second = zero if right is None else vh @ adjoint(right)
+        turned = 0.5 * divided(first + second, row - column, values)
+        both = row + column
+        turned = turned + 0.5 * skew(first - second) / where(both == 0, 1, both)
         inner = turned if inner is None else inner + turned
     if inner is None:
         return None
     result = u @ inner @ vh
     if left is not None and u.shape[-2] > u.shape[-1]:
-        result = result + (left - u @ (_adjoint(u) @ left)) / row @ vh
+        result = result + (left - u @ (adjoint(u) @ left)) / row @ vh
     if right is not None and vh.shape[-1] > vh.shape[-2]:
-        result = result + u @ ((right - (right @ _adjoint(vh)) @ vh) / column)
+        result = result + u @ ((right - (right @ adjoint(vh)) @ vh) / column)
     return result
