@@ -197,10 +197,21 @@ def fail_descendants(pending: list[Any], others: list[Any]) -> None:
         pending = sorted([*pending, *(n for tape in others for n in tape.pending())], key=sequence)
     for node in pending:
         for source in node.inputs or ():
-            if source.state == FAILED:
-                note_failure(node, source.error)
-                drop_inputs(node)
+            if source.error is not None and fails_with(node, source):
                 break
+
+
+@cython.cfunc
+def fails_with(node: Node, source: Node) -> cython.bint:
+    """Fail a node that reads a failed value, or the failed part of one; whether it does."""
+    from weft.runtime.blame import failure_by_rows
+
+    error = source.error if source.state == FAILED else failure_by_rows(node, source)
+    if error is None:
+        return False
+    note_failure(node, error)
+    drop_inputs(node)
+    return True
 
 
 @cython.cfunc
@@ -347,8 +358,10 @@ def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
     return again
 
 
-def decide(program: Any, memory: Any, failed: dict[Any, WeftError], finished: int) -> list[Commit]:
+def decide(program: Any, memory: Any, failed: dict[Any, Any], finished: int) -> list[Commit]:
     """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
+    from weft.runtime.blame import FailedRows, failure_of
+
     needed = set(memory.kept)
     if finished < len(program.kernels):
         needed |= {root for root, last in memory.last_use.items() if last >= finished}
@@ -357,8 +370,14 @@ def decide(program: Any, memory: Any, failed: dict[Any, WeftError], finished: in
         if node.state != PENDING:
             continue
         root = place.root
-        if root in failed:
-            note_failure(node, failed[root])
+        failure = failed.get(root) if failed else None
+        if node is root and isinstance(failure, FailedRows):
+            node.error = failure  # its other rows are as they should be
+            _counters.failures += 1
+            failure = None
+        error = None if failure is None else failure_of(node, place, failure)
+        if error is not None:
+            note_failure(node, error)
             _counters.failures += 1
             drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
         elif not _ran(program, root, finished):

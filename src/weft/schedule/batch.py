@@ -153,6 +153,13 @@ def _become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void
     release_saves(node)
 
 
+def batched_operands(node: Node):
+    """Of a quotient: whether each operand has a row for each example. None of other nodes."""
+    if node.info is None or not isinstance(node.info[0], tuple):
+        return None
+    return node.info[0]
+
+
 def ungroup(nodes: list):
     """Take pending members that live nodes need out of their batches, to run alone: where a batch fails, each example
     is to answer for itself. Returns whether there were any."""
@@ -597,8 +604,9 @@ def text(nodes: list):
     """One line per quotient: op, rows, which operands are shared."""
     lines = []
     for node in nodes:
-        if node.info is not None and isinstance(node.info[0], tuple) and node.inputs is not None:
-            flags, count = node.info
+        flags = batched_operands(node)
+        if flags is not None and node.inputs is not None:
+            count = node.info[1]
             roles = ", ".join("batched" if flag else "shared" for flag in flags)
             lines.append(f"{node.row.name} x {count} {list(node.shape[1:])} ({roles})")
     return "\n".join(lines)
