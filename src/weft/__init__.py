@@ -48,6 +48,7 @@ _EXPORTS = {
     "flush": "pipeline",
     "realize": "pipeline",
     "map": "fibers",
+    "vmap": "func",
     "save": "serialize",
     "load": "serialize",
     "set_num_threads": "runtime.threads",

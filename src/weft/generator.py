@@ -14,8 +14,10 @@ import math
 import os
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ArgumentError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe
@@ -25,6 +27,8 @@ from weft.graph.recording import cast, record_elementwise
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota
+
+require(__name__, cython.compiled)
 
 _BITS = TABLE["random_bits"]
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24}

@@ -69,7 +69,24 @@ def save(obj: Any, f: File) -> None:
 
 
 def _need_binary(what: str, f: File, mode: str) -> None:
-    """Errors: ArgumentTypeError for a file of text."""
+    """Errors: ArgumentTypeError for a file of text, and for what is no file; PathError for one that is closed, or open
+    for the other direction."""
+    usable = {"wb": "writable", "rb": "readable"}[mode]
+    if isinstance(f, io.IOBase) and (f.closed or not getattr(f, usable)()):
+        state = "closed" if f.closed else f"not {usable}"
+        raise PathError(
+            f"{what}: I/O operation on closed file" if f.closed else f"{what}: the file is {state}",
+            expected=f"a path, or a file that is open with mode {mode!r}",
+            got=f"a {type(f).__name__} that is {state}",
+            fix=f"open it with mode {mode!r} and call weft.{what} before it is closed",
+        )
+    if not isinstance(f, str | os.PathLike) and not hasattr(f, {"wb": "write", "rb": "read"}[mode]):
+        raise ArgumentTypeError(
+            f"{what}: expected a file, got {type(f).__name__}",
+            expected="the path of a file, or a file of bytes",
+            got=f"{f!r:.100}",
+            fix="pass a path" + (": weft.save(what, where)" if what == "save" else ""),
+        )
     if isinstance(f, io.TextIOBase):
         raise ArgumentTypeError(
             f"{what}: the file is open for text",
@@ -83,7 +100,12 @@ def _pickled(obj: Any, error: TypeError) -> bytes:
     try:
         return pickle.dumps(obj)
     except Exception as reason:  # whatever the object's own methods raise
-        raise TypeError(f"{error} ({reason})") from reason
+        raise ArgumentTypeError(
+            f"{error}",
+            expected="tensors, numbers, strings, booleans, None, dictionaries, lists and tuples of them",
+            got=f"what cannot be pickled either: {reason}",
+            fix="save a state_dict()",
+        ) from reason
 
 
 def load(
@@ -103,8 +125,9 @@ def load(
     Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
     _need_binary("load", f, "rb")
-    if isinstance(map_location, str | weft.device):
-        check_device(map_location)
+    place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
+    if isinstance(place, str | weft.device):
+        check_device(place)
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = _content(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
     # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.

@@ -45,6 +45,13 @@ def test_the_source_of_a_hot_module_does_not_run_interpreted():
     assert source.index("require(__name__, cython.compiled)") < source.index("_live = ")
 
 
+def test_every_compiled_module_refuses_or_cannot_be_interpreted():
+    """Modules that use C declarations fail at them; `import weft` then says what is not built."""
+    sources = {name: path.read_text() for name, path in compiled_sources().items()}
+    told = ("require(__name__, cython.compiled)", "from cython.cimports.weft")
+    assert [name for name, text in sources.items() if not any(t in text for t in told)] == []
+
+
 def test_a_stale_build_is_named_when_asked(monkeypatch):
     hashes = {name: source_hash(path) for name, path in compiled_sources().items()}
     monkeypatch.setattr(_compiled, "built_hashes", lambda: hashes)

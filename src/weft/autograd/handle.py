@@ -15,6 +15,7 @@ from cython.cimports.weft.graph.handles import watch
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.tensor import Tensor
 
+from weft._compiled import require
 from weft._lazy import later
 from weft.autograd.observe import UNSET
 from weft.autograd.records import observers_of, several_outputs
@@ -22,6 +23,8 @@ from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.targets import AccumulateGrad
+
+require(__name__, cython.compiled)
 
 reverse = later("weft.autograd.backward")
 discovery = later("weft.autograd.discovery")

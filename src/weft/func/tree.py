@@ -8,7 +8,10 @@ from typing import Any
 
 import cython
 
+from weft._compiled import require
 from weft.errors import ArgumentTypeError
+
+require(__name__, cython.compiled)
 
 
 def need_function(func: Any, name: str) -> None:

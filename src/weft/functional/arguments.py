@@ -13,8 +13,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
@@ -22,6 +24,8 @@ from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.graph.tape import tape
 from weft.graph.tensor import Tensor
+
+require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 Dims = int | Sequence[int] | None

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
@@ -17,6 +20,8 @@ from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce, where
+
+require(__name__, cython.compiled)
 
 # -- selection and filling -----------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.comparing import fill_value
@@ -16,6 +19,8 @@ from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
+
+require(__name__, cython.compiled)
 
 
 def fits(shape: Shape, target: Shape) -> bool:

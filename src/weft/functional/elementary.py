@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
@@ -21,6 +24,8 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+
+require(__name__, cython.compiled)
 
 _SIMPLE = (
     "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "

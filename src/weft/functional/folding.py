@@ -13,9 +13,17 @@ import numpy as np
 
 from weft.autograd.function import Function
 from weft.functional import host
+from weft.functional.ranges import check_index
 from weft.graph import dtype as dtypes
 from weft.ops.primitives import concat, full, gather, scatter, scatter_add, slice_axis, where
 from weft.ops.primitives import elementwise as call
+
+
+def _places(base: Any, axis: int, index: Any) -> Any:
+    """The values of an index. Errors: IndexRangeError."""
+    places = host.to_numpy(index)  # runs what is pending: only now can it be looked at
+    check_index("scatter_reduce", index, base._shape[axis], axis, False)
+    return places
 
 
 def touched_by(base: Any, axis: int, index: Any) -> Any:
@@ -26,8 +34,9 @@ def touched_by(base: Any, axis: int, index: Any) -> Any:
 
 def fold_product(base: Any, axis: int, index: Any, source: Any, include_self: bool) -> Any:
     """The product of what lands on each element."""
-    order = host.answering(np.argsort, host.to_numpy(index), axis=axis, kind="stable")
-    places = np.take_along_axis(host.to_numpy(index), order, axis)
+    places = _places(base, axis, index)
+    order = host.answering(np.argsort, places, axis=axis, kind="stable")
+    places = np.take_along_axis(places, order, axis)
     size = places.shape[axis]
     x = gather(source, axis, host.from_numpy(order))
     step = 1
@@ -67,7 +76,7 @@ class ScatterReduce(Function):
     ) -> Any:
         """The extrema, on values that are read."""
         found = host.to_numpy(base).copy()
-        given, places = host.to_numpy(source), host.to_numpy(index)
+        given, places = host.to_numpy(source), _places(base, axis, index)
         spread = list(np.ix_(*[np.arange(count) for count in places.shape]))
         spread[axis] = places
         if not include_self:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import Shape
@@ -22,8 +24,10 @@ from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
-from weft.ops.primitives import expand, permute, reshape, take_add, take_put, where
+from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
 from weft.ops.row import named
+
+require(__name__, cython.compiled)
 
 _INDEX = named(TABLE["take"], "IndexBackward0")
 
@@ -115,20 +119,23 @@ def _linear(name: str, indices: list[Any], sizes: Shape, axes: list[int]) -> tup
 
 
 def _join(name: str, tensors: list[Any], sizes: Shape, axes: list[int]) -> Any:
-    """Row-major position of several indices; an index out of range makes the position out of range."""
+    """Row-major position of several indices. What is pending is checked one by one, when it has run."""
     total: Any = None
-    valid: Any = None
     everything = 1
     for index, size, axis in zip(tensors, sizes, axes, strict=True):
         everything *= size
         place = wrapped(name, index, size, axis)
-        if not check_index(name, index, size, axis, True):
-            inside = (place >= 0) & (place < size)
-            valid = inside if valid is None else valid & inside
+        if check_index(name, index, size, axis, True) == UNKNOWN:
+            place = _checked(place, size, axis)
         total = place if total is None else total * size + place
-    if valid is None:
-        return trusted(total, everything)
-    return where(valid, total, everything)
+    return trusted(total, everything)
+
+
+def _checked(place: Any, size: int, axis: int) -> Any:
+    """The same positions by way of a `take` from 0, 1, ..., which fails for this index where it is out of range."""
+    positions = iota((*(1,) * axis, size))
+    taken = record(_INDEX, (positions, place), (axis,), (*(1,) * axis, *place._shape), dtypes.int64)
+    return reshape(taken, place._shape)
 
 
 class Gather:

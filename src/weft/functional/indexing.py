@@ -22,7 +22,8 @@ from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
-from weft.errors import ArgumentError, ShapeError, TensorIndexError
+from weft._compiled import require
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
@@ -37,6 +38,8 @@ from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape, where
+
+require(__name__, cython.compiled)
 
 _VIEW = TABLE["view"]
 DONE = 1
@@ -293,12 +296,15 @@ def setitem(x: Any, index: Any, new: Any) -> None:
 
 
 def _to_tensor(value: Any) -> Any:
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufc":
-        raise TensorIndexError(
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        array = None
+    if array is None or array.dtype.kind not in "biufc":
+        raise ArgumentTypeError(
             f"can't assign a {type(value).__name__} to a tensor",
-            expected="a number or a tensor",
-            got=repr(value),
+            expected="a number, a tensor, or nested lists of one length at each level",
+            got=f"{value!r:.100}",
             fix="convert it with weft.tensor(...)",
         )
     return host.from_numpy(array)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.functional.making import write_out
@@ -23,6 +26,8 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
 from weft.ops.primitives import reshape as reshape_value
+
+require(__name__, cython.compiled)
 
 _CAT = TABLE["cat"]
 

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dims
 from weft.functional.making import make_in_place, write_out
@@ -21,6 +24,8 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, transpose
+
+require(__name__, cython.compiled)
 
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]

@@ -14,8 +14,10 @@ import math
 import operator
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
 from weft.functional.arguments import (
@@ -34,6 +36,8 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 from weft.ops.row import named as named_row
 from weft.ops.row import with_slopes
+
+require(__name__, cython.compiled)
 
 _POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.

@@ -15,6 +15,7 @@ import cython
 from cython.cimports.weft.graph.recording import record_elementwise
 from cython.cimports.weft.graph.tensor import Tensor
 
+from weft._compiled import require
 from weft._lazy import later
 from weft.errors import ArgumentError, DimensionError, DTypeError
 from weft.functional.arguments import (
@@ -36,6 +37,8 @@ from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
+
+require(__name__, cython.compiled)
 
 singular = later("weft.functional.singular")
 _SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]

@@ -17,6 +17,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
+from weft._compiled import require
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -30,6 +31,8 @@ from weft.functional.views import view
 from weft.graph.views import MULTIPLE_OUTPUTS, OUTPUT_SHIFT
 from weft.ops import TABLE
 from weft.ops.row import named
+
+require(__name__, cython.compiled)
 
 MOST_SECTIONS = 1 << 20  # of tensor_split: each is a tensor
 _SLICE, _SELECT = TABLE["slice"], TABLE["select"]

@@ -16,9 +16,12 @@ from cython.cimports.weft.graph.bounds import scan
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.tensor import Tensor
 
+from weft._compiled import require
 from weft._lazy import later
 from weft.graph.bounds import range_error, trust
 from weft.graph.edges import value_of
+
+require(__name__, cython.compiled)
 
 pipeline = later("weft.pipeline")
 

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import DimensionError, DTypeError, ShapeError
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -33,6 +36,8 @@ from weft.ops import TABLE
 from weft.ops.primitives import cumulate, gather, reshape, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import named
+
+require(__name__, cython.compiled)
 
 _SUM, _CLONE, _MEAN = TABLE["sum"], TABLE["clone"], TABLE["mean"]
 _SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1")

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import DTypeError
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -22,6 +25,8 @@ from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
+
+require(__name__, cython.compiled)
 
 _AMAX, _SUM = TABLE["amax"], TABLE["sum"]
 _SOFTMAX, _LOG_SOFTMAX = TABLE["softmax"], TABLE["log_softmax"]

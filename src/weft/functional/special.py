@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import cython
+
+from weft._compiled import require
 from weft.errors import DTypeError
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -32,6 +35,8 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE, analysis
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
+
+require(__name__, cython.compiled)
 
 
 class Parts(NamedTuple):

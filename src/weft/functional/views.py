@@ -17,6 +17,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
+from weft._compiled import require
 from weft.errors import DTypeError, ShapeError
 from weft.functional.arguments import (
     Shape,
@@ -32,6 +33,8 @@ from weft.graph.strides import reshape_strides
 from weft.ops import TABLE
 from weft.ops.primitives import reshape as reshape_value
 from weft.ops.row import named
+
+require(__name__, cython.compiled)
 
 _VIEW, _PERMUTE, _EXPAND = TABLE["view"], TABLE["permute"], TABLE["expand"]
 _SQUEEZE, _SQUEEZE_DIM = named(_VIEW, "SqueezeBackward0"), named(_VIEW, "SqueezeBackward1")

@@ -362,6 +362,14 @@ class Tensor:
     def __setitem__(self, index, new):
         late["setitem"](self, index, new)
 
+    def __delitem__(self, index):
+        raise ArgumentTypeError(
+            "Tensor does not support deleting items",
+            expected="a tensor of the remaining elements, made anew",
+            got=f"del tensor[{index!r:.60}]",
+            fix="index what is to stay: x[mask], or weft.cat([x[:i], x[i + 1:]])",
+        )
+
     def __len__(self):
         if not self._shape:
             raise ArgumentTypeError(

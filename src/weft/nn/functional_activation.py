@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import elementary, scattering
 from weft.functional.arguments import (
@@ -33,6 +36,8 @@ from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, slice_axis, where
 from weft.ops.row import named
+
+require(__name__, cython.compiled)
 
 _EMBEDDING = named(TABLE["take"], "EmbeddingBackward0")
 one_hot = scattering.one_hot

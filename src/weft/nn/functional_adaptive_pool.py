@@ -16,7 +16,7 @@ from weft.functional import host
 from weft.functional.arguments import Shape, describe, need_integer, need_tensor
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
-from weft.nn.functional_pool import batched, elements_of, lowest_of, unbatched, windowed_max
+from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, take
 
@@ -127,11 +127,11 @@ def _adaptive_max_pool(
 ) -> Any:
     need_tensor(name, input)
     wanted = _targets(name, input, output_size, spatial)
+    need_order(name, input)
     sizes = input._shape[-spatial:]
     if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
         kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
         return windowed_max(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
-    lowest_of(input._dtype)  # refuses the types that have no order
     x = batched(input, spatial)
     parts = [_Parts(have, want) for have, want in zip(sizes, wanted, strict=True)]
     for number, part in enumerate(parts):

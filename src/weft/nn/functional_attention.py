@@ -7,6 +7,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import DTypeError, ShapeError
 from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import product
@@ -15,6 +18,8 @@ from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
 from weft.nn.functional_activation import dropout
 from weft.ops.primitives import expand, iota, reshape, transpose, where
+
+require(__name__, cython.compiled)
 
 
 def _shared_heads(x: Any, heads: int) -> Any:

@@ -13,6 +13,9 @@ import math
 import warnings
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.making import write_out
@@ -29,6 +32,8 @@ from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, reshape, take, where
+
+require(__name__, cython.compiled)
 
 
 def _reduction(reduction: str, size_average: Any, reduce: Any) -> str:

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import (
     Shape,
@@ -29,6 +32,8 @@ from weft.ops import TABLE
 from weft.ops.composite import inverse_deviation
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape
+
+require(__name__, cython.compiled)
 
 _STANDARDIZE = TABLE["standardize"]
 

@@ -166,6 +166,7 @@ def windowed_max(
     spatial: int,
 ) -> Any:
     plan = _Plan(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
+    need_order(name, input)
     x = batched(input, spatial)
     if plan.tiles():
         values, places = first_extreme(
@@ -211,6 +212,17 @@ def _source_index(plan: _Plan, place: Any) -> Any:
         )  # a window of -inf alone must not point into the padding
         linear = where_in if linear is None else linear * plan.sizes[axis] + where_in
     return linear
+
+
+def need_order(name: str, input: Any) -> None:
+    """Errors: DTypeError for complex numbers, none of which is the largest."""
+    if input._dtype.is_complex:
+        raise DTypeError(
+            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="real numbers, which have an order",
+            got=describe("input", input),
+            fix="pool input.abs(), .real or .imag",
+        )
 
 
 def max_pool1d(

@@ -14,13 +14,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
+
+require(__name__, cython.compiled)
 
 # -- the inverse of erf ----------------------------------------------------------------------------------------------
 

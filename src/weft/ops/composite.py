@@ -8,12 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.graph.recording import cast
 from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import define
+
+require(__name__, cython.compiled)
 
 
 def composite_row(
