@@ -121,7 +121,8 @@ def load(
 
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
     comes as a flat dictionary of its tensors. Nothing in a file is run, but what
-    `weft.serialization.add_safe_globals` allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust.
+    `weft.serialization.add_safe_globals` allows; `weights_only=False` runs pickles, which can do anything: only for
+    files that you trust.
     Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
     """
     _need_binary("load", f, "rb")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import cython
 
 from weft._compiled import require
-from weft.errors import DTypeError
+from weft.errors import ArgumentTypeError, DTypeError
 from weft.functional.arguments import (
     TYPE_NAMES,
     describe,
@@ -214,6 +214,13 @@ def frexp(input: Any, *, out: Any = None) -> Any:
         )
     result = Parts(call("mantissa", input), call("exponent", input))
     if out is not None:
+        if not isinstance(out, tuple | list) or len(out) != 2:
+            raise ArgumentTypeError(
+                f"frexp(): argument 'out' must be tuple of Tensors, not {type(out).__name__}",
+                expected="two tensors, for mantissa and exponent",
+                got=f"{out!r:.100}",
+                fix="pass out=(mantissa, exponent)",
+            )
         return Parts(*(write_out(*pair) for pair in zip(out, result, strict=True)))
     return result
 
