@@ -150,7 +150,9 @@ def main() -> int:
             traceback.print_exc()
             with open("fuzz-failure.bin", "wb") as file:
                 file.write(made)
-            print(f"after {sum(results.values())} files: {type(error).__name__}; the file is fuzz-failure.bin")
+            print(
+                f"after {sum(results.values())} files: {type(error).__name__}; the file is fuzz-failure.bin"
+            )
             return 1
     print(f"{sum(results.values())} files:", dict(results.most_common()))
     return 0

@@ -42,11 +42,18 @@ def _same_strides(value: Any) -> Any:
     """An equal tensor with equal strides; half types go through float32, which holds them all."""
     if value.dtype is torch.bfloat16:
         return _same_strides(value.float()).to(weft.bfloat16)
-    if value.is_contiguous() or not value.numel():
+    if (
+        not value.numel()
+        or value.is_contiguous()
+        and value.untyped_storage().nbytes() == value.nbytes
+    ):
         return weft.from_numpy(value.contiguous().numpy().copy())
-    extent = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
-    flat = value.as_strided((extent,), (1,)).clone().numpy()
-    return weft.from_numpy(flat).as_strided(tuple(value.shape), value.stride()).detach()
+    count = value.untyped_storage().nbytes() // value.element_size()
+    flat = value.as_strided((count,), (1,), 0).clone().numpy()
+    shown = weft.from_numpy(flat).as_strided(
+        tuple(value.shape), value.stride(), value.storage_offset()
+    )
+    return shown.detach()
 
 
 def value(given: Any) -> Any:  # noqa: C901 - a case per kind

@@ -19,6 +19,24 @@ _PLACES: dict[str, tuple[str, str]] = {
         "cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp matrix_power orgqr "
         "ormqr pinverse qr slogdet svd triangular_solve",
     ),
+    "copies": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy "
+        "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
+        "unsqueeze_copy view_copy unsafe_split unsafe_chunk select_scatter slice_scatter diagonal_scatter "
+        "as_strided_scatter split_with_sizes hsplit vsplit dsplit resize_as_",
+        "narrow_copy unsafe_split unsafe_chunk select_scatter slice_scatter diagonal_scatter as_strided_scatter "
+        "split_with_sizes hsplit vsplit dsplit squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ t_ as_strided_ "
+        "resize_as_ __rdiv__",
+    ),
+    "counting": (
+        "diff trapezoid trapz cumulative_trapezoid gradient cov corrcoef combinations histc histogram histogramdd "
+        "unravel_index nonzero_static",
+        "diff cov corrcoef histc histogram nonzero_static",
+    ),
+    "signals": (
+        "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",
+        "stft istft",
+    ),
 }
 
 

@@ -1,0 +1,464 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Numerical calculus and statistics: differences, trapezoids, gradients, covariances, histograms, combinations.
+
+What counts (histograms, combinations) reads its values; the rest is recorded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import describe, need_tensor, wrap_dim, wrap_dims
+from weft.functional.joining import cat, stack
+from weft.functional.making import write_out
+from weft.functional.results import result_type
+from weft.graph import dtype as dtypes
+from weft.graph.public import publish
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, where
+
+Histogram = result_type("histogram", "hist bin_edges")
+Histogramdd = result_type("histogramdd", "hist bin_edges")
+
+
+def _given(out: Any, result: Any) -> Any:
+    return result if out is None else write_out(out, result)
+
+
+def _along(x: Any, axis: int, part: slice) -> Any:
+    """A slice along one dimension."""
+    return x[(slice(None),) * axis + (part,)]
+
+
+# -- differences and integrals -----------------------------------------------------------------------------------------
+
+
+def diff(
+    input: Any,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Any = None,
+    append: Any = None,
+    *,
+    out: Any = None,
+) -> Any:
+    """The n-th differences of neighbours along a dimension."""
+    need_tensor("diff", input)
+    if not input._shape:
+        raise ShapeError(
+            "diff expects input to be at least one-dimensional",
+            expected="a dimension",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
+    if n < 0:
+        raise ArgumentError(
+            f"order must be non-negative but got {n}", expected="n >= 0", got=str(n), fix="pass n=1"
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    ends = [part for part in (prepend, input, append) if part is not None]
+    x = cat(ends, axis) if len(ends) > 1 else input
+    if n == 0:
+        return _given(out, call("clone", x))
+    for _ in range(min(n, x._shape[axis])):
+        later, earlier = _along(x, axis, slice(1, None)), _along(x, axis, slice(None, -1))
+        x = call("ne", later, earlier) if x._dtype is dtypes.bool_ else later - earlier
+    return _given(out, x)
+
+
+def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """(y_i + y_i+1) / 2 times the step."""
+    axis = wrap_dim(dim, len(y._shape))
+    sums = _along(y, axis, slice(1, None)) + _along(y, axis, slice(None, -1))
+    if x is None:
+        return sums * (0.5 * dx) if not isinstance(dx, Tensor) else sums * dx * 0.5, axis
+    if len(x._shape) == 1 and len(y._shape) > 1:
+        if x._shape[0] != y._shape[axis]:
+            raise ShapeError(
+                f"trapezoid: There must be one `x` value for each sample point, got {x._shape[0]} and "
+                f"{y._shape[axis]}",
+                expected=f"{y._shape[axis]} points",
+                got=describe("x", x),
+                fix="pass one x per sample",
+            )
+        steps = diff(x).reshape((-1,) + (1,) * (len(y._shape) - axis - 1))
+    else:
+        steps = diff(x, dim=axis - len(y._shape))
+    return sums * steps * 0.5, axis
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The integral along a dimension by the trapezoid rule, over points x or steps dx."""
+    need_tensor("trapezoid", y, "y")
+    pieces, axis = _spaced(y, x, 1 if dx is None else dx, dim)
+    return pieces.sum(axis)
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The running integral along a dimension by the trapezoid rule."""
+    need_tensor("cumulative_trapezoid", y, "y")
+    pieces, axis = _spaced(y, x, 1 if dx is None else dx, dim)
+    return pieces.cumsum(axis)
+
+
+trapz = trapezoid
+
+
+def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+    """Estimates of the derivative along dimensions, by central differences (one-sided at the ends).
+
+    Source: Quarteroni, Sacco and Saleri (2007), for uneven spacing.
+    """
+    need_tensor("gradient", input)
+    rank = len(input._shape)
+    listed = isinstance(spacing, (tuple, list))
+    named = tuple(range(rank)) if dim is None else dim
+    axes = wrap_dims(named if isinstance(named, (tuple, list)) else (named,), rank)
+    spacing = 1 if spacing is None else spacing
+    steps = list(spacing) if listed else [spacing] * len(axes)
+    if len(steps) != len(axes):
+        raise ArgumentError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(axes)}, but got "
+            f"a list of length {len(steps)}",
+            expected=f"{len(axes)} spacings",
+            got=str(len(steps)),
+            fix="pass one per dimension",
+        )
+    if edge_order not in (1, 2):
+        raise ArgumentError(
+            "torch.gradient only supports edge_order=1 and edge_order=2.",
+            expected="1 or 2",
+            got=str(edge_order),
+            fix="pass 1",
+        )
+    for axis in axes:
+        if input._shape[axis] < edge_order + 1:
+            raise ArgumentError(
+                "torch.gradient expected each dimension size to be at least edge_order+1",
+                expected=f"at least {edge_order + 1} elements",
+                got=describe("input", input),
+                fix="use a smaller edge_order",
+            )
+    return tuple(_slope(input, a, s, edge_order) for a, s in zip(axes, steps, strict=True))
+
+
+def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
+    size = x._shape[axis]
+    x = x if x._dtype.category > 1 else cast(x, dtypes.get_default())
+    if isinstance(step, Tensor) and step._shape:
+        gaps = diff(step)
+    else:
+        number = step.item() if isinstance(step, Tensor) else step
+        gaps = full(
+            (size - 1,), number, x._dtype.to_real() if not isinstance(number, complex) else x._dtype
+        )
+    gaps = gaps.reshape((-1,) + (1,) * (len(x._shape) - axis - 1))
+
+    def at(first: int, last: int | None) -> Any:
+        return _along(x, axis, slice(first, last))
+
+    before, after = _along(gaps, 0, slice(None, -1)), _along(gaps, 0, slice(1, None))
+    middle = (
+        -at(0, -2) * (after / (before * (before + after)))
+        + at(1, -1) * ((after - before) / (before * after))
+        + at(2, None) * (before / (after * (before + after)))
+    )
+    first, last = _along(gaps, 0, slice(0, 1)), _along(gaps, 0, slice(-1, None))
+    if edge_order == 1:
+        left, right = (at(1, 2) - at(0, 1)) / first, (at(-1, None) - at(-2, -1)) / last
+    else:
+        second, inner = _along(gaps, 0, slice(1, 2)), _along(gaps, 0, slice(-2, -1))
+        left = (
+            -at(0, 1) * ((2 * first + second) / (first * (first + second)))
+            + at(1, 2) * ((first + second) / (first * second))
+            - at(2, 3) * (first / (second * (first + second)))
+        )
+        right = (
+            at(-3, -2) * (last / (inner * (inner + last)))
+            - at(-2, -1) * ((inner + last) / (inner * last))
+            + at(-1, None) * ((2 * last + inner) / (last * (inner + last)))
+        )
+    return cat([left, middle, right], axis)
+
+
+# -- covariances -------------------------------------------------------------------------------------------------------
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of variables (rows) over observations (columns), which may have weights."""
+    need_tensor("cov", input)
+    if len(input._shape) > 2:
+        raise ShapeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {len(input._shape)} "
+            "dimensions",
+            expected="variables in rows",
+            got=describe("input", input),
+            fix="take one matrix at a time",
+        )
+    if input._dtype is dtypes.bool_:
+        raise DTypeError(
+            "cov(): bool dtype is not supported for input",
+            expected="numbers",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
+    x = input if input._dtype.category > 1 else cast(input, dtypes.get_default())
+    x = x if len(x._shape) == 2 else x.reshape(1, -1)
+    weights, total = _weights(x, fweights, aweights)
+    middle = (
+        (x * weights).sum(1, keepdim=True) / total
+        if weights is not None
+        else x.mean(1, keepdim=True)
+    )
+    if weights is None:
+        norm: Any = x._shape[1] - correction
+    elif aweights is None or correction == 0:
+        norm = total - correction
+    else:
+        norm = total - correction * (weights * aweights).sum() / total
+    norm = max(norm, 0) if not isinstance(norm, Tensor) else where(norm > 0, norm, 0)
+    if not isinstance(norm, Tensor) and norm <= 0:
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=3,
+        )
+    gap = x - middle
+    turned = (gap if weights is None else gap * weights).mT
+    turned = call("conj", turned) if turned._dtype.is_complex else turned
+    result = gap @ turned / norm
+    return result.squeeze()
+
+
+def _weights(x: Any, fweights: Any, aweights: Any) -> tuple[Any, Any]:
+    """The product of both kinds of weights, and its sum. Errors: as PyTorch's on other shapes and types."""
+    weights = None
+    kinds = (("fweights", fweights, 1, "integral"), ("aweights", aweights, 2, "floating point"))
+    for name, given, category, word in kinds:
+        if given is None:
+            continue
+        what = ""
+        if len(given._shape) > 1:
+            what = f"cov(): expected {name} to have one or fewer dimensions but got {name} with {len(given._shape)} "
+            what += "dimensions"
+        elif given._dtype.category != category:
+            what = f"cov(): expected {name} to have {word} dtype but got {name} with {given._dtype.name} dtype"
+        elif given.numel() != x._shape[1]:
+            what = f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            what += f"{given.numel()} != {x._shape[1]}"
+        elif bool((given < 0).any().item()):
+            what = f"cov(): {name} cannot be negative"
+        if what:
+            raise ArgumentError(
+                what,
+                expected=f"{word} numbers >= 0, one per observation",
+                got=describe(name, given),
+                fix="leave it out for equal weights",
+            )
+        weights = given if weights is None else weights * given
+    return weights, None if weights is None else weights.sum()
+
+
+def corrcoef(input: Any) -> Any:
+    """The correlations of variables (rows) over observations (columns)."""
+    need_tensor("corrcoef", input)
+    if len(input._shape) > 2:
+        raise ShapeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {len(input._shape)} "
+            "dimensions",
+            expected="variables in rows",
+            got=describe("input", input),
+            fix="take one matrix at a time",
+        )
+    covariances = cov(input)
+    if not covariances._shape:
+        return covariances / covariances
+    spread = call("sqrt", covariances.diagonal())
+    result = covariances / spread.unsqueeze(1) / spread.unsqueeze(0)
+    if not result._dtype.is_complex:
+        return result.clip(-1, 1)
+    return call("complex", call("real", result).clip(-1, 1), call("imag", result).clip(-1, 1))
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """All choices of r elements of a vector, as rows."""
+    need_tensor("combinations", input)
+    if len(input._shape) != 1 or r < 0:
+        raise ShapeError(
+            f"Expect a 1D vector, but got shape {list(input._shape)}"
+            if r >= 0
+            else f"Expect a non-negative number, but got {r}",
+            expected="a vector and r >= 0",
+            got=f"{describe('input', input)}, r={r}",
+            fix="flatten it first",
+        )
+    choose: Any = (
+        itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    )
+    if r == 0:
+        return full((0,), 0, input._dtype)
+    rows = np.array(list(choose(range(input._shape[0]), r)), np.int64).reshape(-1, r)
+    return stack(
+        [input.index_select(0, host.from_numpy(np.ascontiguousarray(c))) for c in rows.T], 1
+    )
+
+
+def _bounds(name: str, array: Any, low: Any, high: Any, room: float) -> tuple[float, float]:
+    """The outer edges: those of the values where both are equal."""
+    if low == high and array.size:
+        low, high = float(array.min()), float(array.max())
+    if low == high:
+        low, high = low - room, high + room
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ArgumentError(
+            f"{name}: range of [{low}, {high}] is not finite",
+            expected="finite bounds",
+            got=f"{low}, {high}",
+            fix="pass min and max",
+        )
+    if low > high:
+        raise ArgumentError(
+            f"{name}: max must be larger than min"
+            if name == "torch.histc"
+            else f"{name}: max must be larger than min",
+            expected="min <= max",
+            got=f"{low}, {high}",
+            fix="swap them",
+        )
+    return low, high
+
+
+def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+    """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
+    Reads the values."""
+    need_tensor("histc", input)
+    if bins <= 0:
+        raise ArgumentError(
+            "torch.histc(): bins must be > 0",
+            expected="bins > 0",
+            got=str(bins),
+            fix="pass 1 or more",
+        )
+    array = host.to_numpy(input).reshape(-1)
+    low, high = _bounds("torch.histc", array, min, max, 1.0)
+    kept = array[(array >= low) & (array <= high)]
+    places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
+    counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
+    return _given(out, host.from_numpy(counts, input._dtype))
+
+
+def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
+    if isinstance(bins, Tensor):
+        return host.to_numpy(bins)
+    return np.linspace(low, high, bins + 1).astype(dtype)
+
+
+def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, density: bool) -> Any:
+    """(counts, edges) of points (n, d)."""
+    edges = []
+    for k, count in enumerate(bins):
+        column = points[:, k]
+        low, high = (0.0, 0.0) if ranges is None else (ranges[2 * k], ranges[2 * k + 1])
+        low, high = (
+            (low, high) if isinstance(count, Tensor) else _bounds(name, column, low, high, 0.5)
+        )
+        edges.append(_edges(count, low, high, points.dtype))
+    weights = None if weight is None else host.to_numpy(weight).reshape(-1).astype(np.float64)
+    counts, _ = np.histogramdd(
+        points.astype(np.float64), [e.astype(np.float64) for e in edges], weights=weights
+    )
+    if density:
+        volume: Any = 1.0
+        for k, e in enumerate(edges):
+            volume = volume * np.diff(e.astype(np.float64)).reshape(
+                (-1,) + (1,) * (len(edges) - k - 1)
+            )
+        with np.errstate(all="ignore"):
+            counts = counts / counts.sum() / volume
+    return counts, edges
+
+
+def histogram(
+    input: Any,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Any = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    """(counts or densities, edges) over intervals: a number of equal ones, or between given edges. Reads the values."""
+    need_tensor("histogram", input)
+    points = host.to_numpy(input).reshape(-1, 1)
+    counts, edges = _in_bins("torch.histogram", points, [bins], range, weight, density)
+    pair = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
+    if out is not None:
+        return Histogram(*[write_out(a, b) for a, b in zip(out, pair, strict=True)])
+    return Histogram(*pair)
+
+
+def histogramdd(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """(counts or densities, edges per dimension) of points (..., d). Reads the values."""
+    need_tensor("histogramdd", input)
+    points = host.to_numpy(input).reshape(-1, input._shape[-1])
+    each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * points.shape[1]
+    counts, edges = _in_bins("torch.histogramdd", points, each, range, weight, density)
+    made = tuple(host.from_numpy(e, input._dtype) for e in edges)
+    return Histogramdd(host.from_numpy(counts, input._dtype), made)
+
+
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """The coordinates of flat indices in a shape, one tensor per dimension. Reads the indices."""
+    need_tensor("unravel_index", indices, "indices")
+    if indices._dtype.category != 1:
+        raise DTypeError(
+            f"expected 'indices' to be integer dtype, but got {indices._dtype.name}",
+            expected="integers",
+            got=describe("indices", indices),
+            fix="convert with .long()",
+        )
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(size < 0 for size in sizes):
+        raise ArgumentError(
+            f"'shape' cannot have negative values, but got {sizes}",
+            expected="sizes >= 0",
+            got=str(sizes),
+            fix="check the sizes",
+        )
+    coordinates, rest = [], cast(indices, dtypes.int64)
+    for size in reversed(sizes):
+        coordinates.append(rest % size if size else rest * 0)
+        rest = rest // size if size else rest * 0
+    return tuple(reversed(coordinates))
+
+
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:
+    """The first `size` coordinates of elements that are not 0, filled up with fill_value. Reads the values."""
+    need_tensor("nonzero_static", input)
+    if size < 0:
+        raise ArgumentError(
+            "nonzero_static: 'size' must be an non-negative integer",
+            expected="size >= 0",
+            got=str(size),
+            fix="pass how many rows are wanted",
+        )
+    found = np.argwhere(host.to_numpy(input) != 0)[:size]
+    rows = np.full((size, len(input._shape)), fill_value, np.int64)
+    rows[: len(found)] = found
+    return _given(out, host.from_numpy(rows))
+
+
+publish(globals())

@@ -1,0 +1,175 @@
+"""Windows under PyTorch's names: symmetric for filters, periodic (`sym=False`) for spectra. They are leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError
+from weft.functional.signals import _window, cosines
+from weft.graph.public import publish
+
+
+def _made(name: str, M: int, sym: bool, dtype: Any, requires_grad: bool, values: Any) -> Any:  # noqa: N803
+    if M < 0:
+        raise ArgumentError(
+            f"{name} requires non-negative window length, got M={M}",
+            expected="M >= 0",
+            got=str(M),
+            fix="pass how many points",
+        )
+    if dtype is not None and dtype.name not in ("float32", "float64"):
+        raise ArgumentError(
+            f"{name} expects float32 or float64 dtypes, got: {dtype.name}",
+            expected="weft.float32 or weft.float64",
+            got=dtype.name,
+            fix="convert the window afterwards",
+        )
+    return _window(name, M, dtype, requires_grad, values)
+
+
+def _positions(M: int, sym: bool) -> Any:  # noqa: N803
+    """Points from -1 to 1 (one step further where periodic)."""
+    last = M - 1 if sym else M
+    return 2 * np.arange(M) / last - 1
+
+
+def _need(name: str, good: bool, what: str, got: Any) -> None:
+    if not good:
+        raise ArgumentError(
+            f"{what}, got: {got} instead.", expected=what, got=str(got), fix=f"see {name}"
+        )
+
+
+def bartlett(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """A triangle."""
+    return _made("bartlett", M, sym, dtype, requires_grad, lambda: 1 - np.abs(_positions(M, sym)))
+
+
+def general_cosine(
+    M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
+    device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """The sum of a_k (-1)^k cos(k t)."""
+    if not isinstance(a, Iterable):
+        raise TypeError("Coefficients must be a list/tuple")
+    weights = tuple(a)
+    if not weights:
+        raise ArgumentError(
+            "Coefficients cannot be empty",
+            expected="one coefficient or more",
+            got="none",
+            fix="pass a=",
+        )
+    return _made(
+        "general_cosine", M, sym, dtype, requires_grad, lambda: cosines(M, not sym, *weights)
+    )
+
+
+def general_hamming(
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
+    device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """alpha - (1 - alpha) cos."""
+    return general_cosine(
+        M, a=(alpha, 1 - alpha), sym=sym, dtype=dtype, requires_grad=requires_grad
+    )
+
+
+def hamming(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """0.54 - 0.46 cos."""
+    return general_hamming(M, sym=sym, dtype=dtype, requires_grad=requires_grad)
+
+
+def hann(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """0.5 - 0.5 cos."""
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, requires_grad=requires_grad)
+
+
+def blackman(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """Three cosines."""
+    return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, requires_grad=requires_grad)
+
+
+def nuttall(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """Four cosines."""
+    weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+    return general_cosine(M, a=weights, sym=sym, dtype=dtype, requires_grad=requires_grad)
+
+
+def cosine(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """Half a period of a sine."""
+    count = M if sym else M + 1
+    return _made(
+        "cosine", M, sym, dtype, requires_grad, lambda: np.sin(np.pi / count * (np.arange(M) + 0.5))
+    )
+
+
+def exponential(
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,  # noqa: N803
+    layout: Any = None, device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """exp(-|n - center| / tau)."""
+    _need("exponential", tau > 0, "Tau must be positive", tau)
+    if sym and center is not None:
+        raise ArgumentError(
+            "Center must be None for symmetric windows",
+            expected="None",
+            got=str(center),
+            fix="pass sym=False",
+        )
+    middle = (M if not sym else M - 1) / 2 if center is None else center
+    return _made(
+        "exponential",
+        M,
+        sym,
+        dtype,
+        requires_grad,
+        lambda: np.exp(-np.abs(np.arange(M) - middle) / tau),
+    )
+
+
+def gaussian(
+    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
+    device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """exp(-(n / std)^2 / 2) around the middle."""
+    _need("gaussian", std > 0, "Standard deviation must be positive", std)
+    middle = (M if not sym else M - 1) / 2
+    return _made(
+        "gaussian", M, sym, dtype, requires_grad,
+        lambda: np.exp(-0.5 * ((np.arange(M) - middle) / std) ** 2),
+    )  # fmt: skip
+
+
+def kaiser(
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
+    device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """I_0(beta sqrt(1 - t^2)) / I_0(beta)."""
+    _need("kaiser", beta >= 0, "beta must be non-negative", beta)
+    count = M if sym else M + 1
+    return _made("kaiser", M, sym, dtype, requires_grad, lambda: np.kaiser(count, beta)[:M])
+
+
+publish(globals())
