@@ -32,6 +32,8 @@ LAYERS = [
         "testing",
         "linalg",
         "fft",
+        "signal",
+        "masked",
         "fibers",
         "func",
         "special",

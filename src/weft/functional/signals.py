@@ -15,7 +15,7 @@ from weft.functional.spectral import fft, ifft, irfft, rfft
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full
+from weft.ops.primitives import full, pad
 from weft.tensor.creation import leaf
 
 # -- windows -----------------------------------------------------------------------------------------------------------
@@ -144,8 +144,6 @@ def kaiser_window(
 
 def _frame_window(name: str, window: Any, win_length: int, n_fft: int, dtype: Any) -> Any:
     """A window of n_fft points, in the middle of zeros where it is shorter."""
-    from weft.ops.primitives import pad
-
     if not 0 < win_length <= n_fft:
         raise ArgumentError(
             f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}",
@@ -165,6 +163,22 @@ def _frame_window(name: str, window: Any, win_length: int, n_fft: int, dtype: An
         )
     left = (n_fft - win_length) // 2
     return window if win_length == n_fft else pad(window, ((left, n_fft - win_length - left),), 0)
+
+
+def _with_edges(x: Any, width: int, mode: str) -> Any:
+    """Rows with `width` points more on both sides. Errors: ValueError on an unknown mode, or too few points."""
+    kinds = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    if mode == "constant":
+        return pad(x, ((0, 0), (width, width)), 0)
+    if mode not in kinds or (mode == "reflect" and width >= x._shape[1]):
+        raise ArgumentError(
+            f"stft: padding by {width} in mode {mode!r} is not possible for {x._shape[1]} points",
+            expected="constant, reflect (of fewer than all points), replicate or circular",
+            got=repr(mode),
+            fix="pass center=False, or another pad_mode",
+        )
+    places = np.pad(np.arange(x._shape[1]), width, mode=kinds[mode])  # type: ignore[call-overload]
+    return x.index_select(1, host.from_numpy(places))
 
 
 def stft(
@@ -202,9 +216,7 @@ def stft(
         )
     x = input if len(input._shape) == 2 else input.unsqueeze(0)
     if center:
-        from weft.nn.functional import pad as pad_edges
-
-        x = pad_edges(x.unsqueeze(1), (n_fft // 2, n_fft // 2), pad_mode).squeeze(1)
+        x = _with_edges(x, n_fft // 2, pad_mode)
     if not 0 < n_fft <= x._shape[1] or hop <= 0:
         raise ArgumentError(
             f"stft: expected 0 < n_fft <= {x._shape[1]} and hop_length > 0, but got n_fft={n_fft}, hop_length={hop}",
@@ -277,8 +289,6 @@ def istft(
         )
     signal = signal / weight
     if length is not None and length > end - start:
-        from weft.ops.primitives import pad
-
         signal = pad(signal, ((0, 0), (0, length - (end - start))), 0)
     return signal if len(input._shape) == 3 else signal.squeeze(0)
 
