@@ -25,6 +25,7 @@ LAYERS = [
     {
         "data",
         "serialize",
+        "distributions",
         "serialization",
         "torch_files",
         "unpickling",

@@ -38,7 +38,9 @@ def same(mine: weft.Tensor, theirs: Any) -> bool:
     wide = theirs.float() if theirs.dtype is torch.bfloat16 else theirs
     own = mine.float() if mine.dtype is weft.bfloat16 else mine
     return str(mine.dtype)[5:] == str(theirs.dtype)[6:] and np.array_equal(
-        own.detach().numpy(force=True), wide.detach().resolve_conj().numpy(), equal_nan=not wide.is_complex()
+        own.detach().numpy(force=True),
+        wide.detach().resolve_conj().numpy(),
+        equal_nan=not wide.is_complex(),
     )
 
 

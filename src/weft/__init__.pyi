@@ -12,6 +12,7 @@ from weft import cuda as cuda
 from weft import data as data
 from weft import debug as debug
 from weft import demo as demo
+from weft import distributions as distributions
 from weft import errors as errors
 from weft import fft as fft
 from weft import fibers as fibers

@@ -55,7 +55,17 @@ _DTYPES = {
     "cfloat": "complex64",
     "cdouble": "complex128",
 }
-_OTHER = ("uint16", "uint32", "uint64", "complex32", "chalf", "quint8", "qint8", "qint32", "quint4x2")
+_OTHER = (
+    "uint16",
+    "uint32",
+    "uint64",
+    "complex32",
+    "chalf",
+    "quint8",
+    "qint8",
+    "qint32",
+    "quint4x2",
+)
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 
 
@@ -203,7 +213,9 @@ def torch_globals() -> dict[str, Known]:
     function("torch._utils._rebuild_parameter_with_state", _rebuild_parameter)
     function("torch._tensor._rebuild_from_type_v2", _rebuild_from_type)
     for name in ("_rebuild_sparse_tensor", "_rebuild_qtensor", "_rebuild_nested_tensor"):
-        kind = name.removeprefix("_rebuild_").replace("qtensor", "quantized tensor").replace("_", " ")
+        kind = (
+            name.removeprefix("_rebuild_").replace("qtensor", "quantized tensor").replace("_", " ")
+        )
         function(f"torch._utils.{name}", _unsupported(f"a {kind}"))
     known["torch.Size"] = Known(weft.Size, lambda shape=(): weft.Size(shape))
     known["torch.device"] = Known(weft.device, _device)

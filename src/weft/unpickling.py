@@ -67,7 +67,9 @@ def plain_globals() -> dict[str, Known]:
         "builtins.set": Known(set, _as_set),
         "builtins.frozenset": Known(frozenset, lambda parts=(): frozenset(_as_set(parts))),
         "builtins.bytearray": Known(bytearray, _as_bytearray),
-        "builtins.complex": Known(complex, lambda real, imag=0.0: complex(float(real), float(imag))),
+        "builtins.complex": Known(
+            complex, lambda real, imag=0.0: complex(float(real), float(imag))
+        ),
         "_codecs.encode": Known(_encoded, _encoded),
     }
 
@@ -133,7 +135,9 @@ def _short(error: BaseException) -> str:
     return lines[0][:120]
 
 
-def read(content: BinaryIO, known: Mapping[str, Known], persistent: Persistent | None = None) -> Any:
+def read(
+    content: BinaryIO, known: Mapping[str, Known], persistent: Persistent | None = None
+) -> Any:
     """The value of the next pickle of a file.
 
     Errors: PickledError that names the first global outside `known`; Damaged for anything that is no pickle.
@@ -158,10 +162,14 @@ class _Machine:
 
     def __init__(self, known: Mapping[str, Known], persistent: Persistent | None) -> None:
         self.known, self.persistent = known, persistent
-        self.callable = {id(entry.value): entry for entry in known.values() if entry.call or entry.own}
+        self.callable = {
+            id(entry.value): entry for entry in known.values() if entry.call or entry.own
+        }
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.own: dict[int, Any] = {}  # instances of the caller's classes, by id; kept, so that ids stay theirs
+        self.own: dict[
+            int, Any
+        ] = {}  # instances of the caller's classes, by id; kept, so that ids stay theirs
 
     def run(self, name: str, argument: Any, position: int) -> None:
         """One instruction."""

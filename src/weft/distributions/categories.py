@@ -1,0 +1,271 @@
+"""Distributions over categories: Categorical, OneHotCategorical and its straight-through form, Multinomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft.distributions import constraints
+from weft.distributions.counts import need_one
+from weft.distributions.distribution import Distribution, as_logits, lazy_property
+from weft.errors import ArgumentError
+
+
+class Categorical(Distribution):
+    """The number of a category; the last dimension of `probs` or `logits` is over categories."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        need_one(probs, logits)
+        given = logits if probs is None else probs
+        if given.dim() < 1:
+            name = "logits" if probs is None else "probs"
+            raise ArgumentError(
+                f"`{name}` parameter must be at least one-dimensional.",
+                expected="one number for each category",
+                got="a number",
+                fix=f"pass weft.stack of the {name}",
+            )
+        if probs is not None:
+            self.probs = probs / probs.sum(-1, keepdim=True)
+        else:
+            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+        self._num_events = given.size(-1)
+        super().__init__(given.shape[:-1], validate_args=validate_args)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """Log probabilities."""
+        return as_logits(self.probs)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return weft.softmax(self.logits, -1)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """The numbers of the categories."""
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter that was given."""
+        return weft.Size((*self._batch_shape, self._num_events))
+
+    @property
+    def mean(self) -> Any:
+        """Not a number."""
+        return weft.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
+
+    @property
+    def mode(self) -> Any:
+        """The most probable category."""
+        return self.probs.argmax(dim=-1)
+
+    @property
+    def variance(self) -> Any:
+        """Not a number."""
+        return weft.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Numbers of categories. Reads the probabilities."""
+        sample_shape = weft.Size(sample_shape)
+        with weft.no_grad():
+            rows = self.probs.reshape(-1, self._num_events)
+            drawn = weft.multinomial(rows, sample_shape.numel(), True).T
+            return drawn.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
+        value = value.long().unsqueeze(-1)
+        value, logits = weft.broadcast_tensors(value, self.logits)
+        return logits.gather(-1, value[..., :1]).squeeze(-1)
+
+    def entropy(self) -> Any:
+        """The entropy in nats."""
+        least = weft.finfo(self.logits.dtype).min
+        return -(self.logits.clamp(min=least) * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All numbers."""
+        values = weft.arange(self._num_events).view((-1, *[1] * len(self._batch_shape)))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+
+class OneHotCategorical(Distribution):
+    """A category as a vector with one 1."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args=validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distribution with a larger batch."""
+        made = self._expanded(batch_shape, _instance)
+        made._categorical = self._categorical.expand(batch_shape)
+        return made
+
+    def __repr__(self) -> str:
+        return repr(self._categorical).replace("Categorical", type(self).__name__, 1)
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Log probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter that was given."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        """The most probable category."""
+        return self._vectors(self.probs.argmax(-1))
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        return self.probs * (1 - self.probs)
+
+    def _vectors(self, numbers: Any) -> Any:
+        made = weft.nn.functional.one_hot(numbers, self._categorical._num_events)
+        return made.to(self.probs.dtype)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Vectors with one 1. Reads the probabilities."""
+        with weft.no_grad():
+            return self._vectors(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Any:
+        """The entropy in nats."""
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All vectors with one 1."""
+        count = self._categorical._num_events
+        values = weft.eye(count, dtype=self.probs.dtype)
+        values = values.view((count, *[1] * len(self._batch_shape), count))
+        return values.expand((count, *self._batch_shape, count)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot values whose gradient is that of the probabilities (Bengio et al. 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Values with gradients to the probabilities."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class Multinomial(Distribution):
+    """How often each category comes in `total_count` draws."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits, validate_args=validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distribution with a larger batch."""
+        made = self._expanded(batch_shape, _instance)
+        made._categorical = self._categorical.expand(batch_shape)
+        return made
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts that add up to the number of draws."""
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Log probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter that was given."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Counts. Reads the probabilities."""
+        with weft.no_grad():
+            drawn = self._categorical.sample((self.total_count, *sample_shape))
+            count = self._categorical._num_events
+            return weft.nn.functional.one_hot(drawn, count).sum(0).to(self.probs.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = weft.broadcast_tensors(self.logits, value)
+        ways = weft.lgamma(value.sum(-1) + 1) - weft.lgamma(value + 1).sum(-1)
+        impossible = (value == 0) & (logits == float("-inf"))
+        return ways + (weft.where(impossible, 0.0, logits) * value).sum(-1)
+
+    def entropy(self) -> Any:
+        """The entropy in nats, by sums over counts."""
+        n = weft.tensor(float(self.total_count), dtype=self.probs.dtype)
+        counts = weft.arange(2, self.total_count + 1, dtype=self.probs.dtype)
+        counts = counts.view((-1, *[1] * self.probs.dim()))
+        ways = weft.lgamma(n + 1) - weft.lgamma(counts + 1) - weft.lgamma(n - counts + 1)
+        logs = ways + counts * self.logits + (n - counts) * (-self.probs).log1p()
+        spread = (logs.exp() * weft.lgamma(counts + 1)).sum((0, -1))
+        return n * self._categorical.entropy() - weft.lgamma(n + 1) + spread

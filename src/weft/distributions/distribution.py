@@ -1,0 +1,296 @@
+"""What all distributions share: shapes, expansion, the checks of parameters and values."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft._lazy import later
+from weft.distributions import constraints
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+
+Shape = Any
+linalg: Any = later("weft.linalg")
+special: Any = later("weft.special")
+
+
+class lazy_property:  # noqa: N801 - reads as `property`
+    """A value that is computed when it is first asked for, and kept."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with weft.enable_grad():
+            value = self.function(instance)
+        instance.__dict__[self.name] = value
+        return value
+
+
+def broadcast_all(*values: Any) -> list[Any]:
+    """Numbers and tensors as tensors of one shape; numbers take the type of the tensors."""
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    dtype = tensors[0].dtype if tensors else weft.get_default_dtype()
+    made = []
+    for value in values:
+        if not isinstance(value, Tensor | int | float):
+            raise ArgumentTypeError(
+                "Input arguments must all be instances of Number, torch.Tensor or objects "
+                "implementing __torch_function__.",
+                expected="numbers or tensors",
+                got=repr(value)[:80],
+                fix="pass weft.tensor(value)",
+            )
+        made.append(value if isinstance(value, Tensor) else weft.tensor(value, dtype=dtype))
+    return list(weft.broadcast_tensors(*made))
+
+
+def sum_rightmost(value: Any, count: int) -> Any:
+    """A sum over the last `count` dimensions."""
+    return value.flatten(value.dim() - count).sum(-1) if count else value
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Probabilities kept off 0 and 1, so that their logarithms are finite."""
+    eps = weft.finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def as_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Log odds, or log probabilities."""
+    kept = clamp_probs(probs)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+class Distribution:
+    """A distribution over values of shape `event_shape`, `batch_shape` of them side by side.
+
+    Parameters and values are checked (which reads them) unless `validate_args=False`, or
+    `Distribution.set_default_validate_args(False)`. Errors: ValueError for a value outside its constraint.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = __debug__
+    arg_constraints: Any = {}
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions check their arguments where they are not told."""
+        if value not in (True, False):
+            raise ArgumentError(
+                "set_default_validate_args takes True or False",
+                expected="True or False",
+                got=repr(value),
+                fix="pass one of them",
+            )
+        Distribution._validate_args = value
+
+    def __init__(
+        self,
+        batch_shape: Shape = (),
+        event_shape: Shape = (),
+        validate_args: bool | None = None,
+    ) -> None:
+        self._batch_shape, self._event_shape = weft.Size(batch_shape), weft.Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            for name in self._parameters():
+                self._check_parameter(name)
+
+    def _parameters(self) -> list[str]:
+        """The names of the parameters that this instance holds; those that are computed of others when first asked
+        for do not count."""
+        return [name for name in self.arg_constraints if name in self.__dict__]
+
+    def _check_parameter(self, name: str) -> None:
+        constraint, value = self.arg_constraints[name], getattr(self, name)
+        if constraints.is_dependent(constraint) or not isinstance(value, Tensor):
+            return
+        if not bool(constraint.check(value).all()):
+            raise ArgumentError(
+                f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
+                f"values:\n{value}",
+                expected=f"{name} that satisfies {constraint!r}",
+                got="values outside",
+                fix="see how the parameter is computed",
+            )
+
+    def expand(self, batch_shape: Shape, _instance: Any = None) -> Any:
+        """The same distribution with a larger batch."""
+        return self._expanded(batch_shape, _instance)
+
+    def _expanded(
+        self, batch_shape: Shape, instance: Any = None, more: tuple[str, ...] = ()
+    ) -> Any:
+        """A copy whose parameters, and what else is named, have another batch shape."""
+        made = type(self).__new__(type(self)) if instance is None else instance
+        batch_shape = weft.Size(batch_shape)
+        made.__dict__.update(
+            {key: value for key, value in self.__dict__.items() if not key.startswith("_cached")}
+        )
+        rank = len(self._batch_shape)
+        for name in (*self._parameters(), *more):
+            value = self.__dict__[name]
+            if isinstance(value, Tensor):
+                made.__dict__[name] = value.expand((*batch_shape, *value.shape[rank:]))
+        made._batch_shape = batch_shape
+        made._validate_args = False
+        made._validate_args = self._validate_args
+        return made
+
+    @property
+    def batch_shape(self) -> Any:
+        """The shape of the parameters."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Any:
+        """The shape of one value."""
+        return self._event_shape
+
+    def _missing(self, what: str) -> Any:
+        raise NotDefinedError(
+            f"{type(self).__name__} has no {what}",
+            expected=f"a distribution with {what}",
+            got=type(self).__name__,
+            fix=f"estimate it from samples, or define {what} in the subclass",
+        )
+
+    @property
+    def support(self) -> Any:
+        """The constraint of its values."""
+        return self._missing("support")
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        return self._missing("mean")
+
+    @property
+    def mode(self) -> Any:
+        """The most probable value."""
+        return self._missing("mode")
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        return self._missing("variance")
+
+    @property
+    def stddev(self) -> Any:
+        """The root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Shape = ()) -> Any:
+        """Values of shape sample_shape + batch_shape + event_shape, without gradient."""
+        with weft.no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Shape = ()) -> Any:
+        """Values with gradients to the parameters."""
+        return self._missing("rsample")
+
+    def sample_n(self, n: int) -> Any:
+        """`sample((n,))`; deprecated."""
+        warnings.warn(
+            "sample_n(n) will be deprecated. Use .sample((n,)) instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.sample((n,))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density, or of the probability."""
+        return self._missing("log_prob")
+
+    def cdf(self, value: Any) -> Any:
+        """The probability of values up to this one."""
+        return self._missing("cdf")
+
+    def icdf(self, value: Any) -> Any:
+        """The value up to which a probability lies."""
+        return self._missing("icdf")
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All values, along a new first dimension."""
+        return self._missing("enumerate_support")
+
+    def entropy(self) -> Any:
+        """The entropy in nats."""
+        return self._missing("entropy")
+
+    def perplexity(self) -> Any:
+        """The exponential of the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Shape = ()) -> Any:
+        return weft.Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value: Any) -> None:
+        """Errors: ValueError for anything but a tensor of a fitting shape within the support."""
+        if not isinstance(value, Tensor):
+            raise ArgumentError(
+                "The value argument to log_prob must be a Tensor",
+                expected="a tensor",
+                got=type(value).__name__,
+                fix="pass weft.tensor(value)",
+            )
+        rank = len(self._event_shape)
+        if tuple(value.shape[value.dim() - rank :]) != tuple(self._event_shape):
+            raise ArgumentError(
+                "The right-most size of value must match event_shape: "
+                f"{value.size()} vs {self._event_shape}.",
+                expected=f"values of shape (..., {', '.join(map(str, self._event_shape))})",
+                got=str(list(value.shape)),
+                fix="reshape the value",
+            )
+        whole = self._extended_shape()
+        for mine, theirs in zip(reversed(value.shape), reversed(whole), strict=False):
+            if mine != 1 and theirs != 1 and mine != theirs:
+                raise ArgumentError(
+                    "Value is not broadcastable with batch_shape+event_shape: "
+                    f"{value.size()} vs {whole}.",
+                    expected=f"a value that broadcasts with {list(whole)}",
+                    got=str(list(value.shape)),
+                    fix="reshape the value",
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            return
+        if not bool(support.check(value).all()):
+            raise ArgumentError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
+                f"within the support ({support!r}) of the distribution {self!r}, but found invalid "
+                f"values:\n{value}",
+                expected=f"values that satisfy {support!r}",
+                got="values outside",
+                fix="pass validate_args=False to have them evaluated all the same",
+            )
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in self._parameters():
+            value = self.__dict__[name]
+            small = not isinstance(value, Tensor) or value.numel() == 1
+            parts.append(f"{name}: {value if small else value.size()}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class ExponentialFamily(Distribution):
+    """Distributions whose log density is linear in sufficient statistics."""
+
+
+EULER = 0.57721566490153286060
+LOG_SQRT_TAU = 0.5 * math.log(2 * math.pi)

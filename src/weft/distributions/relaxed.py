@@ -1,0 +1,125 @@
+"""Relaxed discrete distributions: values between the discrete ones, with gradients (Maddison, Mnih, Teh 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+from weft.distributions import constraints
+from weft.distributions.categories import Categorical
+from weft.distributions.counts import _WithOdds
+from weft.distributions.distribution import Distribution, broadcast_all, clamp_probs
+from weft.distributions.elementwise_transforms import ExpTransform, SigmoidTransform
+from weft.distributions.transformed import TransformedDistribution
+
+
+class LogitRelaxedBernoulli(_WithOdds):
+    """The log odds of a relaxed coin (Maddison, Mnih, Teh 2017)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        self.temperature = temperature
+        (given,) = self._take(probs, logits)
+        super().__init__(given.size(), validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Values with gradients."""
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        uniform = clamp_probs(weft.rand(shape, dtype=probs.dtype))
+        odds = uniform.log() - (-uniform).log1p() + probs.log() - (-probs).log1p()
+        return odds / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        moved = logits - value * self.temperature
+        log_t = weft.as_tensor(self.temperature, dtype=moved.dtype).log()
+        return log_t + moved - 2 * moved.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """A coin that shows values between 0 and 1, with gradients."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval  # type: ignore[assignment]
+    has_rsample = True  # type: ignore[assignment]
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args)
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    logits = property(lambda self: self.base_dist.logits)
+    probs = property(lambda self: self.base_dist.probs)
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithm of a relaxed one-hot vector (Maddison, Mnih, Teh 2017)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = temperature
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distribution with a larger batch."""
+        made = self._expanded(batch_shape, _instance)
+        made._categorical = self._categorical.expand(batch_shape)
+        return made
+
+    logits = property(lambda self: self._categorical.logits)
+    probs = property(lambda self: self._categorical.probs)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Values with gradients."""
+        shape = self._extended_shape(sample_shape)
+        uniform = clamp_probs(weft.rand(shape, dtype=self.logits.dtype))
+        scores = (self.logits - (-uniform.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
+        count = self._categorical._num_events
+        logits, value = broadcast_all(self.logits, value)
+        temperature = weft.as_tensor(self.temperature, dtype=logits.dtype)
+        norm = math.lgamma(count) + (count - 1) * temperature.log()
+        score = logits - value * self.temperature
+        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + norm
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """A category as a vector that is nearly one-hot, with gradients."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex  # type: ignore[assignment]
+    has_rsample = True  # type: ignore[assignment]
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args)
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    logits = property(lambda self: self.base_dist.logits)
+    probs = property(lambda self: self.base_dist.probs)

@@ -1,0 +1,176 @@
+"""Samplers follow their laws (Kolmogorov-Smirnov, moments); gradients of samples are those of expectations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import distributions as d
+from weft.distributions.sampling import gamma_slope
+
+stats = pytest.importorskip("scipy.stats")
+COUNT = 20_000
+# Chance of a right sampler to fail one of these: below 1e-4 each, with a seed that does not change.
+CONTINUOUS: list[tuple[Any, Any]] = [
+    (lambda t: d.Normal(t(1.0), t(2.0)), stats.norm(1, 2)),
+    (lambda t: d.Laplace(t(1.0), t(2.0)), stats.laplace(1, 2)),
+    (lambda t: d.Cauchy(t(1.0), t(2.0)), stats.cauchy(1, 2)),
+    (lambda t: d.Gumbel(t(1.0), t(2.0)), stats.gumbel_r(1, 2)),
+    (lambda t: d.StudentT(t(3.0), t(1.0), t(2.0)), stats.t(3, 1, 2)),
+    (lambda t: d.Uniform(t(-1.0), t(2.0)), stats.uniform(-1, 3)),
+    (lambda t: d.Exponential(t(2.0)), stats.expon(scale=0.5)),
+    (lambda t: d.Gamma(t(0.1), t(2.0)), stats.gamma(0.1, scale=0.5)),
+    (lambda t: d.Gamma(t(0.9), t(2.0)), stats.gamma(0.9, scale=0.5)),
+    (lambda t: d.Gamma(t(5.0), t(2.0)), stats.gamma(5.0, scale=0.5)),
+    (lambda t: d.Gamma(t(200.0), t(2.0)), stats.gamma(200.0, scale=0.5)),
+    (lambda t: d.Chi2(t(3.0)), stats.chi2(3)),
+    (lambda t: d.InverseGamma(t(3.0), t(2.0)), stats.invgamma(3, scale=2)),
+    (lambda t: d.Beta(t(0.4), t(2.5)), stats.beta(0.4, 2.5)),
+    (lambda t: d.FisherSnedecor(t(3.0), t(7.0)), stats.f(3, 7)),
+    (lambda t: d.LogNormal(t(0.3), t(0.5)), stats.lognorm(0.5, scale=math.exp(0.3))),
+    (lambda t: d.HalfNormal(t(2.0)), stats.halfnorm(scale=2)),
+    (lambda t: d.HalfCauchy(t(2.0)), stats.halfcauchy(scale=2)),
+    (lambda t: d.Pareto(t(2.0), t(3.0)), stats.pareto(3, scale=2)),
+    (lambda t: d.Weibull(t(2.0), t(1.5)), stats.weibull_min(1.5, scale=2)),
+]  # fmt: skip
+DISCRETE: list[tuple[Any, Any]] = [
+    (lambda t: d.Bernoulli(t(0.3)), stats.bernoulli(0.3)),
+    (lambda t: d.Geometric(t(0.3)), stats.geom(0.3, loc=-1)),
+    (lambda t: d.Binomial(20, t(0.3)), stats.binom(20, 0.3)),
+    (lambda t: d.NegativeBinomial(5, t(0.3)), stats.nbinom(5, 0.7)),
+    (lambda t: d.Poisson(t(0.7)), stats.poisson(0.7)),
+    (lambda t: d.Poisson(t(300.0)), stats.poisson(300)),
+    (lambda t: d.Categorical(t([0.2, 0.5, 0.3])), stats.rv_discrete(values=([0, 1, 2], [0.2, 0.5, 0.3]))),
+]  # fmt: skip
+
+
+def drawn(make: Any, dtype: Any) -> Any:
+    weft.manual_seed(0)
+    made = make(lambda value: weft.tensor(value, dtype=dtype))
+    return np.asarray(made.sample((COUNT,)).double().numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("number", range(len(CONTINUOUS)))
+def test_continuous_samples_follow_their_law(number: int, dtype: str) -> None:
+    make, law = CONTINUOUS[number]
+    values = drawn(make, getattr(weft, dtype))
+    assert stats.kstest(values, law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("number", range(len(DISCRETE)))
+def test_discrete_samples_follow_their_law(number: int) -> None:
+    make, law = DISCRETE[number]
+    values = drawn(make, weft.float64)
+    assert (values == np.round(values)).all() and values.min() >= 0
+    low, high = int(law.ppf(0.001)), int(law.ppf(0.999))
+    edges = np.unique(np.linspace(low, high + 1, 12).astype(int))
+    seen = np.array(
+        [np.sum((values >= a) & (values < b)) for a, b in zip(edges, edges[1:], strict=False)]
+    )
+    chance = law.cdf(edges[1:] - 1) - law.cdf(edges[:-1] - 1)
+    seen, chance = np.append(seen, COUNT - seen.sum()), np.append(chance, 1 - chance.sum())
+    kept = chance * COUNT > 1
+    statistic = ((seen - chance * COUNT)[kept] ** 2 / (chance * COUNT)[kept]).sum()
+    assert stats.chi2(max(kept.sum() - 1, 1)).sf(statistic) > 1e-4
+
+
+def test_vectors_follow_their_law() -> None:
+    weft.manual_seed(0)
+    shares = d.Dirichlet(weft.tensor([0.5, 2.0, 3.5])).sample((COUNT,)).numpy()
+    np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-5)
+    for place, a in enumerate((0.5, 2.0, 3.5)):
+        assert stats.kstest(shares[:, place], stats.beta(a, 6 - a).cdf).pvalue > 1e-4
+    counts = d.Multinomial(10, weft.tensor([0.2, 0.5, 0.3])).sample((COUNT,)).numpy()
+    assert (counts.sum(-1) == 10).all()
+    np.testing.assert_allclose(counts.mean(0), [2, 5, 3], atol=0.05)
+    vectors = d.OneHotCategorical(weft.tensor([0.2, 0.5, 0.3])).sample((COUNT,)).numpy()
+    np.testing.assert_allclose(vectors.mean(0), [0.2, 0.5, 0.3], atol=0.02)
+    mixture = d.MixtureSameFamily(
+        d.Categorical(weft.tensor([0.3, 0.7])),
+        d.Normal(weft.tensor([-2.0, 3.0]), weft.tensor([1.0, 0.5])),
+    )
+    values = mixture.sample((COUNT,)).numpy()
+    law = lambda x: 0.3 * stats.norm.cdf(x, -2, 1) + 0.7 * stats.norm.cdf(x, 3, 0.5)  # noqa: E731
+    assert stats.kstest(values, law).pvalue > 1e-4
+
+
+def test_the_slope_of_gamma_samples_is_that_of_the_quantile() -> None:
+    """By differences of the quantile in many digits."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 40
+    for a in (0.05, 0.5, 1.0, 3.0, 40.0):
+        for share in (0.01, 0.3, 0.7, 0.99):
+            x = float(stats.gamma(a).ppf(share))
+            h = mpmath.mpf(10) ** -12
+            p = lambda s, x=x: mpmath.gammainc(s, 0, x, regularized=True)  # noqa: E731
+            change = (p(mpmath.mpf(a) + h) - p(mpmath.mpf(a) - h)) / (2 * h)
+            density = mpmath.mpf(x) ** (a - 1) * mpmath.exp(-x) / mpmath.gamma(a)
+            np.testing.assert_allclose(gamma_slope(x, a), float(-change / density), rtol=2e-5)
+
+
+@pytest.mark.parametrize("a", [0.4, 2.0, 9.0])
+def test_gradients_of_samples_are_gradients_of_means(a: float) -> None:
+    """d/da of E[x] = 1 for Gamma(a, 1); of E[x] = b / (a + b)^2 for Beta(a, b)."""
+    weft.manual_seed(1)
+    first = weft.tensor(a, dtype=weft.float64, requires_grad=True)
+    d.Gamma(first, 1.0).rsample((COUNT,)).mean().backward()
+    assert abs(first.grad.item() - 1) < 0.05
+    first.grad = None
+    d.Beta(first, 3.0).rsample((COUNT,)).mean().backward()
+    assert abs(first.grad.item() - 3 / (a + 3) ** 2) < 0.02
+    first.grad = None
+    both = weft.stack([first, first + 1, first * 2])
+    d.Dirichlet(both).rsample((COUNT,))[:, 0].mean().backward()
+    assert abs(first.grad.item() - 1 / (4 * a + 1) ** 2) < 0.02
+
+
+def test_samples_follow_the_seed_and_leave_no_graph() -> None:
+    rate = weft.ones(3, requires_grad=True)
+    for make in (d.Exponential, d.Poisson, lambda r: d.Gamma(r, r), d.HalfNormal):
+        weft.manual_seed(5)
+        first = make(rate).sample((4,))
+        weft.manual_seed(5)
+        assert first.tolist() == make(rate).sample((4,)).tolist()
+        assert not first.requires_grad
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="Expected parameter scale .* GreaterThan"):
+        d.Normal(weft.zeros(2), weft.tensor([1.0, -1.0]))
+    with pytest.raises(ValueError, match="within the support"):
+        d.Exponential(weft.ones(2)).log_prob(weft.tensor([-1.0, 1.0]))
+    with pytest.raises(ValueError, match="Either `probs` or `logits`"):
+        d.Bernoulli()
+    with pytest.raises(ValueError, match="not broadcastable"):
+        d.Normal(weft.zeros(2), 1.0).log_prob(weft.zeros(3))
+    with pytest.raises(ValueError, match="low>= high"):
+        d.Uniform(1.0, 0.0)
+    with pytest.raises(NotImplementedError, match=r"No KL\(p \|\| q\)"):
+        d.kl_divergence(d.Poisson(1.0), d.Normal(0.0, 1.0))
+    with pytest.raises(NotImplementedError):
+        d.Poisson(1.0).rsample()
+    assert d.Normal(0.0, -1.0, validate_args=False).scale.item() == -1
+    d.Distribution.set_default_validate_args(False)
+    try:
+        d.Normal(0.0, -1.0)
+    finally:
+        d.Distribution.set_default_validate_args(True)
+
+
+def test_ones_own_divergence_and_distribution() -> None:
+    class Shifted(d.Normal):
+        """A normal with a rule of its own."""
+
+    @d.register_kl(Shifted, d.Normal)
+    def _(p: Any, q: Any) -> Any:
+        return weft.full_like(p.loc, 7.0)
+
+    p, q = Shifted(weft.zeros(2), 1.0), d.Normal(weft.zeros(2), 1.0)
+    assert d.kl_divergence(p, q).tolist() == [7.0, 7.0]
+    assert d.kl_divergence(q, p).tolist() == [0.0, 0.0]
+    assert repr(d.Normal(0.0, weft.ones(2))) == "Normal(loc: weft.Size([2]), scale: weft.Size([2]))"
