@@ -1,24 +1,30 @@
 """RNN, LSTM and GRU: stacked, optionally bidirectional recurrent layers over whole sequences.
 
-In: a sequence (time, batch, features), or batch first, or without batch. Out: the outputs of the last layer at
-every time and the final states. Each layer is a plain loop over time; nothing here is specific to a length.
+In: a sequence (time, batch, features), or batch first, or without batch; sequences of different lengths as a
+PackedSequence or a ragged tensor (batch, j, features). Out: the outputs of the last layer at every time, in the same
+form, and the final states. Each layer is a plain loop over time; nothing here is specific to a length.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+from weft.nn.utils.rnn import PackedSequence, Steps
+from weft.ops.primitives import take
 
 # A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
 State = tuple[Tensor, ...]
@@ -49,6 +55,43 @@ def gru_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     r, z = (r_input + r_hidden).sigmoid(), (z_input + z_hidden).sigmoid()
     n = (n_input + r * n_hidden).tanh()
     return ((1 - z) * n + z * state[0],)
+
+
+Step = Callable[[Tensor, State], State]
+
+
+def _forwards(step: Step, parts: Sequence[Tensor], state: State) -> tuple[list[Tensor], State]:
+    """Steps of falling numbers of sequences: those that have ended keep their state. The outputs, and the final state."""
+    outputs, ended = [], []
+    for part in parts:
+        have = part.shape[0]
+        if have < state[0].shape[0]:
+            ended.append(tuple(one[have:] for one in state))
+            state = tuple(one[:have] for one in state)
+        state = step(part, state)
+        outputs.append(state[0])
+    return outputs, _one_below_the_other([state, *reversed(ended)])
+
+
+def _backwards(step: Step, parts: Sequence[Tensor], start: State) -> tuple[list[Tensor], State]:
+    """The same from the last step on: sequences begin with their first state where they end."""
+    outputs: list[Tensor] = []
+    state, have = tuple(one[:0] for one in start), 0
+    for part in reversed(parts):
+        now, have = have, part.shape[0]
+        if have > now:
+            begun = tuple(one[now:have] for one in start)
+            state = _one_below_the_other([state, begun] if now else [begun])
+        state = step(part, state)
+        outputs.append(state[0])
+    rest = tuple(one[have:] for one in start)
+    return outputs[::-1], _one_below_the_other([state, rest] if rest[0].shape[0] else [state])
+
+
+def _one_below_the_other(states: list[State]) -> State:
+    if len(states) == 1:
+        return states[0]
+    return tuple(weft.cat(parts) for parts in zip(*states, strict=True))
 
 
 class _Recurrent(Module):
@@ -134,6 +177,9 @@ class _Recurrent(Module):
                 got=str(list(input.shape)),
                 fix="unsqueeze or reshape the input",
             )
+        self._check_width(input)
+
+    def _check_width(self, input: Tensor) -> None:
         if input.shape[-1] != self.input_size:
             raise ShapeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, "
@@ -143,13 +189,13 @@ class _Recurrent(Module):
                 fix="build the layer with this input_size",
             )
 
-    def _initial(self, hx: Any, batch: int, input: Tensor) -> list[Tensor]:
+    def _initial(self, hx: Any, batch: int, input: Tensor, alone: bool = False) -> list[Tensor]:
         """The first states, each (layers * directions, batch, hidden)."""
         shape = (self.num_layers * self._directions, batch, self.hidden_size)
         if hx is None:
             return [weft.zeros(shape, dtype=input.dtype)] * self.states
         given = list(hx) if self.states > 1 else [hx]
-        given = [state.unsqueeze(1) if input.dim() == 2 else state for state in given]
+        given = [state.unsqueeze(1) if alone else state for state in given]
         for state in given:
             if tuple(state.shape) != shape:
                 raise ShapeError(
@@ -162,10 +208,22 @@ class _Recurrent(Module):
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         """Outputs of the last layer, (time, batch, directions * hidden), and the final states."""
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if getattr(input, "is_nested", False):
+            return self._forward_nested(input, hx)
         self._check(input)
         alone = input.dim() == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
-        initial = self._initial(hx, x.shape[1], input)
+        x, last = self._layers(x, self._initial(hx, x.shape[1], input, alone), self._run)
+        last = [state.squeeze(1) if alone else state for state in last]
+        out = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
+        return out, tuple(last) if self.states > 1 else last[0]
+
+    def _layers(
+        self, x: Tensor, initial: list[Tensor], run: Callable[..., tuple[Tensor, State]]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """All layers over entries in some order, which `run` takes one layer in one direction through."""
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout > 0:
@@ -174,24 +232,82 @@ class _Recurrent(Module):
             for direction in range(self._directions):
                 number = layer * self._directions + direction
                 start = tuple(state[number] for state in initial)
-                outputs, final = self._run(x, start, self._suffixes()[number], direction == 1)
+                outputs, final = run(x, start, self._suffixes()[number], direction == 1)
                 sides.append(outputs)
                 finals.append(final)
             x = sides[0] if len(sides) == 1 else weft.cat(sides, -1)
-        last = [weft.stack(parts) for parts in zip(*finals, strict=True)]
-        last = [state.squeeze(1) if alone else state for state in last]
-        out = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
+        return x, [weft.stack(parts) for parts in zip(*finals, strict=True)]
+
+    # -- sequences of different lengths ------------------------------------------------------------
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """A packed batch: the outputs packed in the same way, the states in the order of the batch."""
+        self._check_width(input.data)
+        sizes = input.batch_sizes.tolist()
+        initial = self._initial(hx, sizes[0], input.data)
+        if input.sorted_indices is not None:
+            initial = [state.index_select(1, input.sorted_indices) for state in initial]
+        run = functools.partial(self._run_packed, sizes=sizes)
+        data, last = self._layers(input.data, initial, run)
+        if input.unsorted_indices is not None:
+            last = [state.index_select(1, input.unsorted_indices) for state in last]
+        return PackedSequence(data, *input[1:]), tuple(last) if self.states > 1 else last[0]
+
+    def _forward_nested(self, input: Any, hx: Any) -> tuple[Any, Any]:
+        """A ragged batch (batch, j, in), of which items may be empty: these keep the states that they begin with."""
+        if input.ndim != 3 or input.dims != (1,):
+            raise NotDefinedError(
+                f"{type(self).__name__} of a ragged tensor of shape {list(input.shape)}",
+                expected="(batch, j, features)",
+                got=f"ragged dimensions {list(input.dims)} of {input.ndim}",
+                fix="transpose the ragged dimension to place 1",
+            )
+        self._check_width(input.packed)
+        rows = input.rows
+        steps = Steps.of(rows.lengths)
+        places = rows.offsets[steps.sequence] + steps.place
+        back = np.empty_like(places)
+        back[places] = np.arange(len(places))
+        order, inverse = weft.from_numpy(steps.order), weft.from_numpy(np.argsort(steps.order))
+        initial = self._initial(hx, len(input), input.packed)
+        initial = [take(state, 1, order) for state in initial]
+        run = functools.partial(self._run_packed, sizes=steps.sizes.tolist())
+        data, last = self._layers(take(input.packed, 0, weft.from_numpy(places)), initial, run)
+        last = [take(state, 1, inverse) for state in last]
+        out = input.like(take(data, 0, weft.from_numpy(back)))
         return out, tuple(last) if self.states > 1 else last[0]
 
-    def _run(self, x: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: (t, n, in) -> (t, n, hidden) and the final state."""
-        weight_hh = getattr(self, f"weight_hh_{suffix}")
+    def _run_packed(
+        self, x: Tensor, state: State, suffix: str, backwards: bool, sizes: list[int]
+    ) -> tuple[Tensor, State]:
+        """One layer in one direction over packed entries: (entries, in) -> (entries, hidden). The first sizes[t]
+        sequences have step t."""
+        if not sizes:
+            return x.new_zeros(0, self.hidden_size), state
+        of_input, weight_hh, bias_hh = self._projected(x, suffix)
+
+        def step(part: Tensor, moving: State) -> State:
+            return self._cell()(part, F.linear(moving[0], weight_hh, bias_hh), moving)
+
+        walk = _backwards if backwards else _forwards
+        outputs, final = walk(step, of_input.split(sizes), state)
+        return weft.cat(outputs), final
+
+    # -- sequences of one length -------------------------------------------------------------------
+
+    def _projected(self, x: Tensor, suffix: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What the input gives at all times, and the weights of the hidden state."""
         bias_ih, bias_hh = (
             (getattr(self, f"{name}_{suffix}") for name in ("bias_ih", "bias_hh"))
             if self.bias
             else (None, None)
         )
         of_input = F.linear(x, getattr(self, f"weight_ih_{suffix}"), bias_ih)
+        return of_input, getattr(self, f"weight_hh_{suffix}"), bias_hh
+
+    def _run(self, x: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
+        """One layer in one direction: (t, n, in) -> (t, n, hidden) and the final state."""
+        of_input, weight_hh, bias_hh = self._projected(x, suffix)
         times = range(x.shape[0])
         outputs = []
         for time in reversed(times) if backwards else times:

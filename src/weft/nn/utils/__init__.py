@@ -1,0 +1,16 @@
+"""Helpers for training: gradient clipping, parameters as one vector (here), and packed sequences (`rnn`)."""
+
+from weft.nn.utils import rnn
+from weft.nn.utils.gradients import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+    parameters_to_vector,
+    vector_to_parameters,
+)
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "parameters_to_vector", "rnn", "vector_to_parameters",
+]  # fmt: skip
