@@ -65,3 +65,8 @@ def test_statements_parsed_together_are_parsed_as_alone(parser: ModuleType) -> N
     for statement, tree in zip(statements, trees, strict=True):
         alone, _ = model(statement)
         assert (alone.heads, alone.labels) == (tree.heads, tree.labels)
+
+
+def test_the_model_of_lines_learns_from_ragged_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("ragged").main(["--steps", "12"]) < 5.0  # 8 bits at the start
+    assert "held out" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """Data sets, samplers and the loader that makes batches of them, under PyTorch's names."""
 
-from weft.data.collate import default_collate, default_convert
+from weft.data.collate import default_collate, default_convert, ragged_collate
 from weft.data.dataset import (
     ConcatDataset,
     Dataset,
@@ -16,6 +16,7 @@ from weft.data.sampler import (
     Sampler,
     SequentialSampler,
     SubsetRandomSampler,
+    TokenBatchSampler,
     WeightedRandomSampler,
 )
 from weft.data.worker import WorkerInfo, get_worker_info
@@ -24,8 +25,9 @@ from weft.graph.public import publish
 __all__ = [
     "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
     "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "TokenBatchSampler",
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info",
-    "random_split",
+    "ragged_collate", "random_split",
 ]  # fmt: skip
 
 publish(globals())

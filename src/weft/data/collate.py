@@ -9,7 +9,10 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft._lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError
+
+nested = later("weft.nested")
 
 
 def default_convert(data: Any) -> Any:
@@ -71,3 +74,33 @@ def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
         )
     parts = [default_collate(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts
+
+
+def ragged_collate(batch: Sequence[Any]) -> Any:
+    """As `default_collate`, but tensors and arrays with dimensions become ragged tensors: their sizes may differ.
+
+    Shapes: n of (j, *) -> (n, j, *). Dictionaries, tuples and lists keep their structure; numbers are stacked.
+    Errors: RuntimeError for tensors of different ranks or types; TypeError for other kinds of examples.
+    """
+    first = batch[0] if isinstance(batch, Sequence) and batch else None
+    if isinstance(first, np.ndarray) and first.ndim:
+        batch = [weft.as_tensor(one) for one in batch]
+    if isinstance(first, Tensor | np.ndarray) and first.ndim:
+        return nested.as_nested_tensor(list(batch))
+    if isinstance(first, Mapping):
+        return {key: ragged_collate([example[key] for example in batch]) for key in first}
+    if isinstance(first, list | tuple) and first:
+        _check_parts(batch, first)
+        parts = [ragged_collate(column) for column in zip(*batch, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else parts
+    return default_collate(batch)
+
+
+def _check_parts(batch: Sequence[Any], first: Sequence[Any]) -> None:
+    if any(len(example) != len(first) for example in batch):
+        raise ArgumentError(
+            "each element in list of batch should be of equal size",
+            expected=f"{len(first)} parts in each example",
+            got=f"examples of {sorted({len(example) for example in batch})} parts",
+            fix="make the parts of different length tensors",
+        )

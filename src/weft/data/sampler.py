@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
@@ -160,3 +161,72 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         full, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
         return full if self.drop_last or not rest else full + 1
+
+
+class TokenBatchSampler(Sampler):
+    """Lists of indices whose examples have at most `max_tokens` tokens together: long examples come in small batches.
+
+    `lengths[i]` is the length of example i, `sampler` the order (by default 0, 1, 2, ...). With `pool` > 1, that many
+    indices at a time are sorted by length before they are put together, and the batches of a pool shuffled. With
+    `padded`, a batch counts as its longest example times the number of examples, as it does where it will be padded.
+    Errors: ValueError for an example that is longer than `max_tokens`.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        max_tokens: int,
+        sampler: Iterable[int] | None = None,
+        drop_last: bool = False,
+        pool: int = 1,
+        padded: bool = False,
+        generator: Any = None,
+    ) -> None:
+        self.lengths = [int(length) for length in lengths]
+        self.max_tokens, self.drop_last, self.pool, self.padded = (
+            max_tokens,
+            drop_last,
+            pool,
+            padded,
+        )
+        self.sampler = range(len(self.lengths)) if sampler is None else sampler
+        self.generator = generator
+        longest = max(self.lengths, default=0)
+        if longest > max_tokens or pool < 1:
+            raise ArgumentError(
+                f"TokenBatchSampler: an example of {longest} tokens for a budget of {max_tokens}",
+                expected="examples of at most max_tokens, pool >= 1",
+                got=f"example {self.lengths.index(longest) if self.lengths else 0}, pool={pool}",
+                fix="enlarge max_tokens, or cut or leave out long examples",
+            )
+
+    def __iter__(self) -> Iterator[list[int]]:
+        kept: list[int] = []  # the last batch may be filled by the next pool
+        for pool in self._pools():
+            batches = list(self._filled([*kept, *pool]))
+            kept = batches.pop() if batches else []
+            if self.pool > 1 and len(batches) > 1:
+                order = weft.randperm(len(batches), generator=self.generator).tolist()
+                batches = [batches[place] for place in order]
+            yield from batches
+        if kept and not self.drop_last:
+            yield kept
+
+    def _pools(self) -> Iterator[list[int]]:
+        indices = iter(self.sampler)
+        while pool := list(itertools.islice(indices, self.pool)):
+            yield sorted(pool, key=lambda index: self.lengths[index]) if self.pool > 1 else pool
+
+    def _filled(self, indices: Sequence[int]) -> Iterator[list[int]]:
+        """Indices in order, put together while the budget lasts."""
+        batch: list[int] = []
+        total = longest = 0
+        for index in indices:
+            length = self.lengths[index]
+            longest, total = max(longest, length), total + length
+            if batch and (longest * (len(batch) + 1) if self.padded else total) > self.max_tokens:
+                yield batch
+                batch, total, longest = [], length, length
+            batch.append(index)
+        if batch:
+            yield batch

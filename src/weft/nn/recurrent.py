@@ -61,7 +61,7 @@ Step = Callable[[Tensor, State], State]
 
 
 def _forwards(step: Step, parts: Sequence[Tensor], state: State) -> tuple[list[Tensor], State]:
-    """Steps of falling numbers of sequences: those that have ended keep their state. The outputs, and the final state."""
+    """Steps of falling numbers of sequences: those that have ended keep their state. Out: outputs, final state."""
     outputs, ended = [], []
     for part in parts:
         have = part.shape[0]
