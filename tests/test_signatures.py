@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SPACES = (
-    "", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "linalg", "special", "autograd",
+    "", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nested", "optim", "optim.lr_scheduler", "linalg", "special", "autograd",
     "autograd.graph", "autograd.forward_ad", "autograd.functional", "func", "Tensor", "nn.Module", "nn.Sequential",
     "nn.ModuleList", "nn.ModuleDict", "optim.Optimizer", "optim.lr_scheduler.LRScheduler", "data",
 )  # fmt: skip

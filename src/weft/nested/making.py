@@ -268,7 +268,7 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None) -> Any
     return to_padded(input, padding, sizes)
 
 
-def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> Any:
+def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = weft.strided) -> Any:
     """Part of each item of a dense tensor along a dimension, as a ragged tensor.
 
     Shapes: (B, longest, *); start and length are numbers or vectors (B) -> (B, j, *).

@@ -42,9 +42,7 @@ class Layout:
     """How elements are held: `strided`, or `jagged` (`weft.nested`)."""
 
     __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __repr__(self) -> str:
         return f"weft.{self.name}"
@@ -53,8 +51,8 @@ class Layout:
         return self.name
 
 
-strided = Layout("strided")
-jagged = Layout("jagged")
+strided, jagged = Layout(), Layout()
+strided.name, jagged.name = "strided", "jagged"
 
 
 def _channels_last_order(rank: int) -> tuple[int, ...]:
