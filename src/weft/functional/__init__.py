@@ -31,6 +31,7 @@ from weft.functional import (
     variance,
     views,
 )  # fmt: skip
+from weft.functional.making import with_out
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
@@ -44,6 +45,14 @@ METHODS: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.METHODS.items()
 } | rare.METHODS
 EXPORTS: dict[str, str] = rare.EXPORTS
+# Functions that write to `out=` as well: the methods of the same names do not take it.
+_WITH_OUT = (
+    "addmv addr all amax amin any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag dstack gather "
+    "hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax masked_select max min "
+    "mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted softmax sort std take "
+    "topk tril triu var vdot vstack"
+)
+FUNCTIONS.update({name: with_out(FUNCTIONS[name]) for name in _WITH_OUT.split()})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }

@@ -31,6 +31,27 @@ def write_out(out: Any, result: Any) -> Any:
     return give_out(out, result)
 
 
+def give_all(out: Any, result: Any) -> Any:
+    """`write_out` for a result of one tensor or of several."""
+    if not isinstance(result, tuple):
+        return write_out(out, result)
+    written = [write_out(target, part) for target, part in zip(out, result, strict=True)]
+    return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+
+
+def with_out(function: Function) -> Function:
+    """The public function that takes `out=`, of one whose methods do not."""
+
+    def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        result = function(*arguments, **keywords)
+        return result if out is None else give_all(out, result)
+
+    made = named(wrapper, function.__name__, function.__doc__ or "")
+    made.__module__ = function.__module__
+    made.__wrapped__ = function  # type: ignore[attr-defined]  # its signature, for those who ask
+    return made
+
+
 def check_overlap(written: Any, read: Any) -> None:
     """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
     if (

@@ -286,10 +286,13 @@ def searchsorted(
     right: bool = False,
     side: str | None = None,
     out_int32: bool = False,
+    sorter: Any = None,
 ) -> Any:
     """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
     side = side or ("right" if right else "left")
     edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
+    if sorter is not None and edges.size:
+        edges = np.take_along_axis(edges, host.to_numpy(sorter), -1)
     number = not isinstance(input, Tensor)
     points = np.asarray(input) if number else host.to_numpy(input)
     if side not in ("left", "right"):

@@ -33,6 +33,10 @@ _PLACES: dict[str, tuple[str, str]] = {
         "unravel_index nonzero_static",
         "diff cov corrcoef histc histogram nonzero_static",
     ),
+    "uncommon": (
+        "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce",
+        "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_",
+    ),
     "signals": (
         "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",
         "stft istft",

@@ -1,0 +1,224 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Functions that few programs call: batches summed in products, medians and quantiles without nan, running logsumexp,
+renormalised slices, elements put by flat index, reductions by index.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional import host
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    ValuesIndices,
+    describe,
+    need_tensor,
+    widen,
+    wrap_dim,
+)
+from weft.functional.joining import cat, stack
+from weft.functional.linalg import bmm
+from weft.functional.making import make_in_place, write_out
+from weft.functional.norms import vector_norm
+from weft.functional.ordering import quantile
+from weft.functional.reductions import picked
+from weft.functional.scattering import scatter_reduce
+from weft.functional.special import logaddexp
+from weft.graph import dtype as dtypes
+from weft.graph.public import publish
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, where
+
+
+def _given(out: Any, result: Any) -> Any:
+    return result if out is None else write_out(out, result)
+
+
+def addbmm(
+    input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Any:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    need_tensor("addbmm", input)
+    product = bmm(widen(batch1), widen(batch2)).sum(0, dtype=widen(batch1)._dtype)
+    product = product if alpha == 1 else product * alpha
+    if beta != 0:
+        product = (input if beta == 1 else input * beta) + product
+    return _given(out, cast(product, input._dtype))
+
+
+addbmm_ = make_in_place(addbmm, "addbmm")
+
+# -- without nan -------------------------------------------------------------------------------------------------------
+
+
+def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The lower median of what is not nan: of all elements, or (values, indices) along a dimension."""
+    need_tensor("nanmedian", input)
+    if dim is None:
+        flat = input.reshape(-1)
+        if not flat._shape[0]:
+            return full((), math.nan, input._dtype) * 1
+        kept = flat if input._dtype.category != 2 else flat[~call("isnan", flat)]
+        return kept.median() if kept._shape[0] else flat[0] * 1
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
+    array = host.to_numpy(input)
+    order = np.argsort(array, axis, kind="stable")  # nan last
+    holes = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
+    count = (~holes).sum(axis, keepdims=True)
+    place = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, axis)
+    result = picked(input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
+    if out is None:
+        return result
+    return ValuesIndices(*[write_out(a, b) for a, b in zip(out, result, strict=True)])
+
+
+def nanquantile(
+    input: Any,
+    q: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
+) -> Any:
+    """`quantile` of what is not nan; nan where nothing is left."""
+    need_tensor("nanquantile", input)
+    axis = None if dim is None else wrap_dim(dim, len(input._shape))
+    x = input.reshape(-1, 1) if axis is None or not input._shape else input.movedim(axis, 0)
+    columns = x.reshape(x._shape[0], int(np.prod(x._shape[1:], dtype=np.int64)))
+    points = q if isinstance(q, Tensor) else host.from_numpy(np.asarray(q), input._dtype)
+    holes = np.isnan(host.to_numpy(columns))
+    parts = []
+    for k in range(columns._shape[1]):
+        kept = columns[:, k][host.from_numpy(~holes[:, k])]
+        parts.append(
+            quantile(kept, points, interpolation=interpolation)
+            if kept._shape[0]
+            else full(points._shape, math.nan, input._dtype)
+        )
+    rest = () if axis is None or not input._shape else x._shape[1:]
+    result = stack(parts, -1).reshape(*points._shape, *rest)
+    if keepdim:
+        kept_shape = [1 if axis is None or a == axis else s for a, s in enumerate(input._shape)]
+        result = result.reshape(*points._shape, *kept_shape)
+    return _given(out, result)
+
+
+# -- running and renormalised ------------------------------------------------------------------------------------------
+
+
+def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+    """log(cumsum(exp(x))) along a dimension, shifted by the running maximum."""
+    need_tensor("logcumsumexp", input)
+    axis = wrap_dim(dim, len(input._shape))
+    if input._dtype.category < 2:
+        raise DTypeError(
+            f"logcumsumexp: not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="a floating-point tensor",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
+    if not input._shape or not input.numel():
+        return _given(out, call("clone", input))
+    total, step, wide = call("clone", widen(input)), 1, (slice(None),) * axis
+    while step < input._shape[axis]:  # after each turn, sums over twice as many
+        first, later = total[(*wide, slice(0, step))], total[(*wide, slice(step, None))]
+        total = cat([first, logaddexp(later, total[(*wide, slice(0, -step))])], axis)
+        step *= 2
+    return _given(out, cast(total, input._dtype))
+
+
+def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
+    """Slices along a dimension with a p-norm above maxnorm, scaled down to it."""
+    need_tensor("renorm", input)
+    if p <= 0:
+        raise ArgumentError(
+            "renorm: non-positive-norm not supported", expected="p > 0", got=str(p), fix="pass 2"
+        )
+    if len(input._shape) < 2:
+        raise ShapeError(
+            f"renorm: input needs at least 2 dimensions, got {len(input._shape)} dimensions",
+            expected="two dimensions or more",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    others = tuple(a for a in range(len(input._shape)) if a != axis)
+    size = vector_norm(input, p, others, True)
+    factor = where(size > maxnorm, maxnorm / (size + 1e-7), 1)
+    return _given(out, input * cast(factor, input._dtype.to_real()))
+
+
+renorm_ = make_in_place(renorm, "renorm")
+
+# -- by index ----------------------------------------------------------------------------------------------------------
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy with elements replaced (or added to) by flat indices."""
+    need_tensor("put", input)
+    need_tensor("put", index, "index", 2)
+    need_tensor("put", source, "source", 3)
+    if index.numel() != source.numel():
+        raise ShapeError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}",
+            expected="one element per index",
+            got=f"{describe('index', index)}, {describe('source', source)}",
+            fix="expand the source",
+        )
+    flat = input.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate)
+    return flat.reshape(input._shape)
+
+
+put_ = make_in_place(put, "put")
+
+
+def index_reduce(
+    input: Any,
+    dim: int,
+    index: Any,
+    source: Any,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Any = None,
+) -> Any:
+    """Slices of source reduced (prod, mean, amax, amin) into those of a copy by index along a dimension."""
+    need_tensor("index_reduce", input)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise ArgumentError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.",
+            expected="prod, mean, amax or amin",
+            got=repr(reduce),
+            fix="choose one of these",
+        )
+    if not input._shape:
+        one = index_reduce(
+            input.reshape(1),
+            0,
+            index.reshape(-1),
+            source.reshape(-1),
+            reduce,
+            include_self=include_self,
+        )
+        return _given(out, one.reshape(()))
+    axis = wrap_dim(dim, len(input._shape))
+    shape = [1] * len(source._shape)
+    shape[axis] = index.numel()
+    places = cast(index, dtypes.int64).reshape(*shape).expand(source._shape)
+    return _given(
+        out, scatter_reduce(input, axis, places, source, reduce, include_self=include_self)
+    )
+
+
+index_reduce_ = make_in_place(index_reduce, "index_reduce")
+publish(globals())

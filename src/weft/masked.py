@@ -1,0 +1,230 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Reductions and normalisations over the elements where a mask holds, under PyTorch's `masked` names.
+
+An element where the mask does not hold counts as the neutral one of the function; a slice without any gives that, or
+nan for means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft as _weft
+from weft.functional.norms import vector_norm as _vector_norm
+from weft.graph import dtype as _dtypes
+from weft.graph.public import publish as _publish
+from weft.graph.recording import cast as _cast
+
+
+def _prepared(input: Any, dtype: Any, mask: Any, neutral: Any) -> Any:
+    """The input in a type, with the neutral element where the mask does not hold."""
+    x = input if dtype is None else _cast(input, dtype)
+    return x if mask is None else _weft.where(mask, x, neutral)
+
+
+def _dims(x: Any, dim: Any) -> Any:
+    """All dimensions for None; a tuple."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(len(x.shape)))
+    return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+
+
+def _whole(x: Any) -> Any:
+    """What sums are in: int64 for integers."""
+    return _dtypes.int64 if x.dtype.category < 2 else x.dtype
+
+
+def sum(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The sum."""
+    kind = _whole(input) if dtype is None else dtype
+    x = _prepared(input, kind, mask, 0)
+    return x.sum(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+
+
+def prod(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The product."""
+    kind = _whole(input) if dtype is None else dtype
+    x = _prepared(input, kind, mask, 1)
+    for axis in sorted((d % max(len(x.shape), 1) for d in _dims(x, dim)), reverse=True):
+        x = x.prod(axis, keepdim=True) if x.shape else x
+    if keepdim or not x.shape:
+        return x
+    return x.squeeze(_dims(x, dim))
+
+
+def _running(name: str, neutral: int) -> Any:
+    def function(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+        kind = input.dtype if dtype is None else dtype
+        return _cast(getattr(_prepared(input, kind, mask, neutral), name)(dim), kind)
+
+    function.__name__, function.__doc__ = name, f"`{name}`, skipping elements."
+    return function
+
+
+cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
+
+
+def _edge(dtype: Any, largest: bool) -> Any:
+    """The largest or smallest number of a type."""
+    if dtype.category > 1:
+        return math.inf if largest else -math.inf
+    info = _weft.iinfo(dtype)
+    return info.max if largest else info.min
+
+
+def amax(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The largest element."""
+    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
+    return x.amax(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+
+
+def amin(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The smallest element."""
+    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
+    return x.amin(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+
+
+def argmax(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Where the largest element is, in the type of the input as in PyTorch."""
+    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
+    return _cast(_weft.argmax(x, dim, keepdim), x.dtype)
+
+
+def argmin(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Where the smallest element is, in the type of the input as in PyTorch."""
+    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
+    return _cast(_weft.argmin(x, dim, keepdim), x.dtype)
+
+
+def _count(x: Any, dim: Any, mask: Any) -> Any:
+    """How many elements count, dimensions kept."""
+    ones = _weft.ones_like(x, dtype=_dtypes.int64)
+    held = ones if mask is None else _weft.where(mask, ones, 0)
+    return held.sum(_dims(x, dim), keepdim=True) if x.shape else held
+
+
+def _dropped(x: Any, dim: Any, keepdim: bool) -> Any:
+    return x if keepdim or not x.shape else x.squeeze(_dims(x, dim))
+
+
+def mean(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The mean; nan where nothing counts."""
+    kind = (
+        (_dtypes.float32 if input.dtype.category < 2 else input.dtype) if dtype is None else dtype
+    )
+    total = sum(input, dim, keepdim=True, dtype=kind, mask=mask)
+    return _dropped(total / _count(input, dim, mask), dim, keepdim)
+
+
+def median(
+    input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The lower median; nan where nothing counts."""
+    x = _prepared(input, dtype, mask, math.nan)
+    return _weft.nanmedian(x, dim, keepdim)[0]
+
+
+def logsumexp(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """log(sum(exp(x))); -inf where nothing counts."""
+    kind = dtype or input.dtype
+    x = _prepared(input, dtype, mask, _edge(kind, False))
+    return _cast(_weft.logsumexp(x, _dims(x, dim), keepdim), kind)
+
+
+def logaddexp(
+    input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None
+) -> Any:
+    """log(exp(x) + exp(y)), without elements where their masks do not hold."""
+    x = _prepared(input, dtype, input_mask, -math.inf)
+    return _weft.logaddexp(x, _prepared(other, dtype, other_mask, -math.inf))
+
+
+def norm(
+    input: Any,
+    ord: Any = 2.0,
+    dim: Any = None,
+    *,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The p-norm."""
+    x = _prepared(input, dtype, mask, math.inf if ord == -math.inf else 0)
+    return _vector_norm(x, ord, _dims(x, dim), keepdim)
+
+
+def var(
+    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    dtype: Any = None, mask: Any = None,
+) -> Any:  # fmt: skip
+    """The variance, divided by the number of elements that count, less the correction (1)."""
+    if correction is None:
+        correction = 1 if unbiased or unbiased is None else 0
+    kind = (
+        (_dtypes.float32 if input.dtype.category < 2 else input.dtype) if dtype is None else dtype
+    )
+    x = _cast(input, kind)
+    count = _count(input, dim, mask)
+    middle = sum(x, dim, keepdim=True, mask=mask) / count
+    gap = _weft.abs(x - middle) if x.dtype.is_complex else x - middle
+    total = sum(gap * gap, dim, keepdim=True, mask=mask)
+    left = (count - correction).clamp(min=0)
+    return _cast(_dropped(total / left, dim, keepdim), kind)
+
+
+def std(
+    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    dtype: Any = None, mask: Any = None,
+) -> Any:  # fmt: skip
+    """The standard deviation."""
+    spread = var(
+        input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask
+    )
+    return _weft.sqrt(spread)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """softmax; 0 for elements that do not count."""
+    return _weft.softmax(_prepared(input, dtype, mask, -math.inf), dim)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """log_softmax; -inf for elements that do not count."""
+    return _weft.log_softmax(_prepared(input, dtype, mask, -math.inf), dim)
+
+
+def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The softmax of the negative."""
+    return _weft.softmax(-_prepared(input, dtype, mask, math.inf), dim)
+
+
+def normalize(
+    input: Any, ord: Any, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
+) -> Any:
+    """x / max(norm(x), eps)."""
+    size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    return _prepared(input, dtype, mask, 0) / size.clamp(min=eps)
+
+
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
+    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
+_publish(globals())
