@@ -20,6 +20,7 @@ require(__name__, cython.compiled)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Bundle:
     """Rows of one cotangent, and to which member each was given; row -1 is the cotangent itself."""
@@ -31,6 +32,7 @@ class Bundle:
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Group:
     """Members of one quotient that a walk has reached, in the order of their rows. `left` consumers of them have not

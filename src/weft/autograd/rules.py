@@ -24,6 +24,7 @@ _composite = cython.declare(cython.int, COMPOSITE)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class At:
     """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""

@@ -211,11 +211,26 @@ def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, .
                 got=str(parts),
                 fix="adjust the sizes",
             )
-    pieces, start = [], 0
-    for part in parts:
-        pieces.append(slice_view(input, axis, start, part, 1, _SPLIT))
-        start += part
-    return _several(pieces)
+    return _several(_cut(input, axis, parts))
+
+
+@cython.cfunc
+def _cut(input: Tensor, axis: cython.Py_ssize_t, lengths: list[int]) -> list[Any]:
+    """Neighbouring parts along an axis; those of one length share their shape."""
+    strides: tuple[int, ...] = logical_strides(input)
+    stride: cython.longlong = strides[axis]
+    start: cython.longlong = 0
+    before: cython.longlong = -1
+    shape: tuple[int, ...] = ()
+    pieces: list[Any] = []
+    length: cython.longlong
+    for length in lengths:
+        if length != before:
+            shape, before = _replaced(input._shape, axis, length), length
+        offset: cython.longlong = input.offset + start * stride
+        pieces.append(record_view(_SPLIT, input, (axis, start, length, 1), shape, strides, offset))
+        start += length
+    return pieces
 
 
 def _even_parts(size: int, part: int) -> list[int]:

@@ -12,6 +12,8 @@ require(__name__, cython.compiled)
 
 def contiguous_strides(shape: tuple) -> tuple:
     """Row-major strides; dimensions of size 0 count as 1, as PyTorch counts them."""
+    if len(shape) == 1:
+        return (1,)
     strides: list = [0] * len(shape)
     step: cython.longlong = 1
     axis: cython.Py_ssize_t

@@ -55,7 +55,9 @@ class DiskCache:
         chosen = None if directory is None else os.fspath(directory)
         self.directory = chosen if chosen is not None and safe_directory(chosen) else None
         self.cap = cap
-        self._unpruned = PRUNE_EVERY  # the first write of a process looks at the total
+        self._unpruned = os.urandom(1)[
+            0
+        ]  # anywhere: over many processes one write in PRUNE_EVERY looks
         self._temporary = itertools.count()
 
     def path(self, key: str) -> str | None:

@@ -34,6 +34,7 @@ _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Signature:
     """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those."""

@@ -37,6 +37,7 @@ def enabled():
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Form:
     """What a derivative rule needs of a group: batched params, shapes, saved values, which operands are batched."""

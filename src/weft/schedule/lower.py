@@ -39,6 +39,7 @@ class KernelSpec:
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Launch:
     """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries."""

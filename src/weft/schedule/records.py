@@ -11,6 +11,7 @@ require(__name__, cython.compiled)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Place:
     """A value as a strided region (in elements) of the row-major value of `root`."""

@@ -22,6 +22,7 @@ _specs: dict = {}
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Table:
     """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
