@@ -2,13 +2,16 @@
 
 from weft.data.collate import default_collate, default_convert, ragged_collate
 from weft.data.dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
 )
+from weft.data.distributed import DistributedSampler
 from weft.data.loader import DataLoader
 from weft.data.sampler import (
     BatchSampler,
@@ -23,7 +26,8 @@ from weft.data.worker import WorkerInfo, get_worker_info
 from weft.graph.public import publish
 
 __all__ = [
-    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
+    "IterableDataset", "RandomSampler", "StackDataset",
     "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
     "TokenBatchSampler",
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info",

@@ -41,6 +41,9 @@ class Dataset:
 class IterableDataset(Dataset):
     """A stream of examples: subclasses define `__iter__`; in workers see `get_worker_info`."""
 
+    def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
+
     def __iter__(self) -> Iterator[Any]:
         raise NotDefinedError(
             "Subclasses of IterableDataset should implement __iter__.",
@@ -126,6 +129,65 @@ class ConcatDataset(Dataset):
         part = bisect.bisect_right(self.cumulative_sizes, index)
         start = self.cumulative_sizes[part - 1] if part else 0
         return self.datasets[part][index - start]
+
+
+class ChainDataset(IterableDataset):
+    """Streams one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self.datasets:
+            if not isinstance(part, IterableDataset):
+                raise AssertedError(
+                    "ChainDataset only supports IterableDataset",
+                    expected="streams",
+                    got=type(part).__name__,
+                    fix="join data sets with indices in a ConcatDataset",
+                )
+            yield from part
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.datasets)
+
+
+class StackDataset(Dataset):
+    """Data sets side by side: tuples of their examples, or dictionaries where they are given by name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ArgumentError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, "
+                "but both types are given."
+                if args
+                else "At least one dataset should be passed",
+                expected="data sets by position, or by name",
+                got="both" if args else "none",
+                fix="pass them one way",
+            )
+        self.datasets: Any = args or kwargs
+        lengths = {len(part) for part in self._parts()}
+        if len(lengths) != 1:
+            raise ArgumentError(
+                "Size mismatch between datasets",
+                expected="data sets of one length",
+                got=str(sorted(lengths)),
+                fix="cut them with Subset",
+            )
+        self._length = lengths.pop()
+
+    def _parts(self) -> list[Any]:
+        given = self.datasets
+        return list(given.values() if isinstance(given, dict) else given)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: part[index] for name, part in self.datasets.items()}
+        return tuple(part[index] for part in self.datasets)
+
+    def __len__(self) -> int:
+        return int(self._length)
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:

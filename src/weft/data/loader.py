@@ -48,6 +48,9 @@ class DataLoader:
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.worker_init_fn, self.generator = worker_init_fn, generator
         self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
+        self.pin_memory_device, self.in_order = pin_memory_device, in_order
+        self.multiprocessing_context = _checked_context(multiprocessing_context)
+        self._pool: Pool | None = None
         self._streams = isinstance(dataset, IterableDataset)
         self._check_options(bool(shuffle), sampler, batch_sampler, prefetch_factor)
         if batch_sampler is not None:
@@ -143,6 +146,9 @@ class DataLoader:
         dataset, collate = self.dataset, self.collate_fn
         if not batched:
             return lambda index: collate(dataset[index])
+        at_once = getattr(dataset, "__getitems__", None)
+        if at_once is not None:
+            return lambda indices: collate(at_once(indices))
         return lambda indices: collate([dataset[index] for index in indices])
 
     def __iter__(self) -> Iterator[Any]:
@@ -158,14 +164,44 @@ class DataLoader:
             yield batch
 
     def _from_workers(self) -> Iterator[Any]:
-        seed = int(weft.randint(0, 2**31 - 1, (), generator=self.generator).item())
-        pool = Pool(
-            self.dataset, self._fetcher, self.num_workers, seed, self.worker_init_fn, self.timeout
-        )
+        pool = self._pool or self._new_pool()
+        if self.persistent_workers:
+            self._pool = pool
+        complete = False
         try:
             yield from pool.batches(iter(self._tasks), self.prefetch_factor)
+            complete = True
+        except GeneratorExit:  # left in the middle: what is still coming is of an old pass
+            complete = self.persistent_workers
+            raise
         finally:
+            if not (complete and self.persistent_workers):
+                self._pool = None
+                pool.close()
+
+    def _new_pool(self) -> Pool:
+        seed = int(weft.randint(0, 2**31 - 1, (), generator=self.generator).item())
+        return Pool(
+            self.dataset, self._fetcher, self.num_workers, seed, self.worker_init_fn, self.timeout
+        )
+
+    def __del__(self) -> None:
+        pool = getattr(self, "_pool", None)
+        if pool is not None:
             pool.close()
+
+
+def _checked_context(context: Any) -> Any:
+    """Errors: ValueError for another way to start processes than by fork."""
+    name = context if isinstance(context, str) or context is None else context.get_start_method()
+    if name not in (None, "fork"):
+        raise ArgumentError(
+            f"multiprocessing_context: workers are forked, not started by {name!r}",
+            expected="None or 'fork'",
+            got=repr(name),
+            fix="leave multiprocessing_context out",
+        )
+    return context
 
 
 class _Forever:

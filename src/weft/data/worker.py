@@ -1,25 +1,32 @@
 """Worker processes of a DataLoader: what runs in a child and how its batches come back in order.
 
-In: a data set and batches of indices. Out: collated batches, tensors travelling as NumPy arrays.
-Children are forked, so that the data set is shared and not copied; the framework discards its
-threads in them.
+In: a data set and batches of indices. Out: collated batches. Children are forked, so that the data set is shared and
+not copied; the framework discards its threads in them. What is large comes back as memory that the child names and
+this process reads (`transport`). A child ends when it is told to, and when its parent is gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import pickle
 import queue
+import random
+import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import weft
-from weft import Tensor
+from weft.data import transport
 from weft.errors import ArgumentError
 
 _END = "end"
+_GLANCE = 0.5  # seconds between looks at whether the others live
 
 
 @dataclass
@@ -40,56 +47,53 @@ def get_worker_info() -> WorkerInfo | None:
     return _current
 
 
-class _Packed:
-    """A tensor on its way between processes."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.is_bfloat16 = tensor.dtype == weft.bfloat16
-        value = tensor.detach()
-        self.array = (value.to(weft.float32) if self.is_bfloat16 else value).numpy()
-
-    def unpack(self) -> Tensor:
-        """The tensor again."""
-        tensor = weft.as_tensor(self.array)
-        return tensor.to(weft.bfloat16) if self.is_bfloat16 else tensor
+def _seed(seed: int) -> None:
+    """Numbers of their own for a worker, from all sources that data sets use."""
+    weft.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
 
 
-def _convert(data: Any, kind: type, function: Callable[[Any], Any]) -> Any:
-    """A structure with `function` applied to everything of one kind."""
-    if isinstance(data, kind):
-        return function(data)
-    if isinstance(data, dict):
-        return {key: _convert(value, kind, function) for key, value in data.items()}
-    if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(_convert(value, kind, function) for value in data))
-    if isinstance(data, list | tuple):
-        return type(data)(_convert(value, kind, function) for value in data)
-    return data
+def _next_task(tasks: Any, parent: int) -> Any:
+    """The next message; None where the parent is gone."""
+    while not tasks._reader.poll(_GLANCE):
+        if os.getppid() != parent:
+            return None
+    return tasks.get()
 
 
 def run_worker(info: WorkerInfo, fetch: Any, init: Any, tasks: Any, results: Any) -> None:
-    """The life of a worker: seed, initialise, then answer (number, indices) until told to end."""
+    """The life of a worker: seed, initialise, then answer (epoch, number, indices) until told to end."""
     global _current
     _current = info
-    weft.manual_seed(info.seed)
+    parent, epoch, source = os.getppid(), -1, None
+    sent = transport.Sent()
     try:
+        _seed(info.seed)
         if init is not None:
             init(info.id)
-        source = fetch()
-        while (task := tasks.get()) is not None:
-            number, indices = task
+        while (task := _next_task(tasks, parent)) is not None:
+            asked, number, indices, received = task
+            sent.release(received)
+            if asked != epoch:  # a new pass: a stream begins again
+                epoch, source = asked, fetch()
             try:
-                batch = source(indices)
+                batch = source(indices)  # type: ignore[misc]
             except StopIteration:
-                results.put((number, _END, None))
+                results.put((epoch, number, _END, None))
                 continue
-            # Pickled here, not by the queue's thread, so that a failure is reported, not lost.
-            results.put((number, "batch", pickle.dumps(_convert(batch, Tensor, _Packed))))
+            # Packed here, not by the queue's thread, so that a failure is reported, not lost.
+            results.put((epoch, number, "batch", transport.packed(batch, sent)))
     except KeyboardInterrupt:
         return
     except BaseException as error:
         text = f"Caught {type(error).__name__} in DataLoader worker process {info.id}.\n"
-        results.put((-1, "error", (type(error), text + "Original " + traceback.format_exc())))
+        kind: Any = type(error)
+        with contextlib.suppress(Exception):
+            pickle.dumps(kind)
+            results.put((epoch, -1, "error", (kind, text + "Original " + traceback.format_exc())))
+            return
+        results.put((epoch, -1, "error", (RuntimeError, text + traceback.format_exc())))
 
 
 class Pool:
@@ -101,8 +105,9 @@ class Pool:
         context = multiprocessing.get_context("fork")
         self.results = context.Queue()
         self.tasks = [context.SimpleQueue() for _ in range(workers)]
-        self.timeout = timeout
-        self.processes = []
+        self.received: list[list[int]] = [[] for _ in range(workers)]
+        self.timeout, self.epoch = timeout, -1
+        self.processes: list[Any] = []
         weft.realize()  # a child inherits values, not work in progress
         for number, tasks in enumerate(self.tasks):
             info = WorkerInfo(number, workers, seed + number, dataset)
@@ -113,6 +118,7 @@ class Pool:
 
     def batches(self, tasks: Iterator[Any], ahead: int) -> Iterator[Any]:
         """The batches in the order of the tasks, each worker `ahead` tasks in advance."""
+        self.epoch += 1
         live = set(range(len(self.processes)))
         assigned: dict[int, int] = {}
         waiting: dict[int, tuple[str, Any]] = {}
@@ -122,7 +128,8 @@ class Pool:
             nonlocal given
             task = next(tasks, _END)
             if task != _END and worker in live:
-                self.tasks[worker].put((given, task))
+                received, self.received[worker] = self.received[worker], []
+                self.tasks[worker].put((self.epoch, given, task, received))
                 assigned[given] = worker
                 given += 1
 
@@ -139,36 +146,58 @@ class Pool:
             if kind == _END:
                 live.discard(worker)
                 continue
+            batch = self._unpacked(worker, content)
             give(worker)
-            yield _convert(pickle.loads(content), _Packed, _Packed.unpack)
+            yield batch
+
+    def _unpacked(self, worker: int, content: Any) -> Any:
+        try:
+            batch, descriptor = transport.unpacked(content, self.processes[worker].pid)
+        except OSError:
+            self._check_alive()
+            raise
+        if descriptor is not None:
+            self.received[worker].append(descriptor)
+        return batch
 
     def _receive(self) -> tuple[int, str, Any]:
-        """The next answer; RuntimeError where a worker died or raised."""
+        """The next answer of this pass; RuntimeError where a worker died or raised."""
         waited = 0.0
         while True:
+            glance = min(_GLANCE, self.timeout) if self.timeout > 0 else _GLANCE
             try:
-                number, kind, content = self.results.get(timeout=1.0)
-                break
+                epoch, number, kind, content = self.results.get(timeout=glance)
             except queue.Empty:
-                waited += 1.0
-            dead = [str(p.pid) for p in self.processes if not p.is_alive()]
-            if dead:
-                raise ArgumentError(
-                    f"DataLoader worker (pid(s) {', '.join(dead)}) exited unexpectedly",
-                    expected="workers that live until the data ends",
-                    got=f"{len(dead)} ended",
-                    fix="run with num_workers=0 to see what ends them (often memory)",
-                )
-            if 0 < self.timeout <= waited:
-                raise ArgumentError(
-                    f"DataLoader timed out after {self.timeout} seconds",
-                    expected=f"a batch within {self.timeout} seconds",
-                    got=f"none in {waited:.0f} seconds",
-                    fix="pass a larger timeout, or 0",
-                )
-        if kind == "error":
-            raise _as_exception(*content)
-        return number, kind, content
+                waited += glance
+                self._check_alive()
+                self._check_time(waited)
+                continue
+            if kind == "error":
+                raise _as_exception(*content)
+            if epoch == self.epoch:  # else of a pass that was left in the middle
+                return number, kind, content
+
+    def _check_alive(self) -> None:
+        """Errors: RuntimeError where a worker has ended."""
+        dead = [process for process in self.processes if not process.is_alive()]
+        if dead:
+            pids = ", ".join(str(process.pid) for process in dead)
+            raise ArgumentError(
+                f"DataLoader worker (pid(s) {pids}) exited unexpectedly",
+                expected="workers that live until the data ends",
+                got=", ".join(_end_of(process) for process in dead),
+                fix="run with num_workers=0 to see what ends them (often memory)",
+            )
+
+    def _check_time(self, waited: float) -> None:
+        """Errors: RuntimeError where a batch takes longer than it may."""
+        if 0 < self.timeout <= waited:
+            raise ArgumentError(
+                f"DataLoader timed out after {self.timeout} seconds",
+                expected=f"a batch within {self.timeout} seconds",
+                got=f"none in {waited:.1f} seconds",
+                fix="pass a larger timeout, or 0",
+            )
 
     def close(self) -> None:
         """End all workers."""
@@ -178,10 +207,18 @@ class Pool:
         for process in self.processes:
             process.join(timeout=1.0)
             if process.is_alive():
-                process.terminate()
+                process.kill()
                 process.join()
         self.results.cancel_join_thread()
         self.results.close()
+
+
+def _end_of(process: Any) -> str:
+    """How a process ended."""
+    code = process.exitcode
+    if code is not None and code < 0:
+        return f"{process.pid} killed by {signal.Signals(-code).name}"
+    return f"{process.pid} ended with {code}"
 
 
 def _as_exception(kind: type[BaseException], text: str) -> BaseException:

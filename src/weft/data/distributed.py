@@ -1,0 +1,63 @@
+"""DistributedSampler: each of several processes visits a part of the data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import weft
+from weft.data.sampler import Sampler
+from weft.errors import ArgumentError
+
+
+class DistributedSampler(Sampler):
+    """Every `num_replicas`-th index, from `rank` on, of an order that all processes share.
+
+    The order is shuffled anew for each epoch that `set_epoch` names. With `drop_last` what does not divide evenly is
+    left out, else the first indices come twice. Errors: ValueError for a rank outside.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        num_replicas = 1 if num_replicas is None else num_replicas
+        rank = 0 if rank is None else rank
+        if not 0 <= rank < num_replicas:
+            raise ArgumentError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]",
+                expected=f"0 <= rank < {num_replicas}",
+                got=str(rank),
+                fix="pass the number of this process",
+            )
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        count = len(dataset)
+        if drop_last:
+            self.num_samples = count // num_replicas
+        else:
+            self.num_samples = math.ceil(count / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            source = weft.Generator()
+            source.manual_seed(self.seed + self.epoch)
+            order = weft.randperm(len(order), generator=source).tolist()
+        if order and len(order) < self.total_size:
+            order *= math.ceil(self.total_size / len(order))
+        return iter(order[: self.total_size][self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle by another number; call it before each epoch, in all processes alike."""
+        self.epoch = epoch
