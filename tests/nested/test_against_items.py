@@ -207,6 +207,8 @@ ALONG: dict[str, Callable[[Any, int], Any]] = {
     "cumprod": lambda x, dim: x.cumprod(dim),
     "normalize": lambda x, dim: F.normalize(x, 2.0, dim),
     "flip": lambda x, dim: x.flip(dim),
+    "sort": lambda x, dim: x.sort(dim).values,
+    "argsort": lambda x, dim: weft.argsort(-x, dim, descending=True),
     "centred": lambda x, dim: x - x.mean(dim, True),
 }
 
@@ -400,6 +402,26 @@ def test_group_norm(lengths: list[tuple[int, int]]) -> None:
     items, tensor = build("images", lengths)
     layer = weft.nn.GroupNorm(1, 2).double()
     check(layer(tensor), [layer(item[None])[0] for item in items], [*items, *layer.parameters()])
+
+
+def test_what_pads_comes_last_in_order() -> None:
+    rows = [[weft.inf, weft.nan, 1.0], [-weft.inf, weft.nan], [2.0, 2.0, 1.0, 2.0]]
+    tensor = nested.nested_tensor([weft.tensor(row) for row in rows])
+    for descending in (False, True):
+        for found, row in zip(tensor.sort(1, descending)[1].unbind(), rows, strict=True):
+            assert found.tolist() == weft.tensor(row).sort(0, descending, stable=True)[1].tolist()
+
+
+@given(lengths=Lengths)
+@RUNS
+def test_batch_norm(lengths: list[tuple[int, int]]) -> None:
+    """Over all entries of all items, as of one long item."""
+    lengths = [*lengths, (2, 1)]
+    items, tensor = build("columns", lengths)
+    layers = [weft.nn.BatchNorm1d(2).double() for _ in range(2)]
+    found, wanted = layers[0](tensor), layers[1](weft.cat(items, 1)[None])[0]
+    check(found, list(wanted.split([a for a, _ in lengths], 1)), items)
+    assert weft.allclose(layers[0].running_var, layers[1].running_var)
 
 
 @given(lengths=st.lists(st.integers(0, 5), min_size=1, max_size=5))

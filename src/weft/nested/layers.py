@@ -10,8 +10,8 @@ from typing import Any
 
 import weft
 from weft.errors import ArgumentError, NotDefinedError
+from weft.nested.elementwise import fit
 from weft.nested.tensor import NestedTensor, shape_text
-from weft.nn import functional as F
 
 
 def _refuse(name: str, input: NestedTensor, expected: str, fix: str) -> NotDefinedError:
@@ -37,54 +37,18 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
     """The sum, mean or largest of the rows of each item. Shapes: (B, j), (rows, D) -> (B, D)."""
-    if mode not in ("sum", "mean", "max") or offsets is not None or input.ndim != 2:
+    if offsets is not None or not isinstance(input, NestedTensor) or input.ndim != 2:
         raise ArgumentError(
-            "embedding_bag of a ragged tensor",
-            expected="input (B, j), mode 'sum', 'mean' or 'max', and no offsets: the structure has them",
-            got=f"input {shape_text(input)}, mode {mode!r}",
+            "embedding_bag of ragged indices",
+            expected="ragged input (B, j), and no offsets: the structure has them",
+            got=shape_text(input),
             fix="leave offsets out",
         )
-    chosen = _without(input, padding_idx)
-    rows = F.embedding(chosen, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        if mode != "sum":
-            raise ArgumentError(
-                "embedding_bag: per_sample_weights was not None, but it is only supported for mode='sum'",
-                expected="mode='sum'",
-                got=repr(mode),
-                fix="use mode='sum'",
-            )
-        kept = (
-            per_sample_weights
-            if padding_idx is None
-            else _kept(per_sample_weights, input, padding_idx)
-        )
-        rows = rows * kept.unsqueeze(-1)
-    if mode == "max":
-        return _largest(rows)
-    found = weft.sum(rows, 1)
-    return found / chosen.lengths().clamp(min=1).unsqueeze(-1) if mode == "mean" else found
-
-
-def _without(input: NestedTensor, padding_idx: int | None) -> NestedTensor:
-    return input if padding_idx is None else _kept(input, input, padding_idx)
-
-
-def _kept(tensor: NestedTensor, input: NestedTensor, padding_idx: int) -> NestedTensor:
-    """What stands where the input is no padding."""
-    from weft.nested.making import keep_where
-
-    return keep_where(tensor, weft.ne(input, padding_idx))
-
-
-def _largest(rows: NestedTensor) -> Any:
-    """The largest entries of each item; zeros for items without any."""
-    filled = rows.lengths() > 0
-    if bool(filled.all()):
-        return weft.amax(rows, 1)
-    items = filled.nonzero().squeeze(-1)
-    found = weft.amax(rows[items], 1)
-    return weft.zeros(len(rows), found.shape[-1], dtype=found.dtype).index_copy(0, items, found)
+    weights = per_sample_weights
+    if isinstance(weights, NestedTensor):
+        weights = fit("embedding_bag", weights, input)
+    options = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
+    return function(input.packed, weight, input.offsets(), *options, weights, True, padding_idx)
 
 
 def over_last(function: Any, input: Any, normalized_shape: Any, *args: Any, **kwargs: Any) -> Any:

@@ -135,10 +135,14 @@ def fold_groups(values: Any, plan: Plan, fill: Any, fold: Fold, empty: Any) -> A
 
 def along_groups(values: Any, plan: Plan, fill: Any, function: Fold) -> Any:
     """`function` along dimension 1 of each group, which keeps its size. Shapes: (entries, *) -> (entries, *)."""
-    parts = [function(padded).flatten(0, 1) for padded in padded_groups(values, plan, fill)]
-    if not parts:
-        return function(values.unsqueeze(0)).squeeze(0)
-    return take(weft.cat(parts) if len(parts) > 1 else parts[0], 0, plan.back())
+    padded = padded_groups(values, plan, fill) or [values.unsqueeze(0)]
+    return joined_groups([function(part) for part in padded], plan)
+
+
+def joined_groups(parts: list[Any], plan: Plan) -> Any:
+    """The entries of all buckets in their own order, without what padded them."""
+    flat = [part.flatten(0, 1) for part in parts]
+    return take(weft.cat(flat) if len(flat) > 1 else flat[0], 0, plan.back())
 
 
 def need_entries(name: str, plan: Plan) -> None:
@@ -378,6 +382,11 @@ def norm(
 # -- along a dimension -----------------------------------------------------------------------------
 
 
+def plan_along(input: NestedTensor, dim: int) -> Plan:
+    """The entries grouped into rows along the batch or a ragged dimension."""
+    return input.rows.plan(tuple(level for level, own in enumerate((0, *input.dims)) if own != dim))
+
+
 def along(input: NestedTensor, dim: int, fill: Any, function: Callable[[Any, int], Any]) -> Any:
     """A function that keeps sizes, along one dimension."""
     dim = input.dimension(dim)
@@ -385,8 +394,7 @@ def along(input: NestedTensor, dim: int, fill: Any, function: Callable[[Any, int
         return input.like(function(input.packed, input.axis(dim)))
     if dim == 0 and len(input.dims) > 1:
         grouping(input, (0,))  # explains what is not defined
-    keep = tuple(level for level, own in enumerate((0, *input.dims)) if own != dim)
-    plan = input.rows.plan(keep)
+    plan = plan_along(input, dim)
     return input.like(along_groups(input.packed, plan, fill, lambda padded: function(padded, 1)))
 
 
@@ -417,6 +425,35 @@ def running(function: Any, input: Any, dim: int, *, dtype: Any = None) -> Any:
     return along(input, dim, fill, lambda values, axis: function(values, axis))
 
 
+def sort(
+    function: Any, input: Any, dim: int = -1, descending: bool = False, stable: bool = False
+) -> Any:
+    """sort and argsort along one dimension; of a ragged one, places count within each row."""
+    place = input.dimension(dim)
+    if place in input.uniform:
+        found = weft.sort(input.packed, input.axis(place), descending, stable)
+        parts = list(found)
+    else:
+        # Padding comes last: behind nan in rising order, behind equal elements as the order is stable.
+        rising = math.nan if input.dtype.is_floating_point else highest(input.dtype)
+        fill = lowest(input.dtype) if descending else rising
+        plan = plan_along(input, place)
+        padded = padded_groups(input.packed, plan, fill) or [input.packed.unsqueeze(0)]
+        each = [weft.sort(part, 1, descending, stable=True) for part in padded]
+        found = each[0]
+        parts = [joined_groups([part[one] for part in each], plan) for one in range(2)]
+    results = [input.like(part) for part in parts]
+    return type(found)(*results) if function.__name__ == "sort" else results[1]
+
+
+def equal(function: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> bool:
+    """equal and allclose: of structure too."""
+    if not isinstance(input, NestedTensor) or not isinstance(other, NestedTensor):
+        return False
+    same = input.rows is other.rows and input.dims == other.dims
+    return same and function(input.packed, other.packed, *args, **kwargs)
+
+
 def normalize(function: Any, input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Each row along `dim` divided by its norm."""
     return input / weft.norm(input, p, dim, True).clamp(min=eps)
@@ -429,4 +466,5 @@ RULES = {
     "prod": product, "any": logic, "all": logic, "logsumexp": logsumexp, "norm": norm,
     "vector_norm": norm, "linalg_norm": norm, "softmax": normalized, "log_softmax": normalized,
     "softmin": normalized, "cumsum": running, "cumprod": running, "normalize": normalize,
+    "sort": sort, "argsort": sort, "equal": equal, "allclose": equal,
 }  # fmt: skip
