@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from functional_oracle import compare, make
 
 import weft
 
@@ -143,3 +144,25 @@ def test_a_shifted_sum_in_place_reads_the_old_values() -> None:
     x = weft.arange(5.0)
     x[1:] += x[:-1]
     assert x.tolist() == [0.0, 1.0, 3.0, 5.0, 7.0]
+
+
+def _half_means(lib: Any, x: Any) -> Any:
+    leaf = x.half().requires_grad_()
+    leaf.expand(1025, 100).mul(leaf.new_full((1025, 100), 100)).mean().backward()
+    return leaf.grad
+
+
+HALVES: dict[str, Any] = {
+    "loss scale": lambda lib, x: x.half() * 65536 / 65536.0,
+    "scaled from the left": lambda lib, x: 1e5 * x.half() * 1e-5 + 2e-5 * x.half(),
+    "of a view": lambda lib, x: x.half()[::2].t().div(2**20).mul(2**20),
+    "comparison": lambda lib, x: (x.half() / 0 < 70000) | (x.half() > 1e-9),
+    "gradient": _half_means,
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_numbers_outside_the_range_of_float16(name: str) -> None:
+    """They take part as float32, as in PyTorch: only the result has to fit."""
+    x = make(1, 1, low=0.375, high=0.375) if name == "gradient" else make(4, 5) * 0.4
+    compare(lambda lib, x: HALVES[name](lib, x.detach()), x, tolerance=2e-3)

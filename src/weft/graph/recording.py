@@ -171,7 +171,45 @@ def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_float16(dtype: DType) -> cython.bint:
+    return dtype.category == 2 and dtype.itemsize == 2 and dtype.numpy is not None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _outside(number, dtype: DType) -> cython.bint:
+    """Whether a Python number is finite and not 0, and float16 has no normal number of its size."""
+    size: cython.double = 0.0
+    if not _is_float16(dtype):
+        return False
+    if type(number) is float or type(number) is int and -(1 << 62) < number < 1 << 62:
+        size = abs(cython.cast(cython.double, number))
+    return 65504.0 < size <= 1.7976931348623157e308 or 0.0 < size < 2.0**-14
+
+
+@cython.cfunc
+def _record_wide(row: OpRow, operands: tuple):
+    """A row on a float16 and a number outside its range, in float32 as PyTorch computes it: the result is what has to
+    fit. Loss scales and counts of elements are such numbers."""
+    wide: list = [
+        cast(operand, dtypes.float32) if isinstance(operand, Tensor) else operand
+        for operand in operands
+    ]
+    result: Tensor = record_elementwise(row, tuple(wide), None)
+    if result._dtype is dtypes.float32:
+        result = cast(result, dtypes.float16)
+    layouts: list = [(x._shape, x.strides) for x in operands if isinstance(x, Tensor)]
+    result.strides = elementwise_strides(result._shape, layouts)
+    return result
+
+
+@cython.cfunc
 def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tensor:
+    if _outside(number, x._dtype):
+        return _record_wide(row, (number, x) if swapped else (x, number))
     need_type(row, x._dtype)
     a: Node = value(x)
     b: Node = new_scalar(number, x._dtype)
@@ -232,6 +270,13 @@ def record_elementwise(row: OpRow, operands: tuple, params):
         ):
             return _record_unary(row, x, params)
     dtype: DType = _compute_dtype(row, operands)
+    if (
+        _is_float16(dtype)
+        and len(operands) == 2
+        and params is None
+        and (_outside(operands[0], dtype) or _outside(operands[1], dtype))
+    ):
+        return _record_wide(row, operands)
     return _record_operands(row, operands, params, dtype)
 
 
