@@ -50,9 +50,11 @@ def test_edges_of_outputs_are_roots_inputs_and_watched():
     edge = weft.autograd.graph.get_gradient_edge(again.split(2)[2])
     weft.autograd.backward(edge, weft.ones(2))
     assert again.grad.tolist() == [0, 0, 0, 0, 1, 1]
-    by_hand = weft.autograd.graph.GradientEdge(again.split(2)[0].grad_fn, 0)
-    with pytest.raises(RuntimeError, match="get_gradient_edge"):
-        weft.autograd.backward(by_hand, weft.ones(2))
+    record = again.split([2, 1, 3])[0].grad_fn
+    weft.autograd.backward(weft.autograd.graph.GradientEdge(record, 2), weft.ones(3))
+    assert again.grad.tolist() == [0, 0, 0, 1, 2, 2]
+    with pytest.raises(RuntimeError, match="(?s)SplitBackward0 has no output 3.*get_gradient_edge"):
+        weft.autograd.backward(weft.autograd.graph.GradientEdge(record, 3), weft.ones(2))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -30,6 +30,21 @@ def test_modes_belong_to_the_fiber() -> None:
     assert weft.is_grad_enabled() and not weft.is_inference_mode_enabled()
 
 
+@pytest.mark.parametrize("shared", [weft.no_grad(), weft.enable_grad()], ids=["no", "enable"])
+def test_one_context_object_in_several_fibers(shared: Any) -> None:
+    def function(n: int) -> list[bool]:
+        found = []
+        with weft.enable_grad() if n > 1 else weft.no_grad():
+            with shared, shared:
+                (weft.tensor(n) + 1).item()
+                if n % 2:  # these leave it a round later
+                    (weft.tensor(n) + 2).item()
+            found.append(weft.is_grad_enabled())
+        return [*found, weft.is_grad_enabled()]
+
+    assert weft.map(function, range(4)) == [[n > 1, True] for n in range(4)]
+
+
 def test_a_mode_that_is_left_on_stays_with_the_fiber() -> None:
     def function(n: int) -> bool:
         weft.set_grad_enabled(n % 2 == 0)

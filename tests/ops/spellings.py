@@ -8,7 +8,7 @@ from typing import Any
 Spelling = Callable[..., Any]
 
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
-PRIVATE = ("random_bits", "put", "gather_rows", "iota", "standardize")
+PRIVATE = ("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power")
 _NAMED = (
     "add sub mul div floor_divide remainder fmod neg abs sign sgn reciprocal square pow maximum minimum atan2 exp exp2 "
     "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "

@@ -69,8 +69,8 @@ def find_edge(target: Any) -> Any:
 
 def _no_such_edge(edge: GradientEdge) -> NoReturn:
     raise GradientError(
-        f"the edge to output {edge.output_nr} of {edge.node.name()} does not say which tensor it is of",
-        expected="the edge of a tensor",
+        f"{edge.node.name()} has no output {edge.output_nr}",
+        expected=f"0 <= output_nr < {edge.node.outputs}",
         got=f"GradientEdge(<{edge.node.name()}>, {edge.output_nr})",
         fix="make it with weft.autograd.graph.get_gradient_edge(tensor)",
     )

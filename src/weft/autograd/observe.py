@@ -124,6 +124,13 @@ def check_replacement(new: Any, old: Any) -> Any:
     """A gradient that a hook returned in place of another. Errors: TypeError, RuntimeError (changed the size)."""
     if new is None:
         return old
+    if old is None:
+        raise GradientError(
+            "can't replace a None gradient with a non-None value",
+            expected="None from a hook that is called with None: nothing arrives here",
+            got=type(new).__name__,
+            fix="begin the hook with `if grad is None: return`",
+        )
     if not isinstance(new, Tensor):
         raise ArgumentTypeError(
             f"expected Variable, but hook returned '{type(new).__name__}'",
@@ -131,14 +138,14 @@ def check_replacement(new: Any, old: Any) -> Any:
             got=type(new).__name__,
             fix="return the new gradient, or nothing",
         )
-    if old is not None and tuple(new.shape) != tuple(old.shape):
+    if tuple(new.shape) != tuple(old.shape):
         raise GradientError(
             "hook has changed the size of value",
             expected=str(list(old.shape)),
             got=str(list(new.shape)),
             fix="return a gradient of the same shape",
         )
-    if old is not None and new.dtype is not old.dtype:
+    if new.dtype is not old.dtype:
         raise GradientError(
             "hook has changed the type of value",
             expected=old.dtype.name,
@@ -150,7 +157,7 @@ def check_replacement(new: Any, old: Any) -> Any:
 
 @cython.cfunc
 def before_one(observers: Observers, gradient: object) -> object:
-    """`before_node` for a record with one output."""
+    """`before_node` for a record with one output. As in PyTorch, hooks are also called where nothing arrives."""
     if len(observers.tensor_hooks) == 1:
         (entry,) = observers.tensor_hooks.values()
         new = cython.cast(tuple, entry)[1](gradient)
@@ -170,8 +177,7 @@ def before_node(observers: Observers, gradients: tuple) -> tuple:
     values: list = list(gradients)
     if observers.tensor_hooks:
         for number, hook in list(observers.tensor_hooks.values()):
-            if values[number] is not None:
-                values[number] = check_replacement(hook(values[number]), values[number])
+            values[number] = check_replacement(hook(values[number]), values[number])
     if observers._retained is not None:
         _retain_all(observers, values)
     return tuple(values)

@@ -57,16 +57,19 @@ class Output(NamedTuple):
 
 class SeveralOutputs(GradientFunction):
     """The record of an operation with several outputs, as users see it. Inside, each output has a record of its own, so
-    that walks batch over them; their `info` is (a list for this one, number of the output, how many there are). A
+    that walks batch over them; their `info` is (a list for this one, number of the output, params and shape of each). A
     walk goes through this one where somebody observes it."""
 
     def __init__(self, record: Any) -> None:
         discovery.note_joint()
-        _joint, number, count = record.info
+        _joint, number, pieces = record.info
         self._name, self.edges, self.where = record.name(), record.edges, record.where
         self._row, self._shapes = record.row, record.payload
-        self._pieces: dict[int, Output] = {}
-        self.seq, self.outputs = record.seq - number, count
+        self._pieces = [
+            Output(params, shape, record.dtype)
+            for params, shape in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+        self.seq, self.outputs = record.seq - number, len(self._pieces)
 
     def name(self) -> str:
         """The name of the operation, as `SplitBackward0`."""
@@ -77,13 +80,11 @@ class SeveralOutputs(GradientFunction):
 
     def edge_of(self, record: Any) -> OutputEdge:
         """The edge to this record from that of one output."""
-        number = record.info[1]
-        self._pieces[number] = Output(record.params, record.shape, record.dtype)
-        return OutputEdge(self, number)
+        return OutputEdge(self, record.info[1])
 
     def known_output(self, number: int) -> Output | None:
-        """What a walk has found out about one output."""
-        return self._pieces.get(number)
+        """One output; None where there is none of this number."""
+        return self._pieces[number] if 0 <= number < self.outputs else None
 
     def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
         """The sum of what each output's cotangent is at the input."""

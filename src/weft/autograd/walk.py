@@ -433,13 +433,15 @@ class Walk(Discovery):
         g = self.total(node.scratch, node.shape)
         node.scratch = None
         observers: Observers = None
-        if node.observers is not None and g is not None:
+        if node.observers is not None:
             observers = node.observers
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
         wanted: cython.bint = self.wanted(node)
         below: tuple = self.below(node)
+        if g is None and wanted and observers is not None:
+            self.pass_nothing(observers, len(below))
         if g is not None and wanted:
             if observers is not None and observers._prehooks is not None:
                 g = before_pull(observers, (g,))[0]
@@ -458,6 +460,12 @@ class Walk(Discovery):
         for edge in below:
             if edge is not None:
                 self.settle(edge)
+
+    @cython.cfunc
+    def pass_nothing(self, observers: Observers, operands: cython.Py_ssize_t) -> cython.void:
+        """The hooks of a record at which no gradient arrives."""
+        before_pull(observers, (None,))
+        after_node(observers, [None] * operands, (None,))
 
     @cython.cfunc
     def finish(self, node: Node) -> cython.void:
@@ -577,6 +585,7 @@ class Walk(Discovery):
         g = self.total(sink.scratch, leaf._shape)
         sink.scratch = None
         if g is None:
+            self.accumulate_nothing(sink)
             return
         dtype: object = leaf._dtype
         if leaf.hooks is not None and leaf.hooks.grad_dtype is not UNSET:
@@ -590,6 +599,23 @@ class Walk(Discovery):
             self.capture(sink, 0, g)
         if self.leaves or (sink in self.captured and self.captured[sink] is None):
             accumulate_grad(leaf, g, self.create, sink)
+
+    @cython.cfunc
+    def accumulate_nothing(self, sink: AccumulateGrad) -> cython.void:
+        """A leaf whose consumers have all given None: its hooks are called all the same."""
+        leaf: Tensor = sink.variable
+        if leaf.hooks is None and sink.observers is None:
+            return
+        observe_leaf(leaf, None)
+        if not self.leaves and not (sink in self.captured and self.captured[sink] is None):
+            return
+        if sink.observers is not None:
+            before_pull(sink.observers, (None,))
+        if leaf.hooks is not None and leaf.hooks.post_accumulate:
+            for hook in list(leaf.hooks.post_accumulate.values()):
+                hook(leaf)
+        if sink.observers is not None:
+            after_node(sink.observers, [], (None,))
 
 
 @cython.cfunc

@@ -147,6 +147,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 def _several(views: list[Any]) -> tuple[Any, ...]:
     """The outputs of one operation. Their records share a list for the record that users see, made when one looks."""
     joint: list[Any] = []
+    pieces: list[Any] = []
     number: cython.Py_ssize_t
     piece: Tensor
     for number in range(len(views)):
@@ -155,7 +156,9 @@ def _several(views: list[Any]) -> tuple[Any, ...]:
             piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
         record = edge_now(piece)
         if isinstance(record, Node):
-            cython.cast(Node, record).info = (joint, number, len(views))
+            pieces.append(cython.cast(Node, record).params)
+            pieces.append(cython.cast(Node, record).shape)
+            cython.cast(Node, record).info = (joint, number, pieces)
             hide(cython.cast(Node, record).info)
     return tuple(views)
 

@@ -16,10 +16,29 @@ import numpy as np
 
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
-from weft.graph.recording import COMPARE, INTEGRAL, LOGICAL, PROMOTE, SELECT, TO_FLOAT, cast
+from weft.graph import tape as tapes
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
+from weft.graph.recording import (
+    COMPARE,
+    INTEGRAL,
+    LOGICAL,
+    PROMOTE,
+    SELECT,
+    TO_FLOAT,
+    cast,
+    record_gradient,
+)
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import EVERY_TYPE, NotDifferentiable, Rule, define, not_differentiable
+from weft.ops.row import (
+    EVERY_TYPE,
+    TABLE,
+    NotDifferentiable,
+    Rule,
+    define,
+    not_differentiable,
+)
 
 REAL_TYPES = "bool integer float"
 INDEX_VALUES = not_differentiable(
@@ -146,6 +165,42 @@ def _complex_numpy(real: Any, imag: Any) -> Any:
     return out
 
 
+# -- slopes that are constant in places ------------------------------------------------------------------------------
+
+
+def tied(value: Any, source: Any, name: str = "tied") -> Any:
+    """A slope that does not change with `source`, with a record that leads there: its derivative is zeros, as in
+    PyTorch, not that of an input that was never used. Only where slopes are differentiated again."""
+    if not source.requires_grad or not tapes.tape().mode.grad:
+        return value
+    return record_gradient(TABLE[name], (value, source), None, wrap_node(value_of(value)))
+
+
+define(
+    "tied",
+    kind="composite",
+    operands="self other",
+    numpy=lambda x, y, params: x,
+    pull={"self": lambda g: g, "other": lambda g: g * 0},
+    batch=lambda p, shapes, flags, n: p,
+    samples=[((3, 4), (3, 4), None)],
+    shape=lambda p, *shapes: shapes[0],
+    push="rule",
+    grad_name="ThresholdBackwardBackward0",
+)
+define(
+    "first_power",
+    kind="composite",
+    operands="self other",
+    numpy=lambda x, y, params: x,
+    pull={"self": lambda g, self: tied(g, self)},
+    batch=lambda p, shapes, flags, n: p,
+    samples=[((3, 4), (3, 4), None)],
+    shape=lambda p, *shapes: shapes[0],
+    push="rule",
+    grad_name="PowBackward0",
+)
+
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 _row(
@@ -269,7 +324,7 @@ _row(
     "self",
     np.square,
     "real",
-    {"self": lambda g, self: g * conj(self * 2)},
+    {"self": lambda g, self: g * conj(tied(self, self, "first_power") * 2)},
     grad_name="PowBackward0",
     lower=lambda e, d, x: x if d == "bool" else e.mul(x, x),
     takes="integer float complex",
@@ -584,7 +639,7 @@ _row(
     "self",
     lambda x: np.where(x < 0, 0, x).astype(x.dtype),
     "nonzero",
-    {"self": lambda g, result: where(result <= 0, 0, g)},
+    {"self": lambda g, result: tied(where(result <= 0, 0, g), result)},
     lower=lambda e, d, x: e.maximum(x, e.constant(0, d)),
     takes="integer float",
 )

@@ -1,4 +1,5 @@
 from cpython.object cimport PyObject
+from weft.graph.tape cimport Mode
 
 cdef extern from "Python.h":
     ctypedef object (*vectorcallfunc)(PyObject*, PyObject**, size_t, PyObject*)
@@ -9,6 +10,9 @@ cdef extern from "Python.h":
 cdef class Switch:
     cdef readonly bint grad
     cdef unsigned long long former
+    cdef Mode owner
+    cdef int depth
+    cdef dict others
 
 cdef class no_grad(Switch):
     pass

@@ -27,17 +27,36 @@ GENERATOR = 0x20  # the flag of a generator function's code
 
 @cython.cclass
 class Switch:
-    """A context that sets grad mode and puts the former one back. One object may be entered again
-    while it is on: the former flags are kept as bits."""
+    """A context that sets grad mode and puts the former one back. One object may be entered again while it is on: the
+    former flags are kept as bits; and in other threads and fibers too, which have flags of their own."""
 
     def __enter__(self):
         mode: Mode = current_tape().mode
-        self.former = (self.former << 1) | mode.grad
+        if self.depth == 0:
+            self.owner = mode
+        if self.owner is mode:
+            self.former = (self.former << 1) | mode.grad
+            self.depth += 1
+        else:
+            self.enter_elsewhere(mode)
         mode.grad = self.grad
 
     def __exit__(self, kind, error, traceback):
-        current_tape().mode.grad = self.former & 1
+        mode: Mode = current_tape().mode
+        if self.owner is not mode:
+            mode.grad = self.others[mode].pop()
+            return
+        mode.grad = self.former & 1
         self.former >>= 1
+        self.depth -= 1
+        if self.depth == 0:
+            self.owner = None
+
+    def enter_elsewhere(self, mode):
+        """Keep the flag of a thread or fiber beside the one that entered first."""
+        if self.others is None:
+            self.others = {}
+        self.others.setdefault(mode, []).append(cython.cast(Mode, mode).grad)
 
     def __call__(self, function):
         return _decorate(type(self), function)

@@ -23,6 +23,7 @@ from weft.graph.rows import KIND_NAMES
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel
 from weft.ops.convolution import Geometry, convolve
+from weft.ops.elementwise import tied
 from weft.schedule.batch import gather_rows
 
 # How a composite row's function is called: (operands, params) -> result.
@@ -57,6 +58,8 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 COMPOSITES.update(
     {name: lambda x, params, name=name: special.SPECIAL[name](x) for name in bessel.VALUES}
 )
+COMPOSITES["tied"] = lambda x, y, params: tied(x, y)
+COMPOSITES["first_power"] = lambda x, y, params: tied(x, y, "first_power")
 COMPOSITES["zeta"] = lambda s, q, params: special.SPECIAL["zeta"](s, q)
 _RESULTS = {
     "any": dtypes.bool_,
