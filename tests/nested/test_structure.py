@@ -26,6 +26,7 @@ def two(requires_grad: bool = False) -> Any:
 def test_structure_can_be_read() -> None:
     tensor = two()
     assert tensor.is_nested and tensor.layout is weft.jagged
+    assert weft.is_tensor(tensor)
     assert (tensor.dim(), len(tensor), tensor.numel()) == (3, 2, 18)
     assert tensor.size(0) == 2 and tensor.size(-1) == 3
     assert tensor.offsets().tolist() == [0, 2, 6]
@@ -56,8 +57,18 @@ def test_structures_are_forgotten() -> None:
     before = len(_known)
     made = [Rows.of([number, 7, 1]) for number in range(50)]
     assert len(_known) >= before + 50
-    del made
-    assert len(_known) == before
+    x = nested.nested_tensor_from_jagged(weft.ones(40, 2), lengths=[17, 0, 23])
+    used = [
+        x.softmax(1),
+        x.mean(-1),
+        x.logsumexp((1, 2)),
+        x @ x.transpose(1, 2),
+        x[:, ::2],
+        x.shape,
+    ]
+    used += [F.scaled_dot_product_attention(x, x, x), (x @ x.transpose(1, 2)).sum(1), repr(x)]
+    del made, x, used
+    assert len(_known) == before  # at once: nothing waits for the cyclic collector
 
 
 def test_ways_to_make_one() -> None:
@@ -105,6 +116,21 @@ def test_leaves_and_graphs() -> None:
     nested.as_nested_tensor([source, source[:1]]).sum().backward()
     assert source.grad.tolist() == [[2.0, 2.0], [1.0, 1.0], [1.0, 1.0]]
     assert not nested.nested_tensor([source]).requires_grad
+
+
+def test_what_is_kept_of_a_structure_is_of_no_mode() -> None:
+    values = weft.ones(5, 3, requires_grad=True)
+
+    def losses() -> list[Any]:
+        x = nested.nested_tensor_from_jagged(values, [0, 1, 5])
+        attended = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return [x.sum(1), x.mean(1), x.softmax(1).values(), x.amax(1), attended.values()]
+
+    with weft.inference_mode():
+        losses()
+    for loss in losses():
+        loss.sum().backward()
+    assert values.grad is not None
 
 
 def test_copies() -> None:
@@ -158,6 +184,7 @@ REFUSED = {
     "channels": (lambda x: weft.nn.BatchNorm1d(3)(x), NotImplementedError, "transpose(1, 2)"),
     "conv": (lambda x: F.conv1d(x, weft.ones(1, 3, 1)), NotImplementedError, "pad with"),
     "argmax": (lambda x: x.argmax(), NotImplementedError, "pass dim"),
+    "argument": (lambda x: x.sum("a"), TypeError, "types of the arguments"),
     "out": (lambda x: weft.add(x, x, out=x), NotImplementedError, "unbind"),
     "weight": (lambda x: F.linear(x, x), NotImplementedError, "matmul"),
     "product": (lambda x: x @ x, RuntimeError, "transpose"),

@@ -13,8 +13,10 @@ cdef extern from "Python.h":
     Py_ssize_t PyVectorcall_NARGS(size_t)
     unsigned long Py_TPFLAGS_HAVE_VECTORCALL
     unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
+    PyTypeObject* Py_TYPE(PyObject*)
 
 cdef bint _intercepting
+cdef PyTypeObject* _first  # the registered type, as long as there is one
 
 cdef class Public:
     cdef vectorcallfunc vectorcall

@@ -17,6 +17,7 @@ from cython.cimports.weft.graph.public import (
     Arguments,
     Py_TPFLAGS_HAVE_VECTORCALL,
     Py_TPFLAGS_METHOD_DESCRIPTOR,
+    Py_TYPE,
     PyObject_Vectorcall,
     PyTypeObject,
     PyVectorcall_Call,
@@ -114,8 +115,9 @@ def _is_function(name: str, member: object):
 def intercept(cls: type):
     """Let calls with an instance of `cls` among their arguments, or in a list or tuple of them, go to
     `cls.__torch_function__(function, types, args, kwargs)`; NotImplemented sends them on. A class decorator."""
-    global _intercepting
+    global _intercepting, _first
     _types.append(cls)
+    _first = cython.cast(cython.pointer(PyTypeObject), cls) if len(_types) == 1 else cython.NULL
     _intercepting = True
     return cls
 
@@ -146,6 +148,14 @@ def _intercepted(
         total += len(cython.cast(tuple, cython.cast(object, names)))
     position: cython.Py_ssize_t
     for position in range(total):
+        kind = Py_TYPE(arguments[position])
+        if (
+            _first != cython.NULL
+            and kind != _first
+            and kind != cython.cast(cython.pointer(PyTypeObject), list)
+            and kind != cython.cast(cython.pointer(PyTypeObject), tuple)
+        ):
+            continue
         found = _type_of(cython.cast(object, arguments[position]), 0)
         if found is not None:
             values, keywords = _collected(arguments, given, names)

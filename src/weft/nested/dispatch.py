@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import NotDefinedError
+from weft.errors import ArgumentTypeError, NotDefinedError, WeftError
+from weft.graph.misuse import type_name
 from weft.nested import (
     attention,
     elementwise,
@@ -45,6 +46,10 @@ _OF_VALUES = (
 )
 
 
+def _is_tensor(function: Any, obj: Any) -> bool:
+    return True
+
+
 def _of_values(function: Any, *args: Any, **kwargs: Any) -> Any:
     plain = [value.packed if isinstance(value, NestedTensor) else value for value in args]
     return function(*plain, **kwargs)
@@ -55,6 +60,7 @@ RULES.update(
     {f"{name}_": elementwise.apply for name in _ELEMENTWISE.split() if f"{name}_" not in RULES}
 )
 RULES.update(dict.fromkeys(_OF_VALUES.split(), _of_values))
+RULES["is_tensor"] = _is_tensor
 _SUBJECTS = (attention, indexing, joining, layers, losses, products, reductions, shaping)
 for _subject in _SUBJECTS:
     RULES.update(_subject.RULES)  # type: ignore[attr-defined]
@@ -111,8 +117,24 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if defined_here is not None:
         if kwargs.get("out") is not None:
             raise _undefined(f"{name} with out=", args)
-        return defined_here(function, *args, **kwargs)
+        return _called(defined_here, function, args, kwargs)
     raise _undefined(name.removeprefix("function_"), args)
+
+
+def _called(rule: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What an entry of the table gives. Errors: TypeError that names the function where its arguments are wrong."""
+    try:
+        return rule(function, *args, **kwargs)
+    except WeftError:
+        raise
+    except (TypeError, ValueError) as error:
+        given = [*map(type_name, args), *(f"{key}={type_name(kwargs[key])}" for key in kwargs)]
+        raise ArgumentTypeError(
+            f"{function.__name__} of a ragged tensor: {error}",
+            expected="arguments as for a dense tensor",
+            got=f"{function.__name__}({', '.join(given)})",
+            fix="check the types of the arguments",
+        ) from error
 
 
 def _undefined(name: str, args: tuple[Any, ...]) -> NotDefinedError:

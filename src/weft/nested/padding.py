@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.nested.rows import Rows, buckets_of, indices
+from weft.nested.rows import Rows, buckets_of, constant, indices
 from weft.nested.tensor import NestedTensor
 from weft.ops.primitives import take
 
@@ -56,7 +56,7 @@ class Padded:
         self.index = indices(self.places)
         self.real = self.places < rows.total
         self.full = bool(self.real.all())
-        self.mask = weft.from_numpy(self.real)
+        self.mask = constant(self.real)
 
 
 def with_edge(tensor: NestedTensor, fill: Any) -> Any:

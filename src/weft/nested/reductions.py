@@ -194,8 +194,7 @@ def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: Any
         return inner
     plan = grouping(input, dims)
     sizes = [size for axis, size in enumerate(input.packed.shape) if axis and axis not in axes]
-    counts = weft.from_numpy((plan.counts * inner).astype(np.float64)).to(dtype)
-    counts = counts.reshape(-1, *(1,) * len(sizes))
+    counts = plan.sizes(inner, dtype).reshape(-1, *(1,) * len(sizes))
     return shaped(counts, input, dims, keepdim, plan)
 
 

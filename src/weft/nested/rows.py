@@ -181,10 +181,15 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 
+def constant(array: np.ndarray) -> Any:
+    """Numbers of the host as a tensor that may be kept: it is of no mode that happens to be on now."""
+    with weft.inference_mode(False):
+        return weft.from_numpy(array if array.flags.writeable else array.copy())
+
+
 def indices(places: np.ndarray) -> Any:
     """An index tensor."""
-    array = np.ascontiguousarray(places, dtype=np.int64)
-    return weft.from_numpy(array if array.flags.writeable else array.copy())
+    return constant(np.ascontiguousarray(places, dtype=np.int64))
 
 
 class RaggedSize:
@@ -241,6 +246,7 @@ class Plan:
         self._buckets: list[Bucket] | None = None
         self._back: Any = None
         self._order: Any = None
+        self._sizes: dict[Any, Any] = {}
 
     @staticmethod
     def batch_of(rows: Rows, keep: tuple[int, ...]) -> int:
@@ -285,6 +291,13 @@ class Plan:
             where[found] = np.arange(len(found))
             self._order = indices(where)
         return self._order
+
+    def sizes(self, inner: int, dtype: Any) -> Any:
+        """How many elements each group has, where an entry has `inner` of them."""
+        found = self._sizes.get(inner)
+        if found is None:
+            found = self._sizes[inner] = constant((self.counts * inner).astype(np.float64))
+        return found.to(dtype)
 
     @property
     def single(self) -> bool:
