@@ -1,13 +1,15 @@
-"""What Weft's engine did during timed runs: kernels, launches, compilations, known programs.
+"""What Weft's engine did during timed runs: kernels, launches, compilations, known programs, scheduling.
 
-In: the engine's counters before and after. Out: words for the last column of the table.
+In: the engine's counters before and after, and the time in its stages. Out: words for the last column of the table.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 def snapshot() -> Counter[str]:
@@ -24,12 +26,49 @@ def snapshot() -> Counter[str]:
     )
 
 
+class Stages:
+    """The time in the stages between recording and running: batching, fusing, planning, lowering, compiling."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count within the block: each stage's function is called through one that looks at the clock."""
+        from weft.runtime import compile as compiling
+        from weft.schedule import batch, collect, fuse, lower, plan, select
+
+        places = [(module, module.__name__.rpartition(".")[2]) for module in (collect, fuse, lower)]
+        places += [(plan, "plan"), (select, "select"), (batch, "group")]
+        places += [(compiling, "compile_specs")]
+        former = [(module, name, getattr(module, name)) for module, name in places]
+        for module, name, function in former:
+            setattr(module, name, self.clocked(function))
+        try:
+            yield
+        finally:
+            for module, name, function in former:
+                setattr(module, name, function)
+
+    def clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, its time counted."""
+
+        def call(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self.seconds += time.perf_counter() - start
+
+        return call
+
+
 class Events:
     """Counts over the timed runs of Weft."""
 
     def __init__(self) -> None:
         self.total: Counter[str] = Counter()
-        self.runs = 0
+        self.runs, self.seconds, self.stages = 0, 0.0, Stages()
 
     @contextmanager
     def of(self, library: str, runs: int) -> Iterator[None]:
@@ -38,7 +77,10 @@ class Events:
             yield
             return
         before = snapshot()
-        yield
+        start = time.perf_counter()
+        with self.stages.timed():
+            yield
+        self.seconds += time.perf_counter() - start
         after = snapshot()
         self.total.update({name: after[name] - before[name] for name in after})
         self.runs += runs
@@ -52,5 +94,5 @@ class Events:
         return [
             f"{each['nodes']:.4g} nodes in {each['kernels']:.4g} kernels, "
             f"{each['launches']:.4g} launches, {each['flushes']:.3g} flushes ({known:.0%} known), "
-            f"{each['compiled']:.3g} compiled"
+            f"{each['compiled']:.3g} compiled, {self.stages.seconds / self.seconds:.0%} scheduling"
         ]

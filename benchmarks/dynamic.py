@@ -1,13 +1,16 @@
-"""Programs that read values while they run: a transition parser, a network with early exit per example.
+"""Programs over examples of any structure: trees, sentences, molecules, a transition parser, an early exit.
 
-Both libraries get one text, written for one example. Weft runs it on all examples of a batch by
-`weft.map`, PyTorch in a loop.
+Both libraries get one text, written for one example. PyTorch runs it in a loop. So does Weft, where no value is read
+on the way; where one is, `weft.map` runs it on all examples of a batch. On sentences Weft's per-example program is
+also measured beside PyTorch's batched by hand, with packing.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from types import ModuleType
@@ -15,9 +18,146 @@ from typing import Any
 
 from benchmarks.libraries import fill, normal
 from benchmarks.measure import Context, Job, compare
-from benchmarks.training import train_job
+from benchmarks.models import tree_lstm
+from benchmarks.sequences import molecule_network, packed_tagger, tagger
+from benchmarks.training import numbered, shuffled, train_job
 
-BATCHES = (32, 1)
+BATCHES = (1, 8, 32, 128)
+
+
+def over_batches(
+    context: Context, title: str, make: Callable[[Any, int], Job], by_hand: Any = None
+) -> None:
+    """Lines for all batch sizes; `by_hand` makes PyTorch's job for a whole batch at once."""
+    short = replace(context, budget_seconds=min(context.budget_seconds, 3.0), repeats=7)
+    for batch in context.pick(BATCHES, BATCHES[:2]):
+        compare(short, f"{title}, batch {batch}", lambda lib, batch=batch: make(lib, batch))
+    for batch in context.pick(BATCHES[1:], BATCHES[1:2]) if by_hand else ():
+        compare(
+            short,
+            f"{title}, batch {batch}, PyTorch packed by hand",
+            lambda lib, batch=batch: (make if lib.__name__ == "weft" else by_hand)(lib, batch),
+        )
+
+
+def batches_of(examples: list[Any], batch: int) -> Callable[[], list[Any]]:
+    """Other examples at each call; they come round."""
+    starts = cycle(range(0, len(examples) - batch + 1, batch))
+
+    def upcoming() -> list[Any]:
+        start = next(starts)
+        return examples[start : start + batch]
+
+    return upcoming
+
+
+def mean_loss_job(lib: Any, model: Any, examples: list[Any], batch: int) -> Job:
+    """Steps on the mean loss of examples that run one by one."""
+    upcoming = batches_of(examples, batch)
+    return train_job(
+        lib, model, lambda: lib.stack([model(example) for example in upcoming()]).mean()
+    )
+
+
+# -- trees, sentences, molecules ---------------------------------------------------------------------
+
+
+def syntax_trees(context: Context) -> None:
+    """A step of the Tree-LSTM on the standard library's functions."""
+    from weft.demo.syntax_trees import load_functions
+
+    data, width = load_functions(limit=context.pick(None, 320)), context.pick(128, 32)
+
+    def make(lib: Any, batch: int) -> Job:
+        numbers = {label: lib.tensor(n) for n, label in enumerate(data.vocabulary())}
+        classes = {package: lib.tensor(n) for n, package in enumerate(data.packages)}
+        network = fill(lib, tree_lstm(lib, len(numbers), len(classes), width))
+        examples = [(numbered(f.tree, numbers), classes[f.package]) for f in shuffled(data.train)]
+        cost = lib.nn.functional.cross_entropy
+        upcoming = batches_of(examples, batch)
+        return train_job(
+            lib,
+            network,
+            lambda: lib.stack([cost(network(tree), target) for tree, target in upcoming()]).mean(),
+        )
+
+    over_batches(context, f"Tree-LSTM d {width}", make)
+
+
+def tagging(context: Context, spelled: bool = False) -> None:
+    """A step of a BiLSTM tagger on the library's statements: the kind of node at each token."""
+    width, count = context.pick(128, 32), context.pick(1024, 64)
+    statements = load_example("parser").load_statements(count)
+    vocabulary = Vocabulary(statements)
+
+    def make(lib: Any, batch: int, at_once: bool = False) -> Job:
+        examples = [vocabulary.example(lib, statement, at_once) for statement in statements]
+        letters = len(vocabulary.letters) if spelled else 0
+        text = packed_tagger if at_once else tagger
+        model = fill(lib, text(lib, len(vocabulary.words), len(vocabulary.tags), width, letters))
+        if not at_once:
+            return mean_loss_job(lib, model, examples, batch)
+        upcoming = batches_of(examples, batch)
+        return train_job(lib, model, lambda: model(upcoming()))
+
+    over_batches(
+        context,
+        f"BiLSTM tagger d {width}" + (" with characters" if spelled else ""),
+        make,
+        lambda lib, batch: make(lib, batch, at_once=True),
+    )
+
+
+def spelling(context: Context) -> None:
+    """The same with a BiLSTM over the characters of each word."""
+    tagging(context, spelled=True)
+
+
+class Vocabulary:
+    """The numbers of words, characters and tags."""
+
+    def __init__(self, statements: list[Any]) -> None:
+        words = sorted({word for statement in statements for word in statement.tokens})
+        self.words = {word: n for n, word in enumerate(words)}
+        self.letters = {letter: n for n, letter in enumerate(sorted(set("".join(words))))}
+        tags = sorted({tag for statement in statements for tag in statement.labels})
+        self.tags = {tag: n for n, tag in enumerate(tags)}
+
+    def example(self, lib: Any, statement: Any, as_tensors: bool) -> Any:
+        """(words, characters of each, tags): each sequence a tensor, or a list of single numbers as tensors."""
+
+        def row(numbers: list[int]) -> Any:
+            return lib.tensor(numbers) if as_tensors else [lib.tensor(n) for n in numbers]
+
+        return (
+            row([self.words[word] for word in statement.tokens]),
+            [row([self.letters[x] for x in word]) for word in statement.tokens],
+            row([self.tags[tag] for tag in statement.labels]),
+        )
+
+
+def molecules(context: Context) -> None:
+    """A step of a graph network on graphs of 8 to 24 nodes."""
+    width, count = context.pick(64, 16), context.pick(512, 32)
+    graphs = [molecule(random.Random(n)) for n in range(count)]
+
+    def make(lib: Any, batch: int) -> Job:
+        model = fill(lib, molecule_network(lib, 10, width, rounds=4))
+        examples = [tuple(lib.tensor(part) for part in graph) for graph in graphs]
+        return mean_loss_job(lib, model, examples, batch)
+
+    over_batches(context, f"graph network d {width} on molecules", make)
+
+
+def molecule(draw: random.Random) -> tuple[list[int], list[list[float]], float]:
+    """Atoms on a tree of bonds with a few rings."""
+    count = draw.randint(8, 24)
+    bonds = [[0.0] * count for _ in range(count)]
+    pairs = [(n, draw.randrange(n)) for n in range(1, count)]
+    pairs += [tuple(draw.sample(range(count), 2)) for _ in range(count // 6)]
+    for one, other in pairs:
+        bonds[one][other] = bonds[other][one] = 1.0
+    return [draw.randrange(10) for _ in range(count)], bonds, draw.random()
 
 
 def each(lib: Any, function: Callable[[Any], Any], examples: Iterable[Any]) -> list[Any]:
@@ -35,12 +175,11 @@ def parsing(context: Context) -> None:
     width, count = context.pick(128, 32), context.pick(1024, 128)
     example = load_example("parser")
     statements = example.load_statements(count)
-    for batch in BATCHES:
-        compare(
-            context,
-            f"stack-LSTM parser d {width}, batch {batch}, values read, AdamW step",
-            lambda lib, batch=batch: parser_step(lib, example, statements, width, batch),
-        )
+    over_batches(
+        context,
+        f"stack-LSTM parser d {width}, values read",
+        lambda lib, batch: parser_step(lib, example, statements, width, batch),
+    )
 
 
 def load_example(name: str) -> ModuleType:
@@ -59,11 +198,10 @@ def parser_step(lib: Any, example: Any, statements: list[Any], width: int, batch
     numbers = {word: lib.tensor(n) for n, word in enumerate(words)}
     model = fill(lib, stack_parser(lib, example, len(words), width))
     examples = [([numbers[word] for word in s.tokens], s.heads) for s in statements]
-    starts = cycle(range(0, len(examples) - batch, batch))
+    upcoming = batches_of(examples, batch)
 
     def loss_of() -> Any:
-        start = next(starts)
-        losses = each(lib, model, examples[start : start + batch])
+        losses = each(lib, model, upcoming())
         return lib.stack([loss for way in losses for loss in way]).mean()
 
     return train_job(lib, model, loss_of)
@@ -129,12 +267,11 @@ def stack_parser(lib: Any, example: Any, words: int, width: int) -> Any:
 def exiting(context: Context) -> None:
     """A step of a GRU that stops reading where it is sure (after Graves 2016)."""
     width, count = context.pick(128, 32), context.pick(512, 64)
-    for batch in BATCHES:
-        compare(
-            context,
-            f"GRU with early exit d {width}, batch {batch}, values read, AdamW step",
-            lambda lib, batch=batch: exit_step(lib, width, count, batch),
-        )
+    over_batches(
+        context,
+        f"GRU with early exit d {width}, values read",
+        lambda lib, batch: exit_step(lib, width, count, batch),
+    )
 
 
 def exit_step(lib: Any, width: int, count: int, batch: int) -> Job:
@@ -142,13 +279,8 @@ def exit_step(lib: Any, width: int, count: int, batch: int) -> Job:
     model = fill(lib, exiting_network(lib, width))
     sequences = [list(normal(lib, 20 + 7 * n % 41, width, seed=n)) for n in range(count)]
     examples = [(sequence, lib.tensor(n % 10)) for n, sequence in enumerate(sequences)]
-    starts = cycle(range(0, count - batch, batch))
-
-    def loss_of() -> Any:
-        start = next(starts)
-        return lib.stack(each(lib, model, examples[start : start + batch])).mean()
-
-    return train_job(lib, model, loss_of)
+    upcoming = batches_of(examples, batch)
+    return train_job(lib, model, lambda: lib.stack(each(lib, model, upcoming())).mean())
 
 
 def exiting_network(lib: Any, width: int) -> Any:

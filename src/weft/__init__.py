@@ -54,6 +54,7 @@ _EXPORTS = {
     "set_num_threads": "runtime.threads",
     "get_num_threads": "runtime.threads",
     "explaining": "config",
+    "explain": "debug.explanation",
     "is_anomaly_enabled": "autograd.anomaly",
     "set_printoptions": "tensor.printing",
     "is_anomaly_check_nan_enabled": "autograd.anomaly",

@@ -37,6 +37,8 @@ def likeness(group: Group):
         return None
     flags: tuple = quotient.info[0]
     parts: list = [first.row.code, first.params, first.shape, first.dtype.code, first.saved, flags]
+    # Recorded at the same place: what one step of a program does in two places would be gathered from both.
+    parts.append((id(first.code), first.offset_in_code))
     index: cython.Py_ssize_t
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]

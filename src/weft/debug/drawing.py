@@ -85,7 +85,7 @@ def svg_text(entries: list[Entry], total: int) -> str:
         layout.width + 2 * MARGIN, LETTER * 1.1 * len(_summary(entries, total)) + 2 * MARGIN
     )
     shift = MARGIN + max(0.0, (width - 2 * MARGIN - layout.width) / 2)
-    parts = [_arrow(layout, arrow, kind, shift) for arrow, kind in arrows.items()]
+    parts = [draw_arrow(layout, arrow, kind, shift) for arrow, kind in arrows.items()]
     shown = {entry.number for entry in entries}
     parts += [
         _cut_mark(layout, place, shift)
@@ -95,6 +95,11 @@ def svg_text(entries: list[Entry], total: int) -> str:
     parts += [
         _box(layout, place, widths[place], *labels[place], shift) for place in range(len(entries))
     ]
+    return svg_page(width, layout, [*_head(entries, total), *parts])
+
+
+def svg_page(width: float, layout: Layout, parts: list[str]) -> str:
+    """A whole SVG file of a layout's parts."""
     height = HEAD + layout.height * ROW + MARGIN
     return "\n".join(
         [
@@ -104,7 +109,6 @@ def svg_text(entries: list[Entry], total: int) -> str:
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0,0 L8,4 L0,8 z" fill="#555"/></marker></defs>',
             f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
-            *_head(entries, total),
             *parts,
             "</svg>",
             "",
@@ -161,7 +165,7 @@ def _cut_mark(layout: Layout, place: int, shift: float) -> str:
     return f'<text x="{x - 22:.1f}" y="{y:.1f}" class="small">\u22ef</text>'
 
 
-def _arrow(layout: Layout, arrow: tuple[int, int], kind: str, shift: float) -> str:
+def draw_arrow(layout: Layout, arrow: tuple[int, int], kind: str, shift: float) -> str:
     """A smooth line from the bottom of one box through its points to the top of another."""
     points = layout.paths[arrow]
     x, row = points[0]

@@ -1,6 +1,7 @@
 # cython: language_level=3
-"""The user's place in the program, cheaply: the code object and instruction offset of the innermost frame that is
-not the library's own. Compiled modules make no frames, so a call from user code finds its frame at once."""
+"""The user's place in the program, cheaply: the code object and instruction of the innermost frame that is not the
+library's own, and the way from there through the library. Compiled modules make no frames, so a call from user code
+finds its frame at once."""
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -51,10 +52,11 @@ def _remember(place: cython.int, code: object) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def caller(offset: cython.p_int) -> cython.pointer(PyObject):
-    """The code object of the user's frame (borrowed; NULL where there is none), and the instruction offset in it."""
-    offset[0] = -1
-    return weft_caller(_is_internal, offset)
+def caller(place: cython.p_int) -> cython.pointer(PyObject):
+    """The code object of the user's frame (borrowed; NULL where there is none), and the place in it: a number for the
+    instruction and the way from there (`errors.describe_position` reads the line)."""
+    place[0] = -1
+    return weft_caller(_is_internal, place)
 
 
 def pause_collector():

@@ -37,6 +37,9 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return add_hook(_after_every_step, hook)
 
 
+after_step: list[Callable[[], None]] = []  # called when a step is over and has run
+
+
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A class's `step` with the hooks around it; afterwards everything recorded is run."""
 
@@ -53,6 +56,8 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         self._steps_taken += 1
         weft.realize()
         before.check()
+        for hear in list(after_step):
+            hear()
         return result
 
     return hooked

@@ -2,11 +2,11 @@
 """The agenda: which pending operations can run as one, and in which order.
 
 In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
-shared operands, gradient pattern, the user's line), each after the groups that it reads from. First come signatures
-of which every node is ready, then the one with the longest way still to go: so equal operations at different depths
-meet, and what many paths end in (a loss) waits until all have come. The line is part of the signature because the
-operations of one cell then stay row by row beside each other, and fuse. What runs by itself is in no group. The
-quotients are made in `batch`.
+shared operands, gradient pattern, the user's line and the way from there through the library), each after the groups
+that it reads from. First come signatures of which every node is ready, then the one with the longest way still to go:
+so equal operations at different depths meet, and what many paths end in (a loss) waits until all have come. The line is
+part of the signature because the operations of one cell then stay row by row beside each other, and fuse. What runs by
+itself is in no group. The quotients are made in `batch`.
 """
 
 import heapq
@@ -45,6 +45,7 @@ class Signature:
     ready = cython.declare(list)
     height = cython.declare(cython.int)
     others = cython.declare(list)  # signatures that differ in the line only, itself among them
+    facts = cython.declare(tuple)  # what `weft.explain` says of it, once it has been asked for
 
     def __cinit__(self, first: Node, number: cython.Py_ssize_t, others: list):
         self.first = first
@@ -79,13 +80,17 @@ class Agenda:
     pairs = cython.declare(cython.p_int)  # where an operand stands, and where its reader does
     filled = cython.declare(cython.Py_ssize_t)
     room = cython.declare(cython.Py_ssize_t)
+    notes = cython.declare(
+        list
+    )  # for `weft.explain`: what was taken, in order; None where nobody asks
     later = cython.declare(
         list
     )  # (where a reader stands, its operand): operands met after their readers
 
-    def __cinit__(self, nodes: list):
+    def __cinit__(self, nodes: list, notes: list | None):
         count: cython.size_t = len(nodes)
         self.nodes = nodes
+        self.notes = notes
         self.signatures = [None] * len(nodes)
         self.table = {}
         self.recent = [None] * _RECENT
@@ -190,19 +195,22 @@ class Agenda:
                 if same_line(signature.first, node) and alike(signature.first, node):
                     return signature
         self.distinct += 1
-        signature = Signature(node, self.distinct, self.family_of(node, base))
+        signature = Signature(node, self.distinct, self.family_of(node, mix(base, way_of(node))))
         candidates.append(signature)
         return signature
 
     @cython.cfunc
     def family_of(self, node: Node, base: cython.ulonglong) -> list:
-        """The signatures that differ from a node's in the line only."""
+        """The signatures that differ from a node's in the line only, not in the way from there through the library:
+        the gates of a cell are no company for each other."""
         key = cython.cast(cython.longlong, base >> 1)
         families: list = self.families.get(key)
+        first: Node
         if families is None:
             families = self.families[key] = []
         for family in families:
-            if alike(cython.cast(Signature, cython.cast(list, family)[0]).first, node):
+            first = cython.cast(Signature, cython.cast(list, family)[0]).first
+            if way_of(first) == way_of(node) and alike(first, node):
                 return family
         families.append([])
         return families[len(families) - 1]
@@ -388,7 +396,10 @@ class Agenda:
             if not signature.ready:
                 continue  # taken already: an entry from before more of it was ready
             members: list = self.take(signature)
-            if len(members) >= self.least_rows(self.nodes[members[0]]):
+            least: cython.longlong = self.least_rows(self.nodes[members[0]])
+            if self.notes is not None:
+                self.notes.append((facts_of(signature), len(members), least))
+            if len(members) >= least:
                 groups.append([self.nodes[position] for position in members])
                 for position in members:
                     self.joined[position] = True
@@ -407,12 +418,42 @@ def _ready_of(signature: Signature) -> list:
     return members
 
 
-def form_groups(nodes: list) -> list:
-    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once."""
+@cython.cfunc
+def facts_of(signature: Signature) -> tuple:
+    """What `weft.explain` says of a signature: number, place, op, params, result, operands (type, shape, the number of
+    a value that has to be shared or 0, whether it has a gradient). No nodes: they would live as long."""
+    if signature.facts is None:
+        node: Node = signature.first
+        operands: list = []
+        index: cython.Py_ssize_t
+        for index in range(len(node.inputs)):
+            source: Node = node.inputs[index]
+            operands.append(
+                (
+                    source.dtype.name,
+                    source.shape,
+                    address_of(source) if role_of(node, index) != "b" else 0,
+                    node.edges is not None and node.edges[index] is not None,
+                )
+            )
+        signature.facts = (
+            signature.number,
+            (node.code, node.offset_in_code),
+            node.row.name,
+            node.params,
+            (node.dtype.name, node.shape),
+            tuple(operands),
+        )
+    return signature.facts
+
+
+def form_groups(nodes: list, notes: list | None = None) -> list:
+    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once. In
+    `notes` comes, for each group and each lot that is none: its signature's facts, its size, the least for a group."""
     start: cython.Py_ssize_t = 0
     while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
         start += 1  # nothing older than the first fresh node reads from one
-    agenda: Agenda = Agenda(nodes[start:] if start else nodes)
+    agenda: Agenda = Agenda(nodes[start:] if start else nodes, notes)
     try:
         agenda.read()
         if not agenda.crowded:
@@ -472,16 +513,29 @@ def edge_identity(edge):
 
 @cython.cfunc
 def role_of(node: Node, index: cython.Py_ssize_t) -> str:
-    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch."""
+    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
+    an example's own vector, and no weight)."""
     roles: tuple = node.row.batch_operands
-    return roles[index if index < len(roles) else len(roles) - 1]
+    role: str = roles[index if index < len(roles) else len(roles) - 1]
+    if role == "w":
+        shape: tuple = cython.cast(Node, node.inputs[index]).shape
+        if len(shape) > 0 and shape[len(shape) - 1] == 1:
+            return "b"
+    return role
 
 
 @cython.cfunc
 @cython.inline
 def line_of(node: Node) -> cython.longlong:
-    """A number for the call in the user's program that recorded a node."""
+    """A number for the call in the user's program that recorded a node, and its way through the library."""
     return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
+
+
+@cython.cfunc
+@cython.inline
+def way_of(node: Node) -> cython.int:
+    """A number for the library's frames between the user's line and a node (`graph.frames`); 0 where there are none."""
+    return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
 
 
 @cython.cfunc
@@ -532,7 +586,7 @@ def alike(one: Node, other: Node) -> cython.bint:
 
 @cython.cfunc
 def same_line(one: Node, other: Node) -> cython.bint:
-    """Whether two nodes were recorded by the same call in the user's program."""
+    """Whether two nodes were recorded by the same call in the user's program, at the same place in the library."""
     return one.code is other.code and one.offset_in_code == other.offset_in_code
 
 

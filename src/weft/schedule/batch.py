@@ -14,9 +14,15 @@ from cython.cimports.weft.graph.making import count_elements, new_node, new_valu
 from cython.cimports.weft.graph.node import DONE, PENDING, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.prefetch import prefetch_edges, prefetch_inputs, prefetch_sources
 from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+from cython.cimports.weft.graph.saves import (
+    acquire_saves,
+    drop_inputs,
+    note_idle,
+    release_saves,
+)
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.agenda import edge_identity, identity
+from cython.cimports.weft.schedule.collect import row_major
 
 from weft._compiled import require
 from weft.config import config
@@ -29,6 +35,12 @@ from weft.schedule.agenda import form_groups
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
+_NO_ROWS = cython.declare(cython.int, 0)
+_IN_ORDER = cython.declare(cython.int, 1)
+_OUT_OF_ORDER = cython.declare(cython.int, 2)
+_cat_row = cython.declare(OpRow, TABLE["cat"])
+_watcher = None
+_FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
 
 
 def enabled():
@@ -66,11 +78,17 @@ def group(nodes: list):
     if not config.batch:
         return False
     stacks: dict = {}
-    groups: list = form_groups(nodes)
+    notes: list = None if _watcher is None else []
+    groups: list = form_groups(nodes, notes)
     for members in groups:
         _build(members, stacks)
+    if notes:
+        _watcher(notes, [_quotient_of(members) for members in groups])
     node: Node
     position: cython.Py_ssize_t
+    followed: list = stacks.pop(_FOLLOWED, None)
+    if followed is not None:
+        groups.append(followed)
     for members in groups:
         for position in range(len(members)):
             prefetch_edges(members, position)
@@ -80,12 +98,26 @@ def group(nodes: list):
     return len(groups) > 0
 
 
+def watch(watcher):
+    """Tell a function of every search for batches (None: nobody): what the agenda noted, and the quotient of each of
+    its groups (None where all members turned out to be one value). Returns who was told before."""
+    global _watcher
+    former, _watcher = _watcher, watcher
+    return former
+
+
+@cython.cfunc
+def _quotient_of(members: list) -> Node:
+    return cython.cast(Node, members[0]).quotient
+
+
 # -- quotients -----------------------------------------------------------------------------------------------------
 
 
 @cython.cfunc
 def _build(members: list, stacks: dict) -> cython.void:
     """The quotient of a group, unless all its members are one value."""
+    _bring_in_order(members)
     first: Node = members[0]
     row: OpRow = first.row
     count: cython.Py_ssize_t = len(members)
@@ -105,6 +137,9 @@ def _build(members: list, stacks: dict) -> cython.void:
         params = row.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
+    if row is _cat_row and _is_one_gather(first):
+        _build_cat(members, params, shapes, stacks)
+        return
     operands: list = []
     rank: cython.Py_ssize_t = len(first.shape)
     position: cython.Py_ssize_t
@@ -127,6 +162,92 @@ def _build(members: list, stacks: dict) -> cython.void:
     quotient.payload = tuple([cython.cast(Node, operand).shape for operand in operands])
     _adopt(quotient, members, tuple(flags))
     quotient.considered = True
+
+
+@cython.cfunc
+def _is_one_gather(node: Node) -> cython.bint:
+    """Whether equal blocks are joined: then all blocks of all members are rows of one gather."""
+    source: Node
+    first: Node = node.inputs[0]
+    for source in node.inputs:
+        if source.shape != first.shape:
+            return False
+    return node.params[0] == 0 and first.numel > 0
+
+
+@cython.cfunc
+def _build_cat(members: list, params: tuple, shapes: tuple, stacks: dict) -> cython.void:
+    """The quotient of joined blocks: its one operand is all of them in order, and it is that value."""
+    first: Node = members[0]
+    count: cython.Py_ssize_t = len(members)
+    sources: list = []
+    node: Node
+    position: cython.Py_ssize_t
+    for position in range(count):
+        prefetch_sources(members, position)
+        node = members[position]
+        sources.extend(node.inputs)
+    shape: tuple = (count,) + first.shape
+    whole: Node = _view(stack(sources, stacks), shape)
+    quotient: Node = new_node(
+        first.row, (whole,), params, shape, count_elements(shape), first.dtype, None
+    )
+    quotient.payload = tuple([(count,) + block for block in shapes])
+    _adopt(quotient, members, (True,) * len(shapes))
+    quotient.considered = True
+
+
+@cython.cfunc
+def _bring_in_order(members: list) -> cython.void:
+    """Sort members by where the rows of an operand lie, so that what reads them in turn finds them in order; where no
+    operand is in order as it is, and one is made of rows of batches throughout."""
+    first: Node = members[0]
+    chosen: cython.Py_ssize_t = -1
+    index: cython.Py_ssize_t
+    for index in range(len(first.inputs)):
+        order: cython.int = _order_of(members, index)
+        if order == _IN_ORDER:
+            return
+        if order == _OUT_OF_ORDER and chosen < 0:
+            chosen = index
+    if chosen >= 0:
+        keys: list = []
+        node: Node
+        for node in members:
+            node = _below_views(node.inputs[chosen])
+            keys.append((cython.cast(Node, node.quotient).seq, node.qrow, len(keys)))
+        keys.sort()
+        members[:] = [members[key[2]] for key in keys]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _order_of(members: list, index: cython.Py_ssize_t) -> cython.int:
+    """Whether an operand of members in order is rows of batches in order, in another order, or something else."""
+    order: cython.int = _IN_ORDER
+    batch: cython.longlong = -1
+    row: cython.longlong = -1
+    node: Node
+    quotient: Node
+    position: cython.Py_ssize_t
+    for position in range(len(members)):
+        prefetch_sources(members, position)
+        node = _below_views(cython.cast(Node, members[position]).inputs[index])
+        quotient = node.quotient
+        if quotient is None or node.state != PENDING:
+            return _NO_ROWS
+        if quotient.seq < batch or (quotient.seq == batch and node.qrow < row):
+            order = _OUT_OF_ORDER
+        batch, row = quotient.seq, node.qrow
+    return order
+
+
+@cython.cfunc
+@cython.inline
+def _below_views(node: Node) -> Node:
+    while node.row.kind == _VIEW and node.quotient is None and node.state == PENDING:
+        node = node.inputs[0]
+    return node
 
 
 @cython.cfunc
@@ -281,12 +402,18 @@ def _follow(sources: list, stacks: dict) -> cython.void:
 
 @cython.cfunc
 def _follow_view(node: Node, stacks: dict) -> cython.void:
-    """Make a view of a member a member of the same view of the batch."""
+    """Make a view of a member a member of the same view of the batch; one of a value that is there has it at once."""
     below: Node = node.inputs[0]
+    if below.state == DONE:
+        _settle_view(node, below)
+        return
     if below.state != PENDING or not node.row.batchable:
         return
     if below.quotient is None and below.row.kind == _VIEW:
         _follow_view(below, stacks)
+        if below.state == DONE:
+            _settle_view(node, below)
+            return
     if below.quotient is None:
         return
     views: dict = stacks.get(below.quotient)
@@ -299,6 +426,32 @@ def _follow_view(node: Node, stacks: dict) -> cython.void:
     _become_row(node, whole, below.qrow)
     if node.live == 0:
         finish(node)
+    else:  # it may be for the sake of a save that its batch is about to take over
+        stacks.setdefault(_FOLLOWED, []).append(node)
+
+
+@cython.cfunc
+def _settle_view(node: Node, below: Node) -> cython.void:
+    """Give a view of a value its place in that value's memory. Programs then read a value from outside, and one that
+    reads the next row at each step is the same program."""
+    if below.buffer is None or node.dtype is not below.dtype:
+        return
+    strides = row_major(below.shape)
+    if below.strides is not None and below.strides != strides:
+        if node.row.name == "strided":
+            return  # counts in row-major order
+        strides = below.strides
+    strides, offset = node.row.strides(node.params, below.shape, strides, 0)
+    if strides is None:
+        return
+    node.buffer = below.buffer
+    node.offset = below.offset + offset * node.dtype.itemsize
+    node.strides = None if strides == row_major(node.shape) else strides
+    node.state = DONE
+    finish(node)
+    drop_inputs(node)
+    if node.live == 0:
+        note_idle(node)
 
 
 @cython.cfunc

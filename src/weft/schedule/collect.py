@@ -21,6 +21,7 @@ from weft.ops.row import TABLE
 require(__name__, cython.compiled)
 
 _contiguous = {}
+_cat_row = TABLE["cat"]
 
 
 @cython.cfunc
@@ -126,6 +127,10 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         places[node] = same
         return
     place = _view_place(program, node, known) if node.row.kind == VIEW else None
+    if node.row is _cat_row and len(node.inputs) == 1:
+        place = places[
+            node.inputs[0]
+        ]  # a batch of joined blocks, which one gather has brought together
     if place is None:
         place = Place(node, 0, row_major(node.shape))
         program.order.append(node)
