@@ -34,17 +34,16 @@ def test_a_chain_of_batches_has_levels_sizes_and_ways() -> None:
         outputs = [layer(row).tanh() for row in inputs]
         weft.realize(*outputs)
     (run,) = report.runs
-    product, bias, tanh = run.batches
-    assert [made.facts.operation for made in run.batches] == ["linear", "add", "tanh"]
-    assert [made.size for made in run.batches] == [5, 5, 5]
-    assert [made.level for made in run.batches] == [1, 2, 3]
-    assert [operand.way for operand in product.operands] == [GATHERED, SHARED]
+    product, tanh = run.batches
+    assert [made.facts.operation for made in run.batches] == ["linear_bias", "tanh"]
+    assert [made.size for made in run.batches] == [5, 5]
+    assert [made.level for made in run.batches] == [1, 2]
+    assert [operand.way for operand in product.operands] == [GATHERED, SHARED, SHARED]
     assert product.operands[0].sources == 5
     assert product.nbytes == 5 * 8 * 4
-    assert [operand.way for operand in bias.operands] == [IN_PLACE, SHARED]
     assert tanh.operands[0].way == IN_PLACE
     assert tanh.nbytes == 0
-    assert bias.sources == (product.number,)
+    assert tanh.sources == (product.number,)
     assert not run.alone
     assert report.counts()["bytes"] == 5 * 8 * 4
     assert report.counts()["gathers"] == 1
@@ -178,10 +177,10 @@ def test_the_drawing_has_a_box_for_each_batch(tmp_path: Path) -> None:
     tree = ET.parse(path)
     space = {"svg": "http://www.w3.org/2000/svg"}
     texts = [element.text or "" for element in tree.iterfind(".//svg:text", space)]
-    for words in ("linear x 5", "add x 5", "tanh x 5"):
+    for words in ("linear_bias x 5", "tanh x 5"):
         assert words in texts
     assert any("gathered from 5 (160 B)" in text for text in texts)
-    assert len(tree.findall(".//svg:path[@class='value']", space)) == 2
+    assert len(tree.findall(".//svg:path[@class='value']", space)) == 1
 
 
 def test_a_run_that_is_not_there_cannot_be_drawn(tmp_path: Path) -> None:

@@ -24,3 +24,4 @@ cdef class Group:
     cdef object assemble(self, tuple shape)
     cdef object stack_rows(self)
     cdef tuple in_order(self)
+cpdef list join_blocks(list parts, tuple shape)

@@ -9,14 +9,20 @@ Rows are kept as lists of numbers, not as an object each: a walk over trees hand
 import cython
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.making import count_elements, new_node
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft.ops.primitives import reshape
+from weft.graph.rows import SCALAR_ROW, VIEW
+from weft.ops.primitives import reshape, slice_axis
+from weft.ops.row import TABLE
 from weft.schedule.batch import gather_rows
 
 require(__name__, cython.compiled)
+
+_cat_row, _put_row = TABLE["cat"], TABLE["put"]
 
 
 @cython.final
@@ -104,7 +110,7 @@ class Group:
     def assemble(self, shape: tuple):
         """The sum of the members' cotangents, stacked; None where none came."""
         total = None
-        for whole in self.whole:
+        for whole in join_blocks(self.whole, shape):
             part = in_shape(whole, shape)
             total = part if total is None else total + part
         rows = self.stack_rows()
@@ -133,6 +139,8 @@ class Group:
                     and ascending(bundle.rows)
                 ):
                     return bundle.cotangent
+                if source.shape and consecutive(bundle.rows) and source.shape[1:] == first.shape:
+                    return slice_axis(bundle.cotangent, 0, bundle.rows[0], count)
                 zeros: list = [0] * count
                 return wrap(
                     gather_rows((source,), zeros, bundle.rows, None, shape, first.dtype), None
@@ -173,6 +181,69 @@ class Group:
 def in_shape(tensor: Tensor, shape: tuple):
     """A tensor, reshaped where it has to be."""
     return tensor if tensor._shape == shape else reshape(tensor, shape)
+
+
+@cython.ccall
+def join_blocks(parts: list, shape: tuple) -> list:
+    """Cotangents to be added. Those of the pieces of a split come as blocks in zeros: where they fill the last
+    dimension, they are joined, and not added up."""
+    if len(parts) < 2 or len(shape) == 0 or count_elements(shape) == 0:
+        return parts
+    blocks: list = []
+    part: Tensor
+    block: Node
+    node: Node
+    for part in parts:
+        node = value(part)
+        if part.edge is not None or not _is_block(node, shape):
+            return parts
+        block = node.inputs[1]
+        blocks.append((node.params[0], len(blocks), block))
+    blocks.sort()
+    width: cython.longlong = 0
+    for start, _, block in blocks:
+        if start != width:
+            return parts
+        width += block.shape[len(shape) - 1]
+    if width != shape[len(shape) - 1]:
+        return parts
+    inputs: tuple = tuple([block for _, _, block in blocks])
+    whole: Node = new_node(
+        _cat_row, inputs, (len(shape) - 1,), shape, count_elements(shape), inputs[0].dtype, None
+    )
+    return [wrap(whole, None)]
+
+
+@cython.cfunc
+def _is_block(node: Node, shape: tuple) -> cython.bint:
+    """Whether a value is a piece of the last dimension, in zeros."""
+    if node.row is not _put_row or node.state != PENDING or node.shape != shape:
+        return False
+    if node.quotient is not None:
+        return False
+    base: Node = node.inputs[0]
+    block: Node = node.inputs[1]
+    rank: cython.Py_ssize_t = len(shape)
+    while base.row.kind == VIEW and base.inputs is not None:
+        base = base.inputs[0]
+    return (
+        base.row is SCALAR_ROW
+        and base.params == 0
+        and len(block.shape) == rank
+        and block.shape[: rank - 1] == shape[: rank - 1]
+        and node.params[0] < shape[rank - 1]
+        and node.params[1] == contiguous_strides(shape)
+    )
+
+
+@cython.cfunc
+def consecutive(numbers: list) -> cython.bint:
+    """Whether numbers count up from some number."""
+    index: cython.Py_ssize_t
+    for index in range(1, len(numbers)):
+        if numbers[index] != numbers[index - 1] + 1:
+            return False
+    return numbers[0] >= 0
 
 
 @cython.cfunc

@@ -11,7 +11,7 @@ import heapq
 
 import cython
 from cython.cimports.weft.autograd.discovery import Discovery, target_of
-from cython.cimports.weft.autograd.group import Group
+from cython.cimports.weft.autograd.group import Group, join_blocks
 from cython.cimports.weft.autograd.observe import (
     Observers,
     after_node,
@@ -397,10 +397,13 @@ class Walk(Discovery):
         if isinstance(contributions, Tensor):
             result = contributions
             return result if cython.cast(Tensor, result)._shape == shape else reshape(result, shape)
+        parts: list = []
         for cotangent, row, tensor, _number in contributions:
             part = tensor if row < 0 else wrap(batch.row_of(cotangent, row), None)
             if cython.cast(Tensor, part)._shape != shape:
                 part = reshape(part, shape)
+            parts.append(part)
+        for part in join_blocks(parts, shape):
             result = part if result is None else result + part
         return result
 
