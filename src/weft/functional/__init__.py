@@ -31,7 +31,7 @@ from weft.functional import (
     variance,
     views,
 )  # fmt: skip
-from weft.functional.making import with_out
+from weft.functional.making import make_in_place, with_out
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
@@ -52,7 +52,10 @@ _WITH_OUT = (
     "mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted softmax sort std take "
     "topk tril triu var vdot vstack"
 )
-FUNCTIONS.update({name: with_out(FUNCTIONS[name]) for name in _WITH_OUT.split()})
+_APART = ("gather", "index_select", "kthvalue", "masked_select", "take")
+FUNCTIONS.update({n: with_out(FUNCTIONS[n], n in _APART) for n in _WITH_OUT.split()})
+_IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
+METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.errors import MutationError, ShapeError
 from weft.functional import parts, views
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import describe, need_tensor, wrap_dim
 from weft.functional.making import named, write_out
 from weft.functional.regions import as_strided
 from weft.graph.edges import edge_for, set_edge
@@ -47,7 +47,7 @@ def _copying(name: str, function: Any) -> Any:
 def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """The elements from start to end along a dimension, as a view."""
     index: list[Any] = [slice(None)] * len(input._shape)
-    index[views.wrap_dim(dim, len(input._shape))] = slice(start, end, step)
+    index[wrap_dim(dim, len(input._shape))] = slice(start, end, step)
     return input[tuple(index)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
-from weft.functional.making import by_name
+from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge, value_of
@@ -59,10 +59,7 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
     """The complex conjugate, computed."""
     need_tensor("conj_physical", input)
     result = call("conj", input) if input._dtype.is_complex else input
-    if out is None:
-        return result
-    out.copy_(result)
-    return out
+    return result if out is None else write_out(out, result)
 
 
 def adjoint(input: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from weft.errors import MutationError
+from weft.errors import DTypeError, MutationError
 from weft.graph.mutation import in_place
 from weft.graph.tensor import Tensor
 from weft.tensor.leaves import give_out
@@ -39,11 +39,52 @@ def give_all(out: Any, result: Any) -> Any:
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
 
-def with_out(function: Function) -> Function:
-    """The public function that takes `out=`, of one whose methods do not."""
+def _check_apart(out: Any, arguments: tuple[Any, ...]) -> None:
+    """Errors: RuntimeError where `out` shows an element twice, or memory of what is read."""
+    for target in out if isinstance(out, (tuple, list)) else (out,):
+        for read in (x for x in arguments if isinstance(x, Tensor)):
+            if target.storage is None or target.storage is not read.storage:
+                continue
+            low, high = sorted((x.offset, x.offset + _extent(x)) for x in (target, read))
+            if high[0] < low[1]:
+                raise _overlapping("tensors that lie apart", "out= in the memory of an input")
+        steps = zip(target._shape, target.strides or (), strict=False)
+        if any(step == 0 and size > 1 for size, step in steps):
+            raise _overlapping("an out= whose elements lie apart", "an expanded tensor")
+
+
+def _extent(x: Any) -> int:
+    """How far a tensor reaches in its memory."""
+    if x.strides is None:
+        return prod(x._shape)
+    return 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
+
+
+def _overlapping(expected: str, got: str) -> MutationError:
+    return MutationError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.",
+        expected=expected,
+        got=got,
+        fix="pass out=weft.empty(0)",
+    )
+
+
+def with_out(function: Function, apart: bool = False) -> Function:
+    """The public function that takes `out=`, of one whose methods do not; `apart` where it may not lie in the memory
+    of an input, and has to have the type of the result."""
 
     def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        if apart and out is not None:
+            _check_apart(out, arguments)
         result = function(*arguments, **keywords)
+        if apart and isinstance(out, Tensor) and out._dtype is not result._dtype:
+            raise DTypeError(
+                f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} instead",
+                expected=result._dtype.name,
+                got=out._dtype.name,
+                fix="make out of the type of the input",
+            )
         return result if out is None else give_all(out, result)
 
     made = named(wrapper, function.__name__, function.__doc__ or "")

@@ -79,6 +79,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     need_tensor("gather", input)
     axis = wrap_dim(dim, len(input._shape))
     index = _need_index("gather", index, input, axis)
+    if 0 in index._shape:  # of any rank
+        return reshape(reshape(input, (_count(input._shape),))[:0], index._shape)
     _check_rank("gather", input, axis, index)
     if not input._shape:
         return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
@@ -348,6 +350,13 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy with the elements of source, in order, where the mask holds."""
     need_tensor("masked_scatter", input, "input", 1)
     need_tensor("masked_scatter", mask, "mask", 2)
+    if mask._dtype is not dtypes.bool_:
+        raise DTypeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask._dtype.name}",
+            expected="a mask of dtype bool",
+            got=describe("mask", mask),
+            fix="use mask.bool()",
+        )
     from weft.ops.primitives import cumulate
 
     shape = broadcast_shapes([input._shape, mask._shape], "masked_scatter")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, DimensionError, ShapeError
 from weft.functional.arguments import (
     describe,
     need_integer,
@@ -73,9 +73,11 @@ def tile(input: Any, *dims: Any) -> Any:
     return repeat(input, (1,) * (len(input._shape) - len(times)) + times)
 
 
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Any, *dims: Any, **named: Any) -> Any:
     """The order along dimensions reversed (a copy)."""
     need_tensor("flip", input)
+    if list(named) == ["dims"] and not dims:
+        dims = (named["dims"],)
     axes = wrap_dims(sizes(dims, "flip"), len(input._shape))
     flipped = reverse(input, tuple(sorted(axes))) if axes and input._shape else input
     return keep_layout(call("clone", flipped), input)
@@ -88,16 +90,19 @@ def function_flip(input: Any, dims: Any) -> Any:
 
 def fliplr(input: Any) -> Any:
     """Columns in reversed order."""
+    need_rank("fliplr", input, 2)
     return flip(input, 1)
 
 
 def flipud(input: Any) -> Any:
     """Rows in reversed order."""
+    need_rank("flipud", input, 1)
     return flip(input, 0)
 
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turned by 90 degrees k times in the plane of two dimensions."""
+    need_rank("rot90", input, 2)
     pair = wrap_dims(tuple(dims), len(input._shape))
     if len(pair) != 2:
         raise ArgumentError(
@@ -131,6 +136,13 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
             )
         return reshape(roll(reshape(input, -1), moves, (0,)), input._shape)
     axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    if not input._shape:
+        raise DimensionError(
+            f"Dimension specified as {axes[0]} but tensor has no dimensions",
+            expected="at least one dimension",
+            got="a tensor of shape []",
+            fix="leave dims out",
+        )
     if len(axes) != len(moves):
         raise ShapeError(
             f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}",
@@ -219,6 +231,13 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     size = input._shape[-1] + abs(offset)
     rank = len(input._shape) + 1
     first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
+            expected="two dimensions",
+            got=f"{dim1}, {dim2}",
+            fix="name two different dimensions",
+        )
     if first > second:
         first, second, offset = second, first, -offset
     shape = list(input._shape[:-1])
