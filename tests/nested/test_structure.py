@@ -167,7 +167,7 @@ def test_operands_on_either_side() -> None:
 
 REFUSED = {
     "median": (lambda x: weft.median(x), NotImplementedError, "go item by item with .unbind()"),
-    "fft": (lambda x: x.tril(), NotImplementedError, "or pad with .to_padded_tensor"),
+    "diagonal": (lambda x: x.diagonal(), NotImplementedError, "or pad with .to_padded_tensor"),
     "lengths": (lambda x: x + x[:, 1:], RuntimeError, "check the lengths"),
     "dense": (lambda x: x + weft.ones(4, 3), RuntimeError, "weft.nested.narrow"),
     "rank": (lambda x: x + weft.ones(1, 1, 1, 3), RuntimeError, "squeeze it"),

@@ -132,4 +132,56 @@ def _given_mask(of_query: Padded, of_key: Padded, mask: NestedTensor, edge: Any,
     return weft.where(seen, found, -float("inf"))
 
 
-RULES = {"scaled_dot_product_attention": scaled_dot_product_attention}
+def multi_head_attention_forward(
+    function: Any, query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,
+    in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool,
+    dropout_p: float, out_proj_weight: Any, out_proj_bias: Any, training: bool = True,
+    key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
+    v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
+) -> Any:  # fmt: skip
+    """Projections, attention of several heads, projection. Shapes: (B, j, E), (B, k, E), (B, k, E) -> (B, j, E) and the
+    weights (B, j, k), or (B, heads, j, k); None where they are not needed."""
+    given = (bias_k, bias_v, key_padding_mask, static_k, static_v)
+    if add_zero_attn or any(one is not None for one in given):
+        raise NotDefinedError(
+            "multi-head attention of ragged sequences with padding masks or added keys",
+            expected="no key_padding_mask (there is no padding), bias_k, bias_v, add_zero_attn, static_k or static_v",
+            got=", ".join(str(one is not None) for one in (*given, add_zero_attn)),
+            fix="leave them out",
+        )
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight)
+    weights = separate if use_separate_proj_weight else in_proj_weight.chunk(3)
+    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+    heads = [
+        F.linear(one, weight, bias).unflatten(-1, (num_heads, -1)).transpose(1, 2)
+        for one, weight, bias in zip((query, key, value), weights, biases, strict=True)
+    ]
+    rate = dropout_p if training else 0.0
+    found = F.scaled_dot_product_attention(*heads, attn_mask, rate, is_causal and attn_mask is None)
+    shown = _weights(heads, attn_mask, is_causal, average_attn_weights) if need_weights else None
+    joined = found.transpose(1, 2).flatten(-2)
+    return F.linear(joined, out_proj_weight, out_proj_bias), shown
+
+
+def _weights(heads: list[Any], mask: Any, is_causal: bool, average: bool) -> Any:
+    """softmax of the scores, as ragged matrices."""
+    query, key, _ = heads
+    scores = query @ key.transpose(2, 3) * query.size(-1) ** -0.5  # (B, heads, j, k)
+    if mask is None and is_causal:
+        mask = weft.ones_like(scores[:, :1]).cumsum(2) >= weft.ones_like(scores[:, :1]).cumsum(3)
+    elif mask is not None and mask.ndim == 3:
+        mask = mask.unsqueeze(1)
+    if mask is not None:
+        scores = (
+            scores.masked_fill(~mask, -float("inf")) if mask.dtype is weft.bool else scores + mask
+        )
+    found = weft.softmax(scores, -1)
+    return weft.mean(found, 1) if average else found
+
+
+RULES = {
+    "scaled_dot_product_attention": scaled_dot_product_attention,
+    "multi_head_attention_forward": multi_head_attention_forward,
+}

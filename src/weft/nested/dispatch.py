@@ -33,12 +33,16 @@ _ELEMENTWISE = (
     "resolve_conj resolve_neg round rsqrt rsub select_where sgn sigmoid sign signbit sin sinc sinh sqrt square sub tan "
     "tanh trunc xlogy bernoulli clone "
     # of neural networks
-    "celu dropout elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu silu "
-    "softplus softshrink softsign tanhshrink threshold "
+    "alpha_dropout celu dropout elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 rrelu selu "
+    "silu softplus softshrink softsign tanhshrink threshold "
     # types, and new tensors of one's shape
     "to bool byte char double float half int long short bfloat16 cfloat cdouble cpu contiguous type_as detach "
     "empty_like full_like ones_like rand_like randint_like randn_like zeros_like bernoulli_ exponential_ normal_ "
     "random_ uniform_ zero_ copy_ detach_"
+)
+# Modules of which every other function is elementwise too.
+_ELEMENTWISE_MODULES = tuple(
+    f"weft.functional.{name}" for name in ("elementary", "math", "special", "bessel")
 )
 # Functions of the values alone: they say something about the type.
 _OF_VALUES = (
@@ -114,6 +118,8 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule = _ELSEWHERE.get((function.__module__, name))
         return NotImplemented if rule is None else rule(function, *args, **kwargs)
     defined_here = RULES.get(name)
+    if defined_here is None and function.__module__ in _ELEMENTWISE_MODULES:
+        defined_here = elementwise.apply
     if defined_here is not None:
         if kwargs.get("out") is not None:
             raise _undefined(f"{name} with out=", args)

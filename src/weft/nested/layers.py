@@ -30,6 +30,13 @@ def embedding(function: Any, input: Any, weight: Any, *args: Any, **kwargs: Any)
     return input.like(function(input.packed, weight, *args, **kwargs))
 
 
+def by_value(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    """one_hot, whose classes are a new dimension at the end, and bucketize."""
+    if any(isinstance(one, NestedTensor) for one in (*args, *kwargs.values())):
+        raise _refuse(function.__name__, input, "dense arguments beside the input", "use .values()")
+    return input.like(function(input.packed, *args, **kwargs))
+
+
 def embedding_bag(
     function: Any, input: Any, weight: Any, offsets: Any = None, max_norm: Any = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
@@ -145,7 +152,8 @@ def prelu(function: Any, input: Any, weight: Any) -> Any:
 
 
 RULES = {
-    "embedding": embedding, "embedding_bag": embedding_bag, "layer_norm": over_last,
+    "embedding": embedding, "one_hot": by_value, "bucketize": by_value,
+    "embedding_bag": embedding_bag, "layer_norm": over_last,
     "rms_norm": over_last, "batch_norm": batch_norm, "instance_norm": instance_norm,
     "group_norm": group_norm, "glu": glu, "prelu": prelu,
 }  # fmt: skip

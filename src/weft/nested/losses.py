@@ -91,7 +91,8 @@ RULES = {
     **dict.fromkeys(
         (
             "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy",
-            "binary_cross_entropy_with_logits",
+            "binary_cross_entropy_with_logits", "gaussian_nll_loss", "poisson_nll_loss", "soft_margin_loss",
+            "hinge_embedding_loss",
         ),
         pointwise,
     ),

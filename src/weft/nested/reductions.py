@@ -233,6 +233,30 @@ def var(
     return spread.sqrt() if function.__name__ == "std" else spread
 
 
+def spread_and_mean(
+    function: Any, input: Any, dim: Any = None, *args: Any, keepdim: bool = False, **kwargs: Any
+) -> Any:
+    """var_mean and std_mean."""
+    spread = getattr(weft, function.__name__.removesuffix("_mean"))
+    return spread(input, dim, *args, keepdim=keepdim, **kwargs), weft.mean(input, dim, keepdim)
+
+
+def extremes(function: Any, input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+    """aminmax."""
+    like = function(weft.zeros(1))
+    dims = () if dim is None else dim
+    found = weft.amin(input, dims, keepdim), weft.amax(input, dims, keepdim)
+    return type(like)(*found) if hasattr(like, "_fields") else found
+
+
+def triangle(function: Any, input: Any, diagonal: int = 0) -> Any:
+    """tril and triu of the last two dimensions of each item."""
+    ones = weft.ones_like(input, dtype=weft.int64)
+    away = ones.cumsum(-1) - ones.cumsum(-2)
+    kept = away <= diagonal if function.__name__ == "tril" else away >= diagonal
+    return weft.where(kept, input, weft.zeros_like(input))
+
+
 def count_nonzero(function: Any, input: Any, dim: Any = None) -> Any:
     """How many elements are not 0."""
     return weft.sum(input != 0, dim)
@@ -465,5 +489,6 @@ RULES = {
     "prod": product, "any": logic, "all": logic, "logsumexp": logsumexp, "norm": norm,
     "vector_norm": norm, "linalg_norm": norm, "softmax": normalized, "log_softmax": normalized,
     "softmin": normalized, "cumsum": running, "cumprod": running, "normalize": normalize,
-    "sort": sort, "argsort": sort, "equal": equal, "allclose": equal,
+    "sort": sort, "var_mean": spread_and_mean, "std_mean": spread_and_mean,
+    "aminmax": extremes, "tril": triangle, "triu": triangle, "argsort": sort, "equal": equal, "allclose": equal,
 }  # fmt: skip
