@@ -159,7 +159,10 @@ def multi_head_attention_forward(
         for one, weight, bias in zip((query, key, value), weights, biases, strict=True)
     ]
     rate = dropout_p if training else 0.0
-    found = F.scaled_dot_product_attention(*heads, attn_mask, rate, is_causal and attn_mask is None)
+    q, k, v = heads
+    found = F.scaled_dot_product_attention(
+        q, k, v, attn_mask, rate, is_causal and attn_mask is None
+    )
     shown = _weights(heads, attn_mask, is_causal, average_attn_weights) if need_weights else None
     joined = found.transpose(1, 2).flatten(-2)
     return F.linear(joined, out_proj_weight, out_proj_bias), shown

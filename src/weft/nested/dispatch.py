@@ -33,8 +33,8 @@ _ELEMENTWISE = (
     "resolve_conj resolve_neg round rsqrt rsub select_where sgn sigmoid sign signbit sin sinc sinh sqrt square sub tan "
     "tanh trunc xlogy bernoulli clone "
     # of neural networks
-    "alpha_dropout celu dropout elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 rrelu selu "
-    "silu softplus softshrink softsign tanhshrink threshold "
+    "alpha_dropout celu dropout elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 "
+    "rrelu selu silu softplus softshrink softsign tanhshrink threshold "
     # types, and new tensors of one's shape
     "to bool byte char double float half int long short bfloat16 cfloat cdouble cpu contiguous type_as detach "
     "empty_like full_like ones_like rand_like randint_like randn_like zeros_like bernoulli_ exponential_ normal_ "
