@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import weft
 import weft.nn.functional as F
 from weft import nested
+from weft.nested import attention
 from weft.nested.rows import Rows
 
 # One ragged dimension behind the batch, one behind a uniform dimension, and two.
@@ -384,6 +385,31 @@ def test_attention_with_masks(lengths: list[tuple[int, int]]) -> None:
             for a in items
         ]
         check(found, wanted, items)
+
+
+@given(lengths=Filled, causal=st.booleans(), average=st.booleans())
+@RUNS
+def test_attention_of_several_heads(
+    lengths: list[tuple[int, int]], causal: bool, average: bool
+) -> None:
+    items, x = build("rows", lengths)
+    weight, bias = cotangent((9, 3), 1).requires_grad_(), cotangent((9,), 2).requires_grad_()
+    out = cotangent((3, 3), 3)
+    fixed = (3, 3, weight, bias, None, None, False, 0.0, out, None)
+    found, shown = attention.multi_head_attention_forward(
+        None, x, x, x, *fixed, is_causal=causal, average_attn_weights=average
+    )
+    results, weights = [], []
+    for item in items:
+        heads = F.linear(item, weight, bias).unflatten(-1, (3, 3, 1)).permute(1, 2, 0, 3)
+        scores = heads[0] @ heads[1].mT
+        if causal:
+            scores = scores.masked_fill(weft.ones(scores.shape[1:]).triu(1).bool(), -weft.inf)
+        own = scores.softmax(-1)
+        results.append((own @ heads[2]).transpose(0, 1).flatten(-2) @ out.mT)
+        weights.append(own.mean(0) if average else own)
+    check(found, results, [*items, weight, bias])
+    check(shown, weights, [*items, weight])
 
 
 LAYERS: dict[str, tuple[str, Callable[[], Any]]] = {
