@@ -114,3 +114,22 @@ def _derivatives(lib: Any, function: Callable[[Any, Any], Any]) -> list[Any]:
 @pytest.mark.parametrize("name", SLOPES)
 def test_constant_slopes_are_on_the_graph_as_in_pytorch(name: str) -> None:
     assert _derivatives(weft, SLOPES[name]) == _derivatives(torch, SLOPES[name])
+
+
+NEXT: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "gather": lambda lib, x, i: x.gather(0, i),
+    "index": lambda lib, x, i: x[i],
+    "sort": lambda lib, x, i: x.sort()[0],
+    "where": lambda lib, x, i: lib.where(x > 0, x, x.detach()),
+    "product with a constant": lambda lib, x, i: x * x.detach(),
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_indices_and_conditions_are_no_next_functions(name: str) -> None:
+    found = []
+    for lib in (weft, torch):
+        y = NEXT[name](lib, lib.ones(2, requires_grad=True) * 2, lib.tensor([1, 0]))
+        edges = [(n and n.name(), number) for n, number in y.grad_fn.next_functions]
+        found.append(edges)
+    assert found[0] == found[1]

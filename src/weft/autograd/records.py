@@ -35,8 +35,15 @@ def observers_of(record: Any) -> Observers:
 
 
 def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
-    """Where the cotangents of the inputs go: (record or None, number of its output), one per input."""
-    return tuple((None, 0) if edge is None else shown(edge) for edge in self.edges or ())
+    """Where the cotangents of the inputs go: (record or None, number of its output), one per input that the operation
+    has a derivative for: an index or a condition is none."""
+    edges = self.edges or ()
+    pulls = self.row.pulls if isinstance(self, Node) else ()
+    if len(pulls) == len(edges):
+        edges = [
+            e for e, pull in zip(edges, pulls, strict=True) if pull is not None or e is not None
+        ]
+    return tuple((None, 0) if edge is None else shown(edge) for edge in edges)
 
 
 def shown(edge: Any) -> tuple[Any, int]:
