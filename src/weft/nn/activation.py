@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import weft
 from weft import Tensor
-from weft.errors import AssertedError
+from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
 from weft.nn.module import Module
+from weft.nn.parameter import Parameter
 
 
 class _Pointwise(Module):
@@ -247,6 +249,21 @@ class Softmin(_AlongDimension):
         return F.softmax(-input, self.dim)
 
 
+class Softmax2d(Module):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any image -> the same shape. Errors: ArgumentError."""
+        if input.dim() not in (3, 4):
+            raise ArgumentError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead",
+                expected="(N, C, H, W) or (C, H, W)",
+                got=str(list(input.shape)),
+                fix="use Softmax(dim)",
+            )
+        return F.softmax(input, -3)
+
+
 class GLU(Module):
     """The first half of a dimension times the sigmoid of the second (Dauphin et al. 2016)."""
 
@@ -261,3 +278,103 @@ class GLU(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
+
+
+class CELU(Module):
+    """x above zero, alpha * (exp(x / alpha) - 1) below (Barron 2017)."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Threshold(Module):
+    """x above a threshold, a value elsewhere."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        text = f"threshold={self.threshold}, value={self.value}"
+        return text + (", inplace=True" if self.inplace else "")
+
+
+class RReLU(Module):
+    """x above zero, times a random slope below while training (Xu et al. 2015)."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        text = f"lower={self.lower}, upper={self.upper}"
+        return text + (", inplace=True" if self.inplace else "")
+
+
+class _Shrink(Module):
+    """An activation that is zero near zero."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """x, zero where |x| <= lambd."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards zero by lambd, zero within."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.softshrink(input, self.lambd)
+
+
+class PReLU(Module):
+    """x above zero, a learned slope times x below (He et al. 2015)."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(weft.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """All slopes are what they begin with."""
+        with weft.no_grad():
+            self.weight.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) -> the same."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"

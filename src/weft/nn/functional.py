@@ -16,11 +16,19 @@ from weft.nn.functional_adaptive_pool import *  # noqa: F403
 from weft.nn.functional_attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
+from weft.nn.functional_bag import *  # noqa: F403
 from weft.nn.functional_conv import *  # noqa: F403
+from weft.nn.functional_dropout import *  # noqa: F403
+from weft.nn.functional_fold import *  # noqa: F403
+from weft.nn.functional_grid import *  # noqa: F403
 from weft.nn.functional_loss import *  # noqa: F403
+from weft.nn.functional_margin import *  # noqa: F403
+from weft.nn.functional_multihead import *  # noqa: F403
 from weft.nn.functional_norm import *  # noqa: F403
 from weft.nn.functional_pool import *  # noqa: F403
 from weft.nn.functional_resize import *  # noqa: F403
+from weft.nn.functional_sequence import *  # noqa: F403
+from weft.nn.functional_unpool import *  # noqa: F403
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import cython
 
 from weft._compiled import require
+from weft._lazy import later
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import elementary, scattering
 from weft.functional.arguments import (
@@ -39,6 +40,7 @@ from weft.ops.row import named
 
 require(__name__, cython.compiled)
 
+bags = later("weft.nn.functional_bag")
 _EMBEDDING = named(TABLE["take"], "EmbeddingBackward0")
 one_hot = scattering.one_hot
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -241,7 +243,8 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 # -- dropout -------------------------------------------------------------------------------------------------------
 
 
-def _check_probability(p: float) -> None:
+def check_probability(p: float) -> None:
+    """Errors: ArgumentError on what is no probability."""
     if not 0 <= p <= 1:
         raise ArgumentError(
             f"dropout probability has to be between 0 and 1, but got {p}",
@@ -251,7 +254,8 @@ def _check_probability(p: float) -> None:
         )
 
 
-def _masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
+def masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
+    """The input, times a mask of a shape that is 0 with probability p and 1 / (1 - p) elsewhere."""
     if p == 1:
         return input * 0
     mask = keep_mask(shape, p)
@@ -261,28 +265,10 @@ def _masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Elements set to 0 with probability p, the others scaled by 1 / (1 - p). The mask is computed again, not saved."""
     need_tensor("dropout", input)
-    _check_probability(p)
+    check_probability(p)
     if not training or p == 0:
         return input
-    return _done(input, _masked(input, input._shape, p), inplace)
-
-
-def _dropout_channels(input: Any, p: float, training: bool, inplace: bool, spatial: int) -> Any:
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    lead = len(input._shape) - spatial
-    return _done(input, _masked(input, input._shape[:lead] + (1,) * spatial, p), inplace)
-
-
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, L) set to 0 with probability p."""
-    return _dropout_channels(input, p, training, inplace, 1)
-
-
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, H, W) set to 0 with probability p."""
-    return _dropout_channels(input, p, training, inplace, 2)
+    return _done(input, masked(input, input._shape, p), inplace)
 
 
 # -- lookup --------------------------------------------------------------------------------------------------------
@@ -297,7 +283,8 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """Rows of a table by integer index; the row `padding_idx` gets no gradient. Shapes: (*), (n, d) -> (*, d)."""
+    """Rows of a table by integer index; the row `padding_idx` gets no gradient. Rows longer than `max_norm` are
+    shortened in place. A gradient is dense, also with `sparse`. Shapes: (*), (n, d) -> (*, d)."""
     need_tensor("embedding", input)
     if input._dtype.name not in ("int64", "int32"):
         raise DTypeError(
@@ -314,16 +301,13 @@ def embedding(
             got=describe("weight", weight),
             fix="reshape the table",
         )
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise ArgumentError(
-            "embedding: max_norm, scale_grad_by_freq and sparse are not available",
-            expected="their defaults",
-            got="others",
-            fix="normalise the weights outside",
-        )
+    if max_norm is not None:
+        bags.renormalize_rows(weight, input, max_norm, norm_type)
     check_index("embedding", input, weight._shape[0], 0, False)
     index = cast(input, dtypes.int64)
     shape = (*index._shape, weight._shape[1])
+    if scale_grad_by_freq:
+        weight = bags.scaled_by_frequency(weight, index)
     rows = record(_EMBEDDING, (weight, index), (0,), shape, weight._dtype)  # (*), (n, d) -> (*, d)
     if padding_idx is None:
         return rows
@@ -345,8 +329,6 @@ def _padding_place(padding_idx: int, count: int) -> int:
 __all__ = [
     "celu",
     "dropout",
-    "dropout1d",
-    "dropout2d",
     "elu",
     "embedding",
     "gelu",

@@ -13,7 +13,7 @@ from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
-from weft.ops.primitives import permute, reshape
+from weft.ops.primitives import reshape
 
 
 def _checked(value: Any, name: str) -> int:
@@ -138,9 +138,10 @@ def _check(name: str, input: Any, weight: Any, bias: Any, groups: int, spatial: 
         )
 
 
-def _check_kernel(
+def check_kernel(
     input: Any, shape: Shape, kernel: Shape, dilation: Shape, widths: tuple[tuple[int, int], ...]
 ) -> None:
+    """Errors: ShapeError where a kernel is larger than the padded input."""
     spans = [gap * (size - 1) + 1 for size, gap in zip(kernel, dilation, strict=True)]
     padded = [
         size + before + after for size, (before, after) in zip(shape[2:], widths, strict=True)
@@ -181,7 +182,7 @@ def convolve(
     widths = _padding(padding, kernel, steps, gaps)
     batched = len(input._shape) == spatial + 2
     x = input if batched else reshape(input, (1, *input._shape))
-    _check_kernel(input, x._shape, kernel, gaps, widths)
+    check_kernel(input, x._shape, kernel, gaps, widths)
     result = convolution.convolve(x, weight, bias, Geometry(steps, widths, gaps, groups))
     return result if batched else reshape(result, result._shape[1:])
 
@@ -346,32 +347,6 @@ def conv_transpose3d(
     )
 
 
-def unfold(
-    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
-    """The patches of (N, C, H, W) as columns. Shapes: (N, C * KH * KW, positions)."""
-    kernel, steps = numbers(kernel_size, 2, "kernel_size"), numbers(stride, 2, "stride")
-    gaps, widths = numbers(dilation, 2, "dilation"), numbers(padding, 2, "padding")
-    need_tensor("unfold", input)
-    if len(input._shape) not in (3, 4):
-        raise ShapeError(
-            f"Expected 3D or 4D (batch mode) tensor for input, but got: {list(input._shape)}",
-            expected="(C, H, W) or (N, C, H, W)",
-            got=describe("input", input),
-            fix="add dimensions with unsqueeze",
-        )
-    x = input if len(input._shape) == 4 else reshape(input, (1, *input._shape))
-    edges = tuple([(width, width) for width in widths])
-    _check_kernel(input, x._shape, kernel, gaps, edges)
-    views = convolution.windows(convolution.margins(x, edges), kernel, steps, gaps)
-    count = convolution.count
-    columns = reshape(
-        permute(views, (0, 1, 4, 5, 2, 3)),
-        (x._shape[0], x._shape[1] * count(kernel), count(views._shape[2:4])),
-    )
-    return columns if len(input._shape) == 4 else reshape(columns, columns._shape[1:])
-
-
 __all__ = [
     "conv1d",
     "conv2d",
@@ -379,5 +354,4 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
-    "unfold",
 ]

@@ -36,7 +36,7 @@ from weft.ops.primitives import expand, reshape, take, where
 require(__name__, cython.compiled)
 
 
-def _reduction(reduction: str, size_average: Any, reduce: Any) -> str:
+def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
     """The reduction's name; the older flags are read as PyTorch reads them."""
     if size_average is not None or reduce is not None:
         if reduce is False:
@@ -52,7 +52,8 @@ def _reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     return reduction
 
 
-def _reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: Any, reduction: str) -> Any:
+    """All losses, their mean or their sum."""
     if reduction == "none":
         return loss
     return mean(loss) if reduction == "mean" else sum(loss)
@@ -71,7 +72,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     check_classes(input, target)
     picked, ignored, classes = picked_classes(input, target, ignore_index)
     if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
@@ -79,13 +80,13 @@ def nll_loss(
     if weight is None:
         losses = where(ignored, 0, -picked)
         if reduction != "mean":
-            return _reduced(losses, reduction)
+            return reduced(losses, reduction)
         count = sum(cast(call("logical_not", ignored), input._dtype))
         return sum(losses) / count
     weights = where(ignored, 0, take(weight, 0, classes))
     losses = where(ignored, 0, -picked * weights)
     if reduction != "mean":
-        return _reduced(losses, reduction)
+        return reduced(losses, reduction)
     return sum(losses) / sum(weights)
 
 
@@ -102,7 +103,7 @@ def cross_entropy(
     """-log softmax(input) at the target class, or against target probabilities. Shapes: (N, C, *), (N, *) or
     (N, C, *). Classes are int64, checked at the call or, while pending, by the kernel."""
     need_tensor("cross_entropy", input)
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
@@ -155,7 +156,7 @@ def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing
         for size in losses._shape:
             count *= size
         return sum(losses) / count
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def _smoothed(
@@ -176,7 +177,7 @@ def _smoothed(
             )
         flat = sum(flat) / total
     else:
-        flat = _reduced(flat, reduction)
+        flat = reduced(flat, reduction)
     return sharp * (1 - smoothing) + flat * (smoothing / count)
 
 
@@ -190,7 +191,7 @@ def binary_cross_entropy(
 ) -> Any:
     """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100. Errors: ArgumentError on
     different shapes."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     if input._shape != target._shape:
         raise ArgumentError(
             f"Using a target size ({list(target._shape)}) that is different to the input size ({list(input._shape)}) "
@@ -208,7 +209,7 @@ def binary_cross_entropy(
     losses = record_gradient(TABLE["binary_cross_entropy"], (x, y), None, losses)
     if weight is not None:
         losses = losses * weight
-    return cast(_reduced(losses, reduction), input._dtype)
+    return cast(reduced(losses, reduction), input._dtype)
 
 
 def binary_cross_entropy_with_logits(
@@ -221,7 +222,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Any = None,
 ) -> Any:
     """binary_cross_entropy of sigmoid(input), without overflow. Errors: ArgumentError on different shapes."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     if input._shape != target._shape:
         raise ArgumentError(
             f"Target size ({list(target._shape)}) must be the same as input size ({list(input._shape)})",
@@ -236,7 +237,7 @@ def binary_cross_entropy_with_logits(
         losses = (1 - target) * input - log
     if weight is not None:
         losses = losses * weight
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 # -- regression ----------------------------------------------------------------------------------------------------
@@ -266,11 +267,11 @@ def _pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
 
 def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
     if weight is None:
-        return _reduced(losses, reduction)
+        return reduced(losses, reduction)
     losses = losses * weight
     if reduction == "mean":
         return sum(losses) / sum(expand(weight, losses._shape))
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def mse_loss(
@@ -282,7 +283,7 @@ def mse_loss(
     weight: Any = None,
 ) -> Any:
     """(input - target)^2."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("mse_loss", input, target)
     return _weighted(call("square", input - target), weight, reduction)
 
@@ -296,7 +297,7 @@ def l1_loss(
     weight: Any = None,
 ) -> Any:
     """|input - target|."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("l1_loss", input, target)
     return _weighted(call("abs", input - target), weight, reduction)
 
@@ -310,7 +311,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Any:
     """Squares up to beta (divided by it), straight beyond."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
         raise ArgumentError(
             "smooth_l1_loss does not support negative values for beta.",
@@ -322,8 +323,8 @@ def smooth_l1_loss(
     gap = input - target
     size = call("abs", gap)
     if beta == 0:
-        return _reduced(size, reduction)
-    return _reduced(
+        return reduced(size, reduction)
+    return reduced(
         where(size < beta, call("square", gap) * (0.5 / beta), size - 0.5 * beta), reduction
     )
 
@@ -332,7 +333,7 @@ def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
     """Half the square up to delta, straight beyond."""
-    reduction = _reduction(reduction, None, None)
+    reduction = reduction_of(reduction, None, None)
     if delta <= 0:
         raise ArgumentError(
             "huber_loss does not support non-positive values for delta.",
@@ -356,30 +357,13 @@ def kl_div(
     log_target: bool = False,
 ) -> Any:
     """target (log target - input), where input holds log probabilities."""
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = reduction_of(reduction, size_average, reduce)
     losses = xlogy(target, target) - target * input
     if log_target:
         losses = call("exp", target) * (target - input)
     if reduction == "batchmean":
         return sum(losses) / input._shape[0]
-    return _reduced(losses, reduction)
-
-
-def gaussian_nll_loss(
-    input: Any,
-    target: Any,
-    var: Any,
-    full: bool = False,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Any:
-    """The negative log likelihood of normal distributions."""
-    spread = call("clamp_min", var, eps) if isinstance(var, Tensor) else max(var, eps)
-    log = call("log", spread) if isinstance(spread, Tensor) else math.log(spread)
-    losses = (call("square", input - target) / spread + log) * 0.5
-    if full:
-        losses = losses + 0.5 * math.log(2 * math.pi)
-    return _reduced(losses, _reduction(reduction, None, None))
+    return reduced(losses, reduction)
 
 
 # -- similarity ----------------------------------------------------------------------------------------------------
@@ -408,70 +392,17 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, -target (input1 - input2) + margin)."""
-    losses = call("clamp_min", -target * (input1 - input2) + margin, 0)
-    return _reduced(losses, _reduction(reduction, size_average, reduce))
-
-
-def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """1 - cosine for target 1, max(0, cosine - margin) for target -1."""
-    cosine = cosine_similarity(input1, input2, -1)
-    losses = where(target == 1, 1 - cosine, call("clamp_min", cosine - margin, 0))
-    return _reduced(losses, _reduction(reduction, size_average, reduce))
-
-
-def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, distance to positive - distance to negative + margin)."""
-    far = pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = call("minimum", far, pairwise_distance(positive, negative, p, eps))
-    losses = call("clamp_min", pairwise_distance(anchor, positive, p, eps) - far + margin, 0)
-    return _reduced(losses, _reduction(reduction, size_average, reduce))
-
-
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
-    "gaussian_nll_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
-    "margin_ranking_loss",
     "mse_loss",
     "nll_loss",
     "normalize",
     "pairwise_distance",
     "smooth_l1_loss",
-    "triplet_margin_loss",
 ]

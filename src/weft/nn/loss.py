@@ -135,6 +135,10 @@ class NLLLoss(_WeightedLoss):
         )
 
 
+class NLLLoss2d(NLLLoss):
+    """The older name of NLLLoss for images."""
+
+
 class CrossEntropyLoss(_WeightedLoss):
     """Negative log-probability of the target class under softmax or of target probabilities."""
 

@@ -324,3 +324,74 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
 
     ranks = (4, 5)
+
+
+class LocalResponseNorm(Module):
+    """Channels divided by the size of their neighbours (Krizhevsky et al. 2012)."""
+
+    def __init__(
+        self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) -> the same."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """LocalResponseNorm of (N, C, H, W) under its older name, with k=1 by default."""
+
+    def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes; with one process, BatchNorm."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def _check_rank(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ArgumentError(
+                f"expected at least 2D input (got {input.dim()}D input)",
+                expected="(N, C, *)",
+                got=str(list(input.shape)),
+                fix="add the batch dimension",
+            )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """A module tree with every BatchNorm in it replaced; parameters and buffers are shared."""
+        converted = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            converted = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(converted, name, getattr(module, name))
+            converted.training = module.training
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

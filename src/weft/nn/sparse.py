@@ -1,4 +1,4 @@
-"""Embedding: a table of learned vectors looked up by index."""
+"""Embedding and EmbeddingBag: tables of learned vectors looked up by index, and pooled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, AssertedError
+from weft.errors import AssertedError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -35,13 +35,6 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            raise ArgumentError(
-                "Embedding: max_norm, scale_grad_by_freq and sparse are not supported",
-                expected="the defaults of the three",
-                got=f"max_norm={max_norm}, scale_grad_by_freq={scale_grad_by_freq}, sparse={sparse}",
-                fix="leave them out",
-            )
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertedError(
                 "padding_idx must be within num_embeddings",
@@ -51,6 +44,8 @@ class Embedding(Module):
             )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
             table = weft.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
             self.weight = Parameter(table, requires_grad=not _freeze)
@@ -74,7 +69,14 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Self:
         """A layer around a given table (n, d), by default not trained."""
         if embeddings.dim() != 2:
@@ -85,12 +87,153 @@ class Embedding(Module):
                 fix="reshape it to two dimensions",
             )
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
+        return cls(
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) -> (*, embedding_dim)."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        if self.max_norm is None and not self.scale_grad_by_freq:
+            return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        return text + _printed(self) + (", sparse=True" if self.sparse else "")
+
+
+def _printed(layer: Embedding | EmbeddingBag) -> str:
+    """The options that differ from their defaults."""
+    text = "" if layer.max_norm is None else f", max_norm={layer.max_norm}"
+    text += "" if layer.norm_type == 2 else f", norm_type={layer.norm_type}"
+    return text + (
+        f", scale_grad_by_freq={layer.scale_grad_by_freq}" if layer.scale_grad_by_freq else ""
+    )
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of the rows of a table, without the rows in between.
+
+    Shapes: indices (B, N), or (M) with offsets (B) -> (B, embedding_dim).
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertedError(
+                "padding_idx must be within num_embeddings",
+                expected=f"-{num_embeddings} <= padding_idx < {num_embeddings}",
+                got=repr(padding_idx),
+                fix="pass the index of a row",
+            )
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.mode, self.sparse = scale_grad_by_freq, mode, sparse
+        self.include_last_offset = include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is None:
+            table = weft.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
+            self.weight = Parameter(table)
+            self.reset_parameters()
+        else:
+            self.weight = Parameter(_weight)
+
+    def reset_parameters(self) -> None:
+        """Draw new vectors; the padding row is zero."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with weft.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
+        """A layer around a given table (n, d), by default not trained."""
+        if embeddings.dim() != 2:
+            raise AssertedError(
+                "Embeddings parameter is expected to be 2-dimensional",
+                expected="a table (n, d)",
+                got=str(list(embeddings.shape)),
+                fix="reshape it to two dimensions",
+            )
+        rows, columns = embeddings.shape
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Tensor:
+        """(B, N), or (M) and (B) -> (B, embedding_dim)."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}{_printed(self)}, mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"

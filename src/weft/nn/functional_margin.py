@@ -1,0 +1,374 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Losses by margins, of pairs, triplets and several labels, and negative log likelihoods of distributions.
+
+Predictions and targets come in; one number goes out, or all of them with reduction="none". Each is a composition of
+elementwise operations and sums, which fuses with what made the predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import ArgumentError, ShapeError
+from weft.functional.arguments import describe, need_tensor
+from weft.functional.ranges import check_index
+from weft.functional.reductions import sum
+from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
+from weft.nn.functional_activation import logsigmoid
+from weft.nn.functional_loss import pairwise_distance, reduced, reduction_of
+from weft.ops.primitives import cumulate, gather, reduce, reshape, scatter_add, take, where
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full as constant
+
+
+def _hinge(x: Any) -> Any:
+    """max(x, 0), whose derivative at 0 is 1, as that of a clamp."""
+    return call("clamp_min", x, 0)
+
+
+# -- pairs and triplets --------------------------------------------------------------------------------------------
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, -target (input1 - input2) + margin). Errors: ShapeError on tensors of different ranks."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if not len(input1._shape) == len(input2._shape) == len(target._shape):
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {tuple(input1._shape)}, input2: {tuple(input2._shape)}, "
+            f"target: {tuple(target._shape)} ",
+            expected="three tensors of one rank",
+            got=describe("target", target),
+            fix="unsqueeze or reshape the shorter ones",
+        )
+    return reduced(_hinge(-target * (input1 - input2) + margin), reduction)
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """x for target 1, max(0, margin - x) for target -1."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    near = where(target != -1, input, 0)
+    return reduced(near + where(target != 1, _hinge(margin - input), 0), reduction)
+
+
+def _check_cosine_pair(input1: Any, input2: Any, target: Any) -> None:
+    rank = len(target._shape)
+    if rank > 1:
+        text = "0D or 1D target tensor expected, multi-target not supported"
+    elif len(input1._shape) != rank + 1 or len(input2._shape) != rank + 1:
+        text = (
+            f"{rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1._shape)} and {list(input2._shape)}."
+        )
+    else:
+        return
+    raise ShapeError(
+        text,
+        expected="inputs (N, D) and targets (N), or inputs (D) and a target ()",
+        got=f"{describe('input1', input1)}, {describe('target', target)}",
+        fix="reshape the target to one number per pair",
+    )
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """1 - cosine for target 1, max(0, cosine - margin) for target -1. Shapes: (N, D), (N, D), (N), or without N."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    _check_cosine_pair(input1, input2, target)
+    tiny = 1e-12  # keeps the root of zero vectors differentiable
+    first, second = sum(input1 * input1, -1) + tiny, sum(input2 * input2, -1) + tiny
+    cosine = sum(input1 * input2, -1) / call("sqrt", first * second)
+    alike = where(target == 1, 1 - cosine, 0)
+    return reduced(alike + where(target == -1, _hinge(cosine - margin), 0), reduction)
+
+
+def _check_margin(margin: float) -> None:
+    if margin <= 0:
+        raise ArgumentError(
+            f"margin must be greater than 0, got {margin}",
+            expected="margin > 0",
+            got=str(margin),
+            fix="pass a positive margin",
+        )
+
+
+def _check_triplet(anchor: Any, positive: Any, negative: Any) -> None:
+    ranks = [len(x._shape) for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise ShapeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D "
+            "inputs",
+            expected="three tensors of one rank",
+            got=f"{describe('anchor', anchor)}, {describe('negative', negative)}",
+            fix="unsqueeze or reshape them",
+        )
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, distance to positive - distance to negative + margin). Errors: ArgumentError, ShapeError."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    _check_margin(margin)
+    _check_triplet(anchor, positive, negative)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = call("minimum", far, pairwise_distance(positive, negative, p, eps))
+    return reduced(_hinge(pairwise_distance(anchor, positive, p, eps) - far + margin), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """`triplet_margin_loss` with a distance of one's own."""
+    reduction = reduction_of(reduction, None, None)
+    _check_margin(margin)
+    _check_triplet(anchor, positive, negative)
+    distance = pairwise_distance if distance_function is None else distance_function
+    far = distance(anchor, negative)
+    if swap:
+        far = call("minimum", far, distance(positive, negative))
+    return reduced(_hinge(distance(anchor, positive) - far + margin), reduction)
+
+
+# -- several classes or labels -------------------------------------------------------------------------------------
+
+
+def _rows(name: str, input: Any) -> Any:
+    """(C) or (N, C) as (N, C). Errors: ShapeError."""
+    need_tensor(name, input)
+    if len(input._shape) > 2 or 0 in input._shape[1:]:
+        raise ShapeError(
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input._shape)}",
+            expected="(N, C) or (C)",
+            got=describe("input", input),
+            fix="flatten all dimensions but the classes",
+        )
+    return input if len(input._shape) == 2 else reshape(input, (1, input.numel()))
+
+
+def _check_labels(input: Any, target: Any, want: tuple[int, ...]) -> None:
+    if tuple(target._shape) != want:
+        raise ShapeError(
+            f"inconsistent target size, expected {list(want)} but got {list(target._shape)}",
+            expected=f"a target {list(want)}",
+            got=describe("target", target),
+            fix=f"reshape the target for an input {list(input._shape)}",
+        )
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over the other classes j of max(0, margin - x[y] + x[j])^p. Shapes: (N, C), (N), or without N."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ArgumentError(
+            "only p == 1 and p == 2 supported",
+            expected="p = 1 or 2",
+            got=repr(p),
+            fix="choose one of these",
+        )
+    x = _rows("multi_margin_loss", input)
+    _check_labels(input, target, tuple(input._shape[:1]) if len(input._shape) == 2 else ())
+    rows, classes = x._shape
+    check_index("multi_margin_loss", target, classes, 0, False)
+    place = reshape(cast(target, dtypes.int64), (rows, 1))
+    gap = margin - gather(x, 1, place) + x  # (N, 1), (N, C) -> (N, C)
+    costs = where(gap > 0, gap if p == 1 else gap * gap, 0)
+    if weight is not None:
+        costs = costs * take(weight, 0, place)
+    own = scatter_add(constant((rows, classes), False, dtypes.bool_), 1, place, place == place)
+    losses = sum(where(own, 0, costs), 1) / classes
+    if len(input._shape) < 2:
+        losses = reshape(losses, ())
+    return reduced(losses, reduction)
+
+
+def multilabel_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The sum over labels y and non-labels i of max(0, 1 - x[y] + x[i]), divided by the number of classes; the labels
+    of a row end at its first -1. Shapes: (N, C), (N, C), or without N."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    x = _rows("multilabel_margin_loss", input)
+    _check_labels(input, target, tuple(input._shape))
+    labels = cast(reshape(target, x._shape), dtypes.int64)
+    ended = cumulate("cumsum", cast(labels < 0, dtypes.int64), 1)
+    valid = ended == 0
+    place = where(valid, labels, 0)
+    check_index("multilabel_margin_loss", place, x._shape[1], 1, False)
+    counts = scatter_add(constant(x._shape, 0, dtypes.int64), 1, place, cast(valid, dtypes.int64))
+    rows, classes = x._shape
+    chosen = reshape(gather(x, 1, place), (rows, classes, 1))
+    gaps = 1 - chosen + reshape(x, (rows, 1, classes))  # (N, labels, classes)
+    pairs = reshape(valid, (rows, classes, 1)) & reshape(counts == 0, (rows, 1, classes))
+    losses = sum(where(pairs & (gaps > 0), gaps, 0), (1, 2)) / classes
+    if len(input._shape) < 2:
+        losses = reshape(losses, ())
+    return reduced(losses, reduction)
+
+
+def soft_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """log(1 + exp(-target input)), where targets are 1 and -1."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    return reduced(call("log1p", call("exp", -target * input)), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over labels of the binary cross entropy of logits. Shapes: (N, C), (N, C)."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        losses = losses * weight
+    return reduced(sum(losses, -1) / input._shape[-1], reduction)
+
+
+# -- distributions -------------------------------------------------------------------------------------------------
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Any = None,
+    eps: float = 1e-8,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log likelihood of Poisson distributions of the given (logarithm of the) rate; `full` adds
+    Stirling's approximation of log(target!) above 1."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    log = input if log_input else call("log", input + eps)
+    losses = (call("exp", input) if log_input else input) - target * log
+    if full:
+        stirling = target * call("log", target) - target + call("log", target * (2 * math.pi)) * 0.5
+        losses = losses + where(target <= 1, 0, stirling)
+    return reduced(losses, reduction)
+
+
+def _variance(input: Any, var: Any) -> Any:
+    """The variances in a shape that broadcasts against the input. Errors: ArgumentError."""
+    if not isinstance(var, Tensor):
+        var = constant(tuple(input._shape), var, input._dtype)
+    shape, wanted = tuple(var._shape), tuple(input._shape)
+    if shape == wanted or shape == (*wanted[:-1], 1):
+        return var
+    if shape == wanted[:-1]:
+        return reshape(var, (*shape, 1))
+    raise ArgumentError(
+        "var is of incorrect size",
+        expected=f"{list(wanted)}, {[*wanted[:-1], 1]} or {list(wanted[:-1])}",
+        got=describe("var", var),
+        fix="give one variance per element, or one per row",
+    )
+
+
+def gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log likelihood of normal distributions; variances below eps count as eps, and their gradient is
+    that at eps. Errors: ArgumentError on negative variances, which reads them."""
+    reduction = reduction_of(reduction, None, None)
+    spread = _variance(input, var)
+    if spread.numel() and bool(reduce("any", spread < 0, tuple(range(len(spread._shape))))):
+        raise ArgumentError(
+            "var has negative entry/entries",
+            expected="variances >= 0",
+            got=describe("var", spread),
+            fix="predict a logarithm and take exp",
+        )
+    spread = spread + (call("clamp_min", spread, eps) - spread).detach()
+    losses = (call("log", spread) + call("square", input - target) / spread) * 0.5
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, reduction)
+
+
+__all__ = [
+    "cosine_embedding_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "poisson_nll_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
