@@ -174,6 +174,7 @@ NOT_CALLED = {
     "set_default_dtype", "set_default_tensor_type", "set_default_device", "manual_seed", "seed", "set_num_threads",
     "bind", "install_methods", "use_deterministic_algorithms", "set_printoptions", "data_ptr",
     "set_float32_matmul_precision", "set_rng_state", "save", "load", "compile", "__getattr__", "Tensor", "Module",
+    "Transformer",  # its defaults are 44 million parameters
 }  # fmt: skip
 # Compiled classes: Python itself says what their constructors take.
 CONSTRUCTORS = {

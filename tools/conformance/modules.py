@@ -1,63 +1,55 @@
-"""PyTorch's module database against Weft: every sample of every ModuleInfo, in both modes and two dtypes.
+"""The entries of PyTorch's module database: every sample in both modes and two dtypes, and the error inputs.
 
-    python tools/conformance/modules.py [NAME ...]     run all modules, or those whose name contains NAME
-
-Each module is constructed from the same arguments in both frameworks, given the same parameters through
-`load_state_dict`, and called on the same input. Compared are the keys and shapes of the state, the printed form,
-the result, the gradients of every input and parameter, a deep copy and a pickled copy, and the errors that the
-database expects. Needs PyTorch 2.13. Out goes one line per module and the failures by cause; the exit status is 1
-where a module fails.
+Each module is constructed from the same arguments in both libraries, given the same parameters through
+`load_state_dict`, and called on the same input. Columns: the constructor; keys, order and shapes of the `state`, and
+that PyTorch's loads; the printed form; a deep and a pickled copy; the result (`forward`); the `gradient` of every input
+and parameter; running statistics `after` the call; errors.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import inspect
 import pickle
 import re
-import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch.testing._internal.common_modules import ModuleErrorEnum, ModuleInfo, module_db
 
 import weft
+from conformance import convert
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_modules import ModuleErrorEnum, ModuleInfo, module_db
+
+COLUMNS = ("constructor", "state", "repr", "copy", "forward", "gradient", "after", "errors")
 TOLERANCE = {torch.float64: (1e-7, 1e-7), torch.float32: (1.3e-5, 1e-4)}
 RANDOM = {"FractionalMaxPool2d", "FractionalMaxPool3d"}  # what they compute is drawn anew
 
 
+def entries() -> dict[str, Any]:
+    """All modules by name."""
+    return {info.name: info for info in module_db}
+
+
 class Difference(Exception):
-    """Something that the two frameworks do not agree on; `cause` is the column of the table."""
+    """Something that the two libraries do not agree on, and the column in which it counts."""
 
-    def __init__(self, cause: str, text: str) -> None:
+    def __init__(self, column: str, text: str, cause: str = "") -> None:
         super().__init__(text)
-        self.cause = cause
+        self.column, self.cause = column, cause or column
 
 
-@dataclass
-class Report:
-    """How a module fared."""
-
-    name: str
-    samples: int = 0
-    failures: list[tuple[str, str, str]] = field(default_factory=list)  # sample, cause, text
-
-
-# -- from one framework to the other -------------------------------------------------------------------------------
+# -- from one library to the other -------------------------------------------------------------------------------
 
 
 def to_weft(value: Any) -> Any:
     """The same value made of Weft's parts; tensors are copied and keep `requires_grad`."""
     if isinstance(value, torch.Tensor):
-        made = weft.from_numpy(value.detach().cpu().numpy().copy())
-        return made.requires_grad_() if value.requires_grad else made
+        return convert.tensor(value)
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         parts = [None if part is None else to_weft(part) for part in value]
         return weft.nn.utils.rnn.PackedSequence(*parts)
@@ -122,20 +114,20 @@ def leaves(value: Any) -> Iterator[Any]:
 # -- comparing -----------------------------------------------------------------------------------------------------
 
 
-def compare(cause: str, ours: Any, theirs: Any, tolerance: tuple[float, float]) -> None:
+def compare(column: str, ours: Any, theirs: Any, tolerance: tuple[float, float]) -> None:
     """Errors: Difference where two nested values are not equal within the tolerance."""
     mine, other = list(leaves(ours)), list(leaves(theirs))
     if len(mine) != len(other):
-        raise Difference(cause, f"{len(mine)} tensors, PyTorch has {len(other)}")
+        raise Difference(column, f"{len(mine)} tensors, PyTorch has {len(other)}")
     for number, (a, b) in enumerate(zip(mine, other, strict=True)):
         if tuple(a.shape) != tuple(b.shape):
-            raise Difference(cause, f"[{number}] shape {tuple(a.shape)}, not {tuple(b.shape)}")
+            raise Difference(column, f"[{number}] shape {tuple(a.shape)}, not {tuple(b.shape)}")
         if str(a.dtype).split(".")[-1] != str(b.dtype).split(".")[-1]:
-            raise Difference(cause, f"[{number}] dtype {a.dtype}, not {b.dtype}")
+            raise Difference(column, f"[{number}] dtype {a.dtype}, not {b.dtype}")
         x, y = a.detach().numpy(), b.detach().cpu().numpy()
         if not np.allclose(x, y, rtol=tolerance[0], atol=tolerance[1], equal_nan=True):
             gap = np.nanmax(np.abs(x.astype(np.float64) - y.astype(np.float64)))
-            raise Difference(cause, f"[{number}] values differ by {gap:.3g}")
+            raise Difference(column, f"[{number}] values differ by {gap:.3g}")
 
 
 def _gradient(name: str, ours: Any, theirs: Any, tolerance: tuple[float, float]) -> None:
@@ -176,7 +168,7 @@ def _construct(
     name = info.module_cls.__name__
     found = getattr(weft.nn, name, None)
     if found is None:
-        raise Difference("missing", f"weft.nn.{name}")
+        raise Difference("constructor", f"weft.nn.{name}", "missing")
     ours = _attempted("constructor", lambda: found(*to_weft(given.args), **to_weft(given.kwargs)))
     theirs.train(training).to(dtype)
     ours.train(training).to(to_weft(dtype))
@@ -186,15 +178,13 @@ def _construct(
 def _check_state(ours: Any, theirs: Any) -> None:
     mine, other = ours.state_dict(), theirs.state_dict()
     if list(mine) != list(other):
-        raise Difference("state_dict", f"{list(mine)}, not {list(other)}")
+        raise Difference("state", f"{list(mine)}, not {list(other)}")
     for key, value in other.items():
         if tuple(mine[key].shape) != tuple(value.shape):
-            raise Difference(
-                "state_dict", f"{key} {tuple(mine[key].shape)}, not {tuple(value.shape)}"
-            )
+            raise Difference("state", f"{key} {tuple(mine[key].shape)}, not {tuple(value.shape)}")
     parameters = [name for name, _ in theirs.named_parameters()]
     if [name for name, _ in ours.named_parameters()] != parameters:
-        raise Difference("state_dict", "other parameters")
+        raise Difference("state", "other parameters")
 
 
 def _check_repr(ours: Any, theirs: Any) -> None:
@@ -228,14 +218,14 @@ def _switch_off_dropout(ours: Any, theirs: Any) -> None:
                 setattr(module, name, 0.0)
 
 
-def _attempted(cause: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives. Errors: Difference, with the cause, where it fails."""
+def _attempted(column: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives. Errors: Difference, with the column, where it fails."""
     try:
         return function(*arguments)
     except Difference:
         raise
     except Exception as error:
-        raise Difference(cause, _first_line(error)) from error
+        raise Difference(column, _first_line(error)) from error
 
 
 def _run_sample(info: ModuleInfo, sample: Any, training: bool, dtype: torch.dtype) -> None:
@@ -251,7 +241,7 @@ def _run_sample(info: ModuleInfo, sample: Any, training: bool, dtype: torch.dtyp
         ours(*to_weft(args), **to_weft(kwargs))
     _check_state(ours, theirs)
     _check_repr(ours, theirs)
-    _attempted("load", _copy_state, theirs, ours)
+    _attempted("state", _copy_state, theirs, ours)
     _check_copies(ours, tolerance)
     _switch_off_dropout(ours, theirs)
     mine_args, mine_kwargs = to_weft(args), to_weft(kwargs)
@@ -262,8 +252,8 @@ def _run_sample(info: ModuleInfo, sample: Any, training: bool, dtype: torch.dtyp
         if shapes != [tuple(tensor.shape) for tensor in leaves(expected)]:
             raise Difference("forward", f"shapes {shapes}")
         return
-    compare("value", result, expected, tolerance)
-    _attempted("backward", _backward, result, expected)
+    compare("forward", result, expected, tolerance)
+    _attempted("gradient", _backward, result, expected)
     mine = [*leaves(mine_args), *leaves(mine_kwargs)]
     for number, (a, b) in enumerate(zip(mine, [*leaves(args), *leaves(kwargs)], strict=True)):
         _gradient(f"input {number}", a.grad, b.grad, tolerance)
@@ -271,14 +261,14 @@ def _run_sample(info: ModuleInfo, sample: Any, training: bool, dtype: torch.dtyp
     for name, parameter in ours.named_parameters():
         _gradient(name, parameter.grad, theirs_named[name].grad, tolerance)
     after = [list(module.state_dict().values()) for module in (ours, theirs)]
-    compare("state after", *after, tolerance)
+    compare("after", *after, tolerance)
 
 
 def _run_error(info: ModuleInfo, sample: Any) -> None:
     inner = sample.module_error_input
     found = getattr(weft.nn, info.module_cls.__name__, None)
     if found is None:
-        raise Difference("missing", f"weft.nn.{info.module_cls.__name__}")
+        raise Difference("errors", f"weft.nn.{info.module_cls.__name__}", "missing")
     given = inner.constructor_input
     try:
         module = found(*to_weft(given.args), **to_weft(given.kwargs))
@@ -289,12 +279,12 @@ def _run_error(info: ModuleInfo, sample: Any) -> None:
             text = (
                 f"{type(error).__name__} is no {sample.error_type.__name__}: {_first_line(error)}"
             )
-            raise Difference("error type", text) from error
+            raise Difference("errors", text, "type") from error
         if not re.search(sample.error_regex, str(error)):
             text = f"{_first_line(error)!r}, not {sample.error_regex!r}"
-            raise Difference("error text", text) from error
+            raise Difference("errors", text, "text") from error
         return
-    raise Difference("no error", sample.error_regex)
+    raise Difference("errors", sample.error_regex, "none raised")
 
 
 def _first_line(error: BaseException) -> str:
@@ -305,7 +295,36 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-# -- all of them ---------------------------------------------------------------------------------------------------
+# -- an entry ------------------------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """What was found so far; a sample counts in every column up to the one where it fails."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    def note(
+        self, columns: tuple[str, ...], label: str, run: Callable[..., None], *given: Any
+    ) -> None:
+        """Run one sample."""
+        failed: Difference | None = None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run(*given)
+        except Difference as error:
+            failed = error
+        except Exception as error:
+            failed = Difference(
+                "forward" if "forward" in columns else "errors", _first_line(error), "runner"
+            )
+        for column in columns:
+            part = self.found.setdefault(column, {"tried": 0, "failures": []})
+            part["tried"] += 1
+            if failed is not None and failed.column == column:
+                part["failures"].append([label, failed.cause, str(failed)])
+                return
 
 
 def _samples(info: ModuleInfo, dtype: torch.dtype, training: bool) -> list[Any]:
@@ -317,78 +336,22 @@ def _samples(info: ModuleInfo, dtype: torch.dtype, training: bool) -> list[Any]:
     return [sample for sample in made if sample.forward_input is not None]
 
 
-def _attempt(report: Report, label: str, run: Callable[..., None], *arguments: Any) -> None:
-    report.samples += 1
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            run(*arguments)
-    except Difference as error:
-        report.failures.append((label, error.cause, str(error)))
-    except Exception as error:
-        report.failures.append((label, "other", _first_line(error)))
-
-
-def run_module(info: ModuleInfo, dtypes: tuple[torch.dtype, ...] = tuple(TOLERANCE)) -> Report:
-    """All samples of one module."""
-    report = Report(info.name)
+def check(
+    name: str, most: int = 0, dtypes: tuple[torch.dtype, ...] = tuple(TOLERANCE)
+) -> dict[str, Any]:
+    """All columns of one module."""
+    info = entries()[name]
+    columns = _Columns()
     for dtype in dtypes:
         for training in (True, False):
-            for number, sample in enumerate(_samples(info, dtype, training)):
+            for number, sample in enumerate(_samples(info, dtype, training)[: most or None]):
                 mode = "train" if training else "eval"
                 label = f"{number} {sample.desc} {str(dtype).split('.')[-1]} {mode}"
-                _attempt(report, label, _run_sample, info, sample, training, dtype)
+                columns.note(COLUMNS[:-1], label, _run_sample, info, sample, training, dtype)
     if info.module_error_inputs_func is not None:
         made = info.module_error_inputs_func(
             info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
         )
         for number, sample in enumerate(made):
-            _attempt(report, f"error {number}", _run_error, info, sample)
-    return report
-
-
-def print_table(reports: list[Report], every: bool = False) -> None:
-    """One line per module, then how many pass and what fails."""
-    for report in reports:
-        failed = len(report.failures)
-        print(
-            f"{report.name:34} {report.samples - failed:4}/{report.samples:<4} {'' if not failed else 'FAIL'}"
-        )
-    passed = sum(not report.failures for report in reports)
-    samples = sum(report.samples for report in reports)
-    failures = sum(len(report.failures) for report in reports)
-    print(f"\nmodules {passed}/{len(reports)} ({100 * passed / max(len(reports), 1):.1f} %)")
-    print(
-        f"samples {samples - failures}/{samples} ({100 * (1 - failures / max(samples, 1)):.1f} %)"
-    )
-    causes = Counter(cause for report in reports for _, cause, _ in report.failures)
-    for cause, count in causes.most_common():
-        print(f"\n{cause}: {count}")
-        seen: set[tuple[str, str]] = set()
-        for report in reports:
-            for label, why, text in report.failures:
-                if why == cause and (every or (report.name, text) not in seen):
-                    seen.add((report.name, text))
-                    print(f"  {report.name} [{label}] {text[:400]}")
-
-
-def main() -> int:
-    """Run the modules that the command line names."""
-    parser = argparse.ArgumentParser(description=inspect.cleandoc(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--dtype", choices=("float32", "float64"))
-    parser.add_argument("--every", action="store_true", help="list failures that read alike")
-    options = parser.parse_args()
-    chosen = [
-        info
-        for info in module_db
-        if not options.names or any(name.lower() in info.name.lower() for name in options.names)
-    ]
-    dtypes = (getattr(torch, options.dtype),) if options.dtype else tuple(TOLERANCE)
-    reports = [run_module(info, dtypes) for info in chosen]
-    print_table(reports, options.every)
-    return int(any(report.failures for report in reports))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            columns.note(("errors",), str(number), _run_error, info, sample)
+    return columns.found

@@ -9,13 +9,62 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, IndexRangeError
+from weft.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.ranges import check_index, present_values, trusted
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import gather, reshape, where
+
+
+def check_target_kind(input: Any, target: Any) -> None:
+    """Errors: DTypeError on targets of the input's shape that are no probabilities, on others that are no classes."""
+    need_tensor("cross_entropy", target, "target", 2)
+    if target._shape == input._shape and len(input._shape):
+        if target._dtype.category < 2:
+            raise DTypeError(
+                f"Expected floating point type for target with class probabilities, got {target._dtype.name}",
+                expected="probabilities as floating-point numbers",
+                got=describe("target", target),
+                fix="drop the dimension of classes, or convert with .float()",
+            )
+    elif target._dtype.category >= 2 and _fits(input, target):
+        raise DTypeError(
+            "expected target dtype to be Long or Byte for class indices, but got "
+            f"{TYPE_NAMES[target._dtype.name]}: expected scalar type Long but found "
+            f"{TYPE_NAMES[target._dtype.name]}",
+            expected="classes as int64, or probabilities of the shape of the input",
+            got=describe("target", target),
+            fix="convert the targets with .long()",
+        )
+
+
+def _fits(input: Any, target: Any) -> bool:
+    """Whether the batches of both are of one size."""
+    return len(input._shape) < 2 or tuple(input._shape[:1]) == tuple(target._shape[:1])
+
+
+def check_class_weights(input: Any, weight: Any) -> None:
+    """Errors: ShapeError, DTypeError where weights are not one number per class in the input's type."""
+    need_tensor("cross_entropy", weight, "weight", 3)
+    classes = input._shape[1 if len(input._shape) > 1 else 0]
+    if tuple(weight._shape) != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got "
+            f"weight tensor of shape: {list(weight._shape)}",
+            expected=f"{classes} weights",
+            got=describe("weight", weight),
+            fix="give one weight per class",
+        )
+    if weight._dtype is not input._dtype:
+        raise DTypeError(
+            f"expected scalar type {TYPE_NAMES[input._dtype.name]} but found "
+            f"{TYPE_NAMES[weight._dtype.name]}",
+            expected=f"weights in {input._dtype.name}",
+            got=describe("weight", weight),
+            fix="convert the weights with .to(input.dtype)",
+        )
 
 
 def check_classes(input: Any, target: Any) -> None:

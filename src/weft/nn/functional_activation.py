@@ -156,6 +156,8 @@ def prelu(input: Any, weight: Any) -> Any:
                 fix="pass one weight per channel",
             )
         weight = reshape(weight, (channels,) + (1,) * max(len(input._shape) - 2, 0))
+    elif not input._shape:
+        weight = reshape(weight, ())
     return where(input > 0, input, weight * input)
 
 

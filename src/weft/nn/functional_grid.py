@@ -15,6 +15,7 @@ from typing import Any
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import product
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
@@ -224,7 +225,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     Shapes: (N, 2, 3) and a size (N, C, H, W) -> (N, H, W, 2); (N, 3, 4) and (N, C, D, H, W) -> (N, D, H, W, 3).
     """
     need_tensor("affine_grid", theta)
-    sizes = tuple(int(one) for one in size)
+    sizes = whole_sizes((size,), "affine_grid")
     spatial = len(sizes) - 2
     if align_corners is None:
         warnings.warn(

@@ -16,7 +16,7 @@ from typing import Any
 import cython
 
 from weft._compiled import require
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.making import write_out
 from weft.functional.norms import vector_norm
@@ -27,7 +27,12 @@ from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
-from weft.nn.class_targets import check_classes, picked_classes
+from weft.nn.class_targets import (
+    check_class_weights,
+    check_classes,
+    check_target_kind,
+    picked_classes,
+)
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -74,6 +79,8 @@ def nll_loss(
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
     check_classes(input, target)
+    if weight is not None:
+        check_class_weights(input, weight)
     picked, ignored, classes = picked_classes(input, target, ignore_index)
     if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
         return reshape(where(ignored, math.nan, -picked), ())
@@ -111,8 +118,11 @@ def cross_entropy(
             got=str(label_smoothing),
             fix="pass a fraction",
         )
+    check_target_kind(input, target)
     axis = 1 if len(input._shape) > 1 else 0
     wide = widen(input)
+    if weight is not None and weight._dtype is input._dtype:
+        weight = cast(weight, wide._dtype)
     logs = log_softmax(wide, axis)
     if target._shape == input._shape and target._dtype.category == 2:
         if ignore_index >= 0:
@@ -131,14 +141,7 @@ def cross_entropy(
 
 
 def _class_weights(weight: Any, logs: Any) -> Any:
-    if len(need_tensor("cross_entropy", weight, "weight", 3)._shape) != 1:
-        raise ShapeError(
-            f"weight tensor should be defined either for all classes or no classes but got weight tensor of shape: "
-            f"{list(weight._shape)}",
-            expected="one weight per class",
-            got=describe("weight", weight),
-            fix="pass a vector",
-        )
+    check_class_weights(logs, weight)
     return reshape(weight, (weight._shape[0],) + (1,) * max(len(logs._shape) - 2, 0))
 
 
@@ -362,7 +365,7 @@ def kl_div(
     if log_target:
         losses = call("exp", target) * (target - input)
     if reduction == "batchmean":
-        return sum(losses) / input._shape[0]
+        return sum(losses) / input._shape[0] if input._shape else sum(losses)
     return reduced(losses, reduction)
 
 

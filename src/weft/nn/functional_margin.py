@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import describe, need_tensor
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.functional.arguments import describe, need_rank, need_tensor
 from weft.functional.ranges import check_index
 from weft.functional.reductions import sum
 from weft.graph import dtype as dtypes
@@ -168,6 +168,13 @@ def triplet_margin_with_distance_loss(
     _check_margin(margin)
     _check_triplet(anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
+    if not callable(distance):
+        raise ArgumentTypeError(
+            f"distance_function must be callable, not {type(distance).__name__}",
+            expected="a function of two tensors",
+            got=repr(distance),
+            fix="pass the function itself",
+        )
     far = distance(anchor, negative)
     if swap:
         far = call("minimum", far, distance(positive, negative))
@@ -194,7 +201,9 @@ def _rows(name: str, input: Any) -> Any:
 def _check_labels(input: Any, target: Any, want: tuple[int, ...]) -> None:
     if tuple(target._shape) != want:
         raise ShapeError(
-            f"inconsistent target size, expected {list(want)} but got {list(target._shape)}",
+            "inconsistent target size: target tensor should be 1-D with size equal to the batch size of "
+            f"the input, or have its shape. Expected target size {list(want)} for an input of size "
+            f"{list(input._shape)}, but got {list(target._shape)}",
             expected=f"a target {list(want)}",
             got=describe("target", target),
             fix=f"reshape the target for an input {list(input._shape)}",
@@ -286,6 +295,7 @@ def multilabel_soft_margin_loss(
 ) -> Any:
     """The mean over labels of the binary cross entropy of logits. Shapes: (N, C), (N, C)."""
     reduction = reduction_of(reduction, size_average, reduce)
+    need_rank("multilabel_soft_margin_loss", need_tensor("multilabel_soft_margin_loss", input), 1)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
@@ -318,13 +328,15 @@ def poisson_nll_loss(
 
 def _variance(input: Any, var: Any) -> Any:
     """The variances in a shape that broadcasts against the input. Errors: ArgumentError."""
-    if not isinstance(var, Tensor):
-        var = constant(tuple(input._shape), var, input._dtype)
     shape, wanted = tuple(var._shape), tuple(input._shape)
-    if shape == wanted or shape == (*wanted[:-1], 1):
+    if shape == wanted:
         return var
     if shape == wanted[:-1]:
         return reshape(var, (*shape, 1))
+    if len(shape) == len(wanted):
+        other = [size for size, want in zip(shape, wanted, strict=True) if size != want]
+        if other == [1]:
+            return var
     raise ArgumentError(
         "var is of incorrect size",
         expected=f"{list(wanted)}, {[*wanted[:-1], 1]} or {list(wanted[:-1])}",
@@ -344,7 +356,7 @@ def gaussian_nll_loss(
     """The negative log likelihood of normal distributions; variances below eps count as eps, and their gradient is
     that at eps. Errors: ArgumentError on negative variances, which reads them."""
     reduction = reduction_of(reduction, None, None)
-    spread = _variance(input, var)
+    spread = var if isinstance(var, Tensor) else constant(tuple(input._shape), var, input._dtype)
     if spread.numel() and bool(reduce("any", spread < 0, tuple(range(len(spread._shape))))):
         raise ArgumentError(
             "var has negative entry/entries",
@@ -352,6 +364,7 @@ def gaussian_nll_loss(
             got=describe("var", spread),
             fix="predict a logarithm and take exp",
         )
+    spread = _variance(input, spread)
     spread = spread + (call("clamp_min", spread, eps) - spread).detach()
     losses = (call("log", spread) + call("square", input - target) / spread) * 0.5
     if full:

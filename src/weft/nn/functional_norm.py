@@ -132,6 +132,13 @@ def batch_norm(
     """Each channel (dimension 1) normalised: by this batch in training (which moves the running statistics), by the
     running statistics otherwise. Errors: ShapeError, ArgumentError."""
     _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
+    if eps <= 0:
+        raise ArgumentError(
+            f"batch_norm eps must be positive, but got {eps}",
+            expected="eps > 0",
+            got=str(eps),
+            fix="use the default, 1e-5",
+        )
     shape = _channel_shape(input)
     axes = tuple(axis for axis in range(len(input._shape)) if axis != 1)
     x = widen(input)
@@ -150,7 +157,7 @@ def batch_norm(
             fix="use a larger batch, or call .eval()",
         )
     result = _affine(standardize(x, axes, eps), weight, bias, shape)
-    if running_mean is not None:
+    if running_mean is not None and count:
         _move_statistics(x, axes, count, running_mean, running_var, momentum)
     return cast(result, input._dtype)
 

@@ -45,7 +45,8 @@ class _Plan:
         need_tensor(name, input)
         if len(input._shape) not in (spatial + 1, spatial + 2):
             raise ShapeError(
-                f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input, but got input of size: "
+                f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input: non-empty {spatial + 1}D or "
+                f"{spatial + 2}D (batch mode) tensor expected for input, but got input of size: "
                 f"{list(input._shape)}",
                 expected=f"(N, C, *) with {spatial} sizes",
                 got=describe("input", input),

@@ -16,6 +16,7 @@ from weft.autograd import Function
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_floating, need_tensor
+from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import linear
 from weft.graph.tensor import Tensor
 from weft.nn.functional_loss import cross_entropy, reduced, reduction_of
@@ -147,8 +148,8 @@ def _lengths(name: str, value: Any, examples: int) -> Any:
             got=describe(name, value),
             fix="convert with .long()",
         )
-    found = host.to_numpy(value) if isinstance(value, Tensor) else np.asarray(tuple(value))
-    found = np.atleast_1d(found).astype(np.int64)
+    plain = host.to_numpy(value) if isinstance(value, Tensor) else whole_sizes((value,), name)
+    found = np.atleast_1d(np.asarray(plain)).astype(np.int64)
     if len(found) != examples:
         raise ShapeError(
             f"{name} must be of size batch_size",
@@ -232,6 +233,13 @@ def ctc_loss(
     need_tensor("ctc_loss", log_probs)
     need_tensor("ctc_loss", targets, "targets", 2)
     reduction = reduction_of(reduction, None, None)
+    if len(log_probs._shape) not in (2, 3) or len(targets._shape) not in (1, 2):
+        raise ShapeError(
+            "ctc_loss needs log_probs of 2 or 3 dimensions and targets of 1 or 2",
+            expected="(T, N, C) or (T, C), and (N, S) or one line",
+            got=f"{describe('log_probs', log_probs)}, {describe('targets', targets)}",
+            fix="reshape them",
+        )
     alone = len(log_probs._shape) == 2
     logs = reshape(log_probs, (log_probs._shape[0], 1, log_probs._shape[1])) if alone else log_probs
     examples = logs._shape[1]
@@ -298,6 +306,9 @@ def linear_cross_entropy(
     value; they are accepted. Shapes: (N, in), (C, *, in), (N, *). Errors: ShapeError."""
     need_tensor("linear_cross_entropy", input)
     need_tensor("linear_cross_entropy", linear_weight, "linear_weight", 2)
+    need_tensor("linear_cross_entropy", target, "target", 3)
+    if linear_bias is not None:
+        need_tensor("linear_cross_entropy", linear_bias, "linear_bias", 4)
     _check_linear(input, linear_weight, linear_bias)
     outputs, features = linear_weight._shape[:-1], linear_weight._shape[-1]
     table = reshape(linear_weight, (math.prod(outputs), features))

@@ -6,8 +6,8 @@ They build on the windows of `functional_pool`; random windows come from the fra
 
 from __future__ import annotations
 
+import inspect
 import math
-import warnings
 from typing import Any
 
 from weft.errors import ArgumentError, ShapeError
@@ -92,6 +92,17 @@ def _unpooled_size(
     return sizes
 
 
+def _check_rank(name: str, input: Any, spatial: int) -> None:
+    if len(input._shape) not in (spatial + 1, spatial + 2):
+        raise ShapeError(
+            f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input, but got input of size: "
+            f"{list(input._shape)}",
+            expected=f"(N, C, *) with {spatial} sizes",
+            got=describe("input", input),
+            fix="add dimensions with unsqueeze",
+        )
+
+
 def _max_unpool(
     name: str,
     input: Any,
@@ -104,6 +115,7 @@ def _max_unpool(
 ) -> Any:
     need_tensor(name, input)
     need_tensor(name, indices, "indices", 2)
+    _check_rank(name, input, spatial)
     sizes = numbers(kernel, spatial, "kernel_size")
     steps = sizes if stride is None else numbers(stride, spatial, "stride")
     widths = numbers(padding, spatial, "padding")
@@ -175,6 +187,15 @@ def _fractional_sizes(input: Any, output_size: Any, output_ratio: Any, spatial: 
     if output_size is not None:
         return numbers(output_size, spatial, "output_size")
     ratios = output_ratio if isinstance(output_ratio, tuple | list) else (output_ratio,) * spatial
+    if len(ratios) != spatial or not all(
+        isinstance(part, int | float) and 0 < part < 1 for part in ratios
+    ):
+        raise ArgumentError(
+            f"output_ratio must be between 0 and 1 (got {output_ratio!r})",
+            expected=f"one number, or {spatial}, between 0 and 1",
+            got=repr(output_ratio),
+            fix="pass the share of places to keep",
+        )
     return tuple(
         int(size * ratio) for size, ratio in zip(input._shape[-spatial:], ratios, strict=True)
     )
@@ -202,6 +223,7 @@ def _fractional(
 ) -> Any:
     """Values and indices of the maxima of randomly placed windows."""
     need_tensor(name, input)
+    _check_rank(name, input, spatial)
     window = numbers(kernel, spatial, "kernel_size")
     places = _fractional_sizes(input, output_size, output_ratio, spatial)
     x = batched(input, spatial)
@@ -324,14 +346,13 @@ def pool_with_indices(name: str) -> Any:
     place = functional_adaptive_pool if name.startswith("adaptive") else functional_pool
     pool = getattr(place, name)
 
-    def with_indices(input: Any, *args: Any, **options: Any) -> Any:
-        if len(args) > 5 or (name.startswith("adaptive") and len(args) > 1):
-            args = args[:-1]
-            warnings.warn(f"{name}_with_indices always returns indices", stacklevel=2)
-        return pool(input, *args, **{**options, "return_indices": True})
+    def with_indices(*args: Any, **options: Any) -> Any:
+        given = inspect.signature(pool).bind(*args, **options)
+        return pool(**{**given.arguments, "return_indices": True})
 
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
     with_indices.__doc__ = f"`{name}` with the places of the maxima."
+    with_indices.__signature__ = inspect.signature(pool)  # type: ignore[attr-defined]
     return with_indices
 
 

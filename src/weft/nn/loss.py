@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import Tensor
+from weft.errors import ArgumentTypeError
 from weft.nn import functional as F
 from weft.nn.module import Module
 
@@ -85,6 +86,13 @@ class HuberLoss(Module):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__()
+        if not isinstance(delta, float | int):
+            raise ArgumentTypeError(
+                f"delta must be a float or int, got: {type(delta)}",
+                expected="a number",
+                got=repr(delta),
+                fix="pass a real number",
+            )
         self.reduction, self.delta = reduction, delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

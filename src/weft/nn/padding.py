@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft import Tensor
+from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module import Module
 
@@ -143,6 +144,18 @@ class _CircularPad(_Pad):
     """The input continued by its other end."""
 
     mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) or (C, *) -> the same with larger last dimensions. Errors: ArgumentError."""
+        ranks = (self.rank + 1, self.rank + 2)
+        if input.dim() not in ranks:
+            raise ArgumentError(
+                f"expected {ranks[0]}D or {ranks[1]}D input (got {input.dim()}D input)",
+                expected=f"{ranks[0]} or {ranks[1]} dimensions",
+                got=str(list(input.shape)),
+                fix="use the layer of the other rank",
+            )
+        return super().forward(input)
 
 
 class CircularPad1d(_CircularPad):

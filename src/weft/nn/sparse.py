@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import weft
 from weft import Tensor
-from weft.errors import AssertedError
+from weft.errors import AssertedError, ShapeError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
@@ -35,6 +35,7 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        _check_table(num_embeddings, embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertedError(
                 "padding_idx must be within num_embeddings",
@@ -119,6 +120,16 @@ class Embedding(Module):
         return text + _printed(self) + (", sparse=True" if self.sparse else "")
 
 
+def _check_table(rows: int, columns: int) -> None:
+    if rows < 0 or columns < 0:
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {min(rows, columns)}: [{rows}, {columns}]",
+            expected="sizes >= 0",
+            got=f"{rows} and {columns}",
+            fix="check how the sizes were computed",
+        )
+
+
 def _printed(layer: Embedding | EmbeddingBag) -> str:
     """The options that differ from their defaults."""
     text = "" if layer.max_norm is None else f", max_norm={layer.max_norm}"
@@ -150,6 +161,7 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        _check_table(num_embeddings, embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertedError(
                 "padding_idx must be within num_embeddings",

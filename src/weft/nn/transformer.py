@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ShapeError
+from weft.functional.arguments import need_integer
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.container import ModuleList
@@ -22,6 +23,7 @@ from weft.nn.module import Module
 from weft.nn.multihead import MultiheadAttention
 from weft.nn.normalization import LayerNorm
 
+MOST_LAYERS = 1 << 16
 Activation = str | Callable[[Tensor], Tensor]
 
 
@@ -195,7 +197,8 @@ def _attended(
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+    number = need_integer("Transformer", count, "num_layers", 0, MOST_LAYERS)
+    return ModuleList([copy.deepcopy(layer) for _ in range(number)])
 
 
 class TransformerEncoder(Module):
