@@ -23,6 +23,7 @@ SPACES = (
 ARGS = "PyTorch's signature says only *args"
 POOL = "PyTorch chooses between two functions of this signature by return_indices"
 WEIGHTS = "files hold no pickled code"
+PUBLIC = "the default is weft.nn.functional.relu itself"
 NAME = "one base class for all containers"
 # Where the two differ, and why.
 ALLOWED = {
@@ -36,6 +37,12 @@ ALLOWED = {
     "nn.functional.log_softmax": "weft.log_softmax itself: dtype is the third, as in torch.log_softmax",
     "nn.Buffer": "a buffer may ask for a gradient",
     "nn.GRU": ARGS,
+    "nn.NLLLoss2d": ARGS,
+    "nn.Transformer": PUBLIC,
+    "nn.TransformerDecoderLayer": PUBLIC,
+    "nn.TransformerEncoderLayer": PUBLIC,
+    "nn.functional.fractional_max_pool2d": POOL,
+    "nn.functional.fractional_max_pool3d": POOL,
     "nn.LSTM": ARGS,
     "nn.Hardtanh": "min_value and max_value are deprecated names",
     "data.random_split": "None is the default generator",

@@ -16,24 +16,18 @@ from weft.nn.loss import _Loss, _WeightedLoss
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
-class _MarginLoss(_Loss):
-    """A loss with a margin."""
-
-    default = 0.0
+class MarginRankingLoss(_Loss):
+    """Whether the first input should be ranked above the second (target 1) or below it (-1)."""
 
     def __init__(
         self,
-        margin: float | None = None,
+        margin: float = 0.0,
         size_average: Any = None,
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
-        self.margin = self.default if margin is None else margin
-
-
-class MarginRankingLoss(_MarginLoss):
-    """Whether the first input should be ranked above the second (target 1) or below it (-1)."""
+        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N), (N), (N) -> ()."""
@@ -42,18 +36,36 @@ class MarginRankingLoss(_MarginLoss):
         )
 
 
-class HingeEmbeddingLoss(_MarginLoss):
+class HingeEmbeddingLoss(_Loss):
     """x for target 1, max(0, margin - x) for target -1."""
 
-    default = 1.0
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) -> ()."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_MarginLoss):
+class CosineEmbeddingLoss(_Loss):
     """Whether two vectors should be alike (target 1) or not (-1)."""
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N, D), (N, D), (N) -> ()."""
