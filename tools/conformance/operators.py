@@ -224,7 +224,8 @@ def compared(call: Call, mine: Any, theirs: Any) -> list[compare.Difference]:
         loose = compare.pair(ours[1], wanted[1])
         return compare.values(ours[:1], wanted[:1]) + [d for d in loose if d[0] != "value"]
     found = compare.values(mine, theirs, looseness(call.info, wanted))
-    return [] if found and nearer(call, ours) else found
+    only_values = bool(found) and all(cause == "value" for cause, _ in found)
+    return [] if only_values and nearer(call, ours) else found
 
 
 def nearer(call: Call, ours: list[Any]) -> bool:

@@ -165,7 +165,10 @@ def write_page(path: Path) -> None:
     for database, heading in TITLES.items():
         found = kept(database)
         if found:
-            parts.append(f"## {heading}\n\n{_markdown(table(database, found))}\n\n{_listed(found)}")
+            count = len(import_module(f"conformance.{database}").entries())
+            run = f"{len(found)} of {count} entries have been run."
+            shown = _markdown(table(database, found))
+            parts.append(f"## {heading}\n\n{run}\n\n{shown}\n\n{_listed(found)}")
     path.write_text("\n".join(parts).rstrip() + "\n")
 
 
