@@ -58,6 +58,10 @@ _EXPORTS = {
     "is_anomaly_enabled": "autograd.anomaly",
     "set_printoptions": "tensor.printing",
     "is_anomaly_check_nan_enabled": "autograd.anomaly",
+    "autocast": "amp",
+    "is_autocast_enabled": "amp",
+    "is_autocast_available": "amp",
+    "get_autocast_dtype": "amp",
     **_functional.EXPORTS,
 }
 

@@ -4,14 +4,17 @@ from typing import Any
 from weft.graph.dtype import DType
 from weft.tensor.layout import MemoryFormat
 import builtins
+from weft import amp as amp
 from weft import autograd as autograd
 from weft import backends as backends
 from weft import codegen as codegen
+from weft import compiler as compiler
 from weft import config as config
 from weft import cuda as cuda
 from weft import data as data
 from weft import debug as debug
 from weft import demo as demo
+from weft import distributed as distributed
 from weft import distributions as distributions
 from weft import errors as errors
 from weft import fft as fft
@@ -20,13 +23,17 @@ from weft import func as func
 from weft import functional as functional
 from weft import generator as generator
 from weft import graph as graph
+from weft import hub as hub
+from weft import library as library
 from weft import linalg as linalg
 from weft import masked as masked
 from weft import nested as nested
 from weft import nn as nn
 from weft import ops as ops
 from weft import optim as optim
+from weft import overrides as overrides
 from weft import pipeline as pipeline
+from weft import profiler as profiler
 from weft import random as random
 from weft import runtime as runtime
 from weft import schedule as schedule
@@ -34,6 +41,7 @@ from weft import serialization as serialization
 from weft import serialize as serialize
 from weft import signal as signal
 from weft import special as special
+from weft import testing as testing
 from weft import torch_files as torch_files
 from weft import types as types
 from weft import unpickling as unpickling
@@ -41,6 +49,7 @@ from weft import utils as utils
 from weft.generator import Generator as Generator
 from weft.tensor.size import Size as Size
 from weft.graph.tensor import Tensor as Tensor
+from weft.amp import autocast as autocast
 from weft.tensor.device import device as device
 from weft.graph.dtype import DType as _DType
 dtype = _DType
@@ -239,6 +248,7 @@ def gcd(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
 def ge(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
 def geqrf(input: Any, *, out: Any = ...) -> Any: ...
 def ger(input: Any, vec2: Any, *, out: Any = ...) -> Tensor: ...
+def get_autocast_dtype(device_type: builtins.str) -> Any: ...
 def get_default_device() -> device: ...
 def get_default_dtype() -> DType: ...
 def get_float32_matmul_precision() -> builtins.str: ...
@@ -277,6 +287,8 @@ int8: DType
 def inverse(A: Any, *, out: Any = ...) -> Tensor: ...
 def is_anomaly_check_nan_enabled() -> builtins.bool: ...
 def is_anomaly_enabled() -> builtins.bool: ...
+def is_autocast_available(device_type: builtins.str) -> builtins.bool: ...
+def is_autocast_enabled(device_type: builtins.str | None = ...) -> builtins.bool: ...
 def is_complex(input: Tensor) -> builtins.bool: ...
 def is_conj(input: Any) -> builtins.bool: ...
 def is_floating_point(input: Tensor) -> builtins.bool: ...

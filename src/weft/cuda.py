@@ -83,3 +83,21 @@ def memory_allocated(device: Any = None) -> int:
 def max_memory_allocated(device: Any = None) -> int:
     """The most bytes ever in use on a device: none."""
     return 0
+
+
+class amp:  # noqa: N801 - PyTorch's name
+    """`weft.cuda.amp`: autocast and GradScaler for a device that is not there; both are off."""
+
+    @staticmethod
+    def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> Any:
+        """A context that does nothing."""
+        from weft.amp import autocast
+
+        return autocast("cuda", enabled=False)
+
+    @staticmethod
+    def GradScaler(*args: Any, **options: Any) -> Any:  # noqa: N802 - PyTorch's name
+        """A scaler that does nothing."""
+        from weft.amp import GradScaler
+
+        return GradScaler("cuda", *args, **{**options, "enabled": False})

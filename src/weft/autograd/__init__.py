@@ -9,6 +9,7 @@ _EXPORTS = {
     "Function": "function",
     "FunctionCtx": "function",
     "GradcheckError": "gradcheck",
+    "Variable": "variable",
     "backward": "backward",
     "detect_anomaly": "anomaly",
     "find_anomaly": "anomaly",
@@ -22,5 +23,5 @@ _EXPORTS = {
     "set_detect_anomaly": "anomaly",
     "set_multithreading_enabled": "multithreading",
 }
-__all__ = sorted({*_EXPORTS, "forward_ad", "function", "functional", "graph"})
+__all__ = sorted({*_EXPORTS, "forward_ad", "function", "functional", "graph", "profiler"})
 __getattr__, __dir__ = export_later(__name__, _EXPORTS)

@@ -2,6 +2,7 @@
 from weft.autograd.function import Function as Function
 from weft.autograd.function import FunctionCtx as FunctionCtx
 from weft.autograd.gradcheck import GradcheckError as GradcheckError
+from weft.autograd.variable import Variable as Variable
 from weft.autograd.backward import backward as backward
 from weft.autograd.anomaly import detect_anomaly as detect_anomaly
 from weft.autograd.anomaly import find_anomaly as find_anomaly
@@ -16,5 +17,6 @@ from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_che
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from weft.autograd.multithreading import is_multithreading_enabled as is_multithreading_enabled
 from weft.autograd.function import once_differentiable as once_differentiable
+from weft.autograd import profiler as profiler
 from weft.autograd.anomaly import set_detect_anomaly as set_detect_anomaly
 from weft.autograd.multithreading import set_multithreading_enabled as set_multithreading_enabled

@@ -10,6 +10,7 @@ a call with such an argument goes to its `__torch_function__`. Until then, a cal
 """
 
 import types
+from threading import get_ident
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -32,6 +33,7 @@ require(__name__, cython.compiled)
 
 _made = {}
 _types: list = []  # those that answer calls themselves
+_modes: list = []  # (thread, mode) of the modes that are on, the last one first asked
 
 
 @cython.final
@@ -122,6 +124,50 @@ def intercept(cls: type):
     return cls
 
 
+def enter_mode(mode: object):
+    """Let every call of a public function on this thread go to `mode.__torch_function__(function, types, args, kwargs)`
+    first; NotImplemented sends it on. While it is asked, the mode is off."""
+    global _intercepting
+    _modes.append((get_ident(), mode))
+    _intercepting = True
+
+
+def leave_mode():
+    """End the mode of this thread that was entered last."""
+    global _intercepting
+    place: cython.Py_ssize_t = _own_mode()
+    if place >= 0:
+        del _modes[place]
+    _intercepting = bool(_types) or bool(_modes)
+
+
+@cython.cfunc
+def _own_mode() -> cython.Py_ssize_t:
+    """The place of this thread's last mode, or -1."""
+    thread = get_ident()
+    place: cython.Py_ssize_t
+    for place in range(len(_modes) - 1, -1, -1):
+        if _modes[place][0] == thread:
+            return place
+    return -1
+
+
+@cython.cfunc
+def _asked(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """What this thread's last mode makes of a call."""
+    place: cython.Py_ssize_t = _own_mode()
+    if place < 0:
+        return NotImplemented
+    entry: tuple = _modes.pop(place)
+    try:
+        values, keywords = _collected(arguments, PyVectorcall_NARGS(count), names)
+        return entry[1].__torch_function__(public, (), tuple(values), keywords)
+    finally:
+        _modes.insert(min(place, len(_modes)), entry)
+
+
 @cython.cfunc
 def _type_of(value: object, depth: cython.int) -> object:
     """The registered type of an argument, or None."""
@@ -142,6 +188,10 @@ def _intercepted(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
     """What a registered type among the arguments makes of the call; NotImplemented where there is none."""
+    if _modes:
+        answer = _asked(public, arguments, count, names)
+        if answer is not NotImplemented:
+            return answer
     given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
     total: cython.Py_ssize_t = given
     if names != cython.NULL:

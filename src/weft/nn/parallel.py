@@ -1,10 +1,11 @@
-"""DataParallel on one device: the module itself, under the names that PyTorch's wrapper gives it.
-
-`DistributedDataParallel` belongs to `weft.distributed`, which does not exist yet.
+"""Wrappers for many devices or processes, for the one device and the one process there are: the module itself, under
+the names that PyTorch's wrappers give it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from weft.nn.module import Module
@@ -25,3 +26,21 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module gives."""
         return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Calls the module it holds as `module`: gradients averaged over one process are as they are."""
+
+    def __init__(self, module: Module, device_ids: Any = None, *args: Any, **options: Any) -> None:
+        super().__init__()
+        self.module = module
+        self.device_ids = device_ids
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients are never sent anywhere."""
+        yield

@@ -1,0 +1,316 @@
+"""Mixed precision: `autocast`, which casts the operands of matrix products, and `GradScaler`.
+
+In: ordinary calls. Out: inside `autocast("cpu")` products, convolutions and attention compute on bfloat16, what needs
+digits (losses, norms of distances, Fourier transforms, linear algebra) on float32, as PyTorch's lists for the CPU say;
+everything else takes what comes. There is one device: for any other, autocast is off, with PyTorch's warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError
+from weft.graph.public import enter_mode, leave_mode, publish
+from weft.overrides import see_products
+
+__all__ = [
+    "GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available",
+    "is_autocast_enabled",
+]  # fmt: skip
+
+_LOWER = {
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *("bmm", "mm", "mv", "matmul", "linear", "baddbmm", "addmm", "addbmm", "prelu", "vecdot"),
+    *("scaled_dot_product_attention", "chain_matmul", "multi_dot"),
+}
+_FULL = {
+    *(
+        "avg_pool3d",
+        "binary_cross_entropy",
+        "grid_sample",
+        "polar",
+        "prod",
+        "quantile",
+        "nanquantile",
+    ),
+    *(
+        "stft",
+        "cdist",
+        "trace",
+        "view_as_complex",
+        "cholesky",
+        "cholesky_inverse",
+        "cholesky_solve",
+    ),
+    *(
+        "inverse",
+        "lu_solve",
+        "matrix_rank",
+        "orgqr",
+        "ormqr",
+        "pinverse",
+        "max_pool3d",
+        "max_unpool2d",
+    ),
+    *("max_unpool3d", "adaptive_avg_pool3d", "reflection_pad1d", "reflection_pad2d", "mse_loss"),
+    *(
+        "cosine_embedding_loss",
+        "nll_loss",
+        "hinge_embedding_loss",
+        "poisson_nll_loss",
+        "cross_entropy",
+    ),
+    *("smooth_l1_loss", "l1_loss", "huber_loss", "margin_ranking_loss", "soft_margin_loss"),
+    *("triplet_margin_loss", "multi_margin_loss", "ctc_loss", "kl_div", "multilabel_margin_loss"),
+    *(
+        "binary_cross_entropy_with_logits",
+        "cosine_similarity",
+        "fft",
+        "ifft",
+        "fft2",
+        "ifft2",
+        "fftn",
+    ),
+    *("ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft"),
+    *("eig", "eigh", "eigvals", "eigvalsh", "lstsq", "qr", "svd", "svdvals", "solve", "tensorinv"),
+    *("tensorsolve", "matrix_norm", "cond", "slogdet", "det", "ldl_factor", "householder_product"),
+}
+_WIDEST = {"cat", "stack", "index_copy", "concat", "concatenate"}
+_modes: list[autocast] = []
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether a device has mixed precision: the CPU has."""
+    return device_type == "cpu"
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether autocast is on here; asked without a device, as PyTorch asks about CUDA, the answer is no."""
+    return device_type == "cpu" and bool(_modes) and _modes[-1]._enabled
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The type that autocast casts to."""
+    return _modes[-1].fast_dtype if _modes and device_type == "cpu" else weft.bfloat16
+
+
+class autocast:  # noqa: N801 - PyTorch's name
+    """A context, and a decorator, in which products compute on `dtype` (bfloat16).
+
+    Errors: ValueError for a type that is no half.
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: Any = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        self.device, self.cache_enabled = device_type, cache_enabled
+        self.fast_dtype = weft.bfloat16 if dtype is None else dtype
+        if self.fast_dtype not in (weft.bfloat16, weft.float16):
+            raise ArgumentError(
+                f"autocast: {self.fast_dtype} is no type to compute faster in",
+                expected="bfloat16 or float16",
+                got=str(self.fast_dtype),
+                fix="leave dtype out",
+            )
+        self._enabled = enabled and device_type == "cpu"
+        if enabled and device_type != "cpu":
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but it is not available. Disabling",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def __enter__(self) -> autocast:
+        see_products()
+        enter_mode(self)
+        _modes.append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _modes.remove(self)
+        leave_mode()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def cast(*args: Any, **kwargs: Any) -> Any:
+            with autocast(self.device, self.fast_dtype, self._enabled, self.cache_enabled):
+                return function(*args, **kwargs)
+
+        return cast
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Cast the operands of a function of the lists; NotImplemented leaves the call as it is."""
+        name = getattr(func.function, "__name__", "") if self._enabled else ""
+        if name in _LOWER:
+            target: Any = self.fast_dtype
+        elif name in _FULL:
+            target = weft.float32
+        elif name in _WIDEST:
+            found = {tensor.dtype for tensor in _tensors(args)}
+            target = weft.float32 if len(found) > 1 and weft.float32 in found else None
+        else:
+            return NotImplemented
+        if target is None:
+            return NotImplemented
+        named = {key: _cast(value, target) for key, value in (kwargs or {}).items()}
+        return func.function(*(_cast(value, target) for value in args), **named)
+
+
+def _tensors(args: Any) -> list[Any]:
+    flat = [
+        part for value in args for part in (value if isinstance(value, list | tuple) else [value])
+    ]
+    return [value for value in flat if isinstance(value, Tensor)]
+
+
+_HALVES_AND_FLOAT = (weft.float32, weft.float16, weft.bfloat16)
+
+
+def _cast(value: Any, target: Any) -> Any:
+    """Floating-point tensors in another type; float64 stays."""
+    if isinstance(value, Tensor):
+        return value.to(target) if value.dtype in _HALVES_AND_FLOAT else value
+    if type(value) in (list, tuple):
+        return type(value)(_cast(part, target) for part in value)
+    return value
+
+
+def custom_fwd(
+    fwd: Any = None, *, device_type: str = "cpu", cast_inputs: Any = None
+) -> Callable[..., Any]:
+    """A decorator of a Function's forward: autocast is off inside where `cast_inputs` names a type for the inputs."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if cast_inputs is None or not is_autocast_enabled(device_type):
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(*(_cast(value, cast_inputs) for value in args), **kwargs)
+
+    return forward
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str = "cpu") -> Callable[..., Any]:
+    """A decorator of a Function's backward; derivatives follow the types of the forward pass anyway."""
+    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+
+
+class GradScaler:
+    """Scales losses so that small gradients survive half precision, and leaves out steps that overflowed.
+
+    On the CPU nothing needs it; it does what it says all the same. For other devices it is off, with a warning.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if enabled and str(device) != "cpu":
+            warnings.warn(
+                f"weft.amp.GradScaler is enabled, but {device} is not available. Disabling.",
+                UserWarning,
+                stacklevel=2,
+            )
+            enabled = False
+        self._device, self._enabled = device, enabled
+        self._scale, self._growth_tracker = float(init_scale), 0
+        self._growth, self._backoff, self._interval = growth_factor, backoff_factor, growth_interval
+        self._overflows: dict[int, bool] = {}
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def get_scale(self) -> float:
+        """The factor now."""
+        return self._scale if self._enabled else 1.0
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or several, times the factor."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        return type(outputs)(self.scale(part) for part in outputs)
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide an optimizer's gradients by the factor. Errors: RuntimeError for a second time in a step."""
+        if not self._enabled:
+            return
+        if id(optimizer) in self._overflows:
+            raise ArgumentError(
+                "unscale_() has already been called on this optimizer since the last update().",
+                expected="one unscale_ for each step",
+                got="a second one",
+                fix="call update() after step()",
+            )
+        gradients = [
+            p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None
+        ]
+        with weft.no_grad():
+            finite = [weft.isfinite(gradient).all() for gradient in gradients]
+            for gradient in gradients:
+                gradient.div_(self._scale)
+            overflow = bool(finite) and not bool(weft.stack(finite).all())
+        self._overflows[id(optimizer)] = overflow
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step()`, unless a gradient is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if id(optimizer) not in self._overflows:
+            self.unscale_(optimizer)
+        return None if self._overflows[id(optimizer)] else optimizer.step(*args, **kwargs)
+
+    def update(self, new_scale: Any = None) -> None:
+        """Another factor for the next step: smaller after an overflow, larger after many steps without."""
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif any(self._overflows.values()):
+            self._scale, self._growth_tracker = self._scale * self._backoff, 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._interval:
+                self._scale, self._growth_tracker = self._scale * self._growth, 0
+        self._overflows.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` takes; nothing where it is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self._growth,
+            "backoff_factor": self._backoff,
+            "growth_interval": self._interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        if self._enabled:
+            self._scale, self._growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+            self._growth, self._backoff = state_dict["growth_factor"], state_dict["backoff_factor"]
+            self._interval = state_dict["growth_interval"]
+
+
+publish(globals())
+del publish

@@ -1,0 +1,132 @@
+"""One process, as programs for many ask about it: rank 0 of 1. Collective operations leave values as they are.
+
+In: what programs call before they know how many they are. Out: the answers of a group of one. Larger groups are
+refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import DeviceError, GradientError
+
+_started: list[str] = []
+
+
+def is_available() -> bool:
+    """Whether groups of processes can be made: only of one."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether `init_process_group` has been called."""
+    return bool(_started)
+
+
+def is_nccl_available() -> bool:
+    """No: there are no such devices."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """No."""
+    return False
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    **options: Any,
+) -> None:
+    """Begin as rank 0 of 1. Errors: RuntimeError for more processes."""
+    import os
+
+    if world_size == -1:
+        world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size != 1 or rank > 0:
+        raise DeviceError(
+            f"init_process_group: {world_size} processes",
+            expected="world_size=1, rank=0: there is one process",
+            got=f"world_size={world_size}, rank={rank}",
+            fix="run one process",
+        )
+    _started[:] = [backend or "gloo"]
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """End the group of one."""
+    _started.clear()
+
+
+def _need_group() -> None:
+    if not _started:
+        raise GradientError(
+            "Default process group has not been initialized, please make sure to call init_process_group.",
+            expected="init_process_group() before collective operations",
+            got="no group",
+            fix="ask is_initialized() first",
+        )
+
+
+def get_backend(group: Any = None) -> str:
+    """The name that was given."""
+    _need_group()
+    return _started[0]
+
+
+def get_rank(group: Any = None) -> int:
+    """0, where there is a group. Errors: RuntimeError before init_process_group."""
+    _need_group()
+    return 0
+
+
+def get_world_size(group: Any = None) -> int:
+    """1, where there is a group. Errors: RuntimeError before init_process_group."""
+    _need_group()
+    return 1
+
+
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> None:
+    """Nobody to wait for."""
+    _need_group()
+
+
+def all_reduce(tensor: Any, op: Any = None, group: Any = None, async_op: bool = False) -> None:
+    """The sum over one process is what it has."""
+    _need_group()
+
+
+reduce = broadcast = all_reduce
+
+
+def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> None:
+    """What this process has."""
+    _need_group()
+    tensor_list[0].copy_(tensor)
+
+
+def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
+    """What this process has."""
+    _need_group()
+    object_list[0] = obj
+
+
+def broadcast_object_list(
+    object_list: Any, src: int = 0, group: Any = None, device: Any = None
+) -> None:
+    """As it is."""
+    _need_group()
+
+
+def new_group(ranks: Any = None, **options: Any) -> None:
+    """The group of one."""
+    _need_group()
+
+
+class ReduceOp:
+    """Names of reductions."""
+
+    SUM, PRODUCT, MIN, MAX, AVG = "sum", "product", "min", "max", "avg"

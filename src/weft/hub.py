@@ -1,0 +1,54 @@
+"""`weft.hub`: weights by their address. Nothing is fetched over a network; files that are there are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from weft.errors import MissingFileError
+from weft.serialize import load
+
+_directory: list[str] = []
+
+
+def get_dir() -> str:
+    """The directory that holds files by name, such as `checkpoints/model.pth`."""
+    if _directory:
+        return _directory[0]
+    home = os.path.expanduser("~/.cache")
+    return os.path.join(home, "weft", "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Use another directory."""
+    _directory[:] = [os.path.expanduser(os.fspath(d))]
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = True,
+) -> Any:
+    """What a file holds: that of a `file://` address, or the one of this name in `model_dir`.
+
+    Errors: FileNotFoundError that says where the file is to be put, for it is not fetched.
+    """
+    parts = urlparse(url)
+    name = file_name or os.path.basename(parts.path)
+    path = Path(model_dir or os.path.join(get_dir(), "checkpoints")) / name
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path))
+    if not path.exists():
+        raise MissingFileError(
+            f"load_state_dict_from_url: {url} is not fetched over the network",
+            expected=f"the file at {path}",
+            got="no such file",
+            fix=f"fetch it yourself and put it at {path}, or pass model_dir",
+        )
+    return load(path, map_location, weights_only=weights_only)

@@ -1,0 +1,115 @@
+"""`weft.profiler`: what ran in a block, and how long named parts of it took.
+
+In: a block. Out: the counts of flushes, kernels and launches, and the times of the `record_function` blocks in it. Work
+is recorded first and runs when a value is wanted: a named part is charged with what ran within it.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import pipeline
+
+_profiles: list[profile] = []
+
+
+class ProfilerActivity(enum.Enum):
+    """What PyTorch's profiler watches; here it is always the CPU."""
+
+    CPU = 0
+    CUDA = 1
+    XPU = 2
+
+
+class record_function:  # noqa: N801 - PyTorch's name
+    """A context, and a decorator, that gives a part of a program a name."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+
+    def __enter__(self) -> record_function:
+        self.begin = time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for running in _profiles:
+            running._note(self.name, time.perf_counter() - self.begin)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name):
+                return function(*args, **kwargs)
+
+        return named
+
+
+class _Averages(list[tuple[str, int, float]]):
+    """Names, counts and seconds; `table()` prints them."""
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
+        """A line for each name, the longest first."""
+        rows = sorted(self, key=lambda row: -row[2])[: row_limit if row_limit > 0 else None]
+        lines = [f"{'Name':40} {'# of calls':>10} {'CPU total':>12}"]
+        lines += [
+            f"{name:40} {count:>10} {seconds * 1e3:>9.3f} ms" for name, count, seconds in rows
+        ]
+        return "\n".join(lines)
+
+
+class profile:  # noqa: N801 - PyTorch's name
+    """A context that counts what runs in it. Options of PyTorch's profiler are accepted; `schedule` and
+    `on_trace_ready` are not followed, but `on_trace_ready(profile)` is called at the end."""
+
+    def __init__(self, *args: Any, on_trace_ready: Any = None, **options: Any) -> None:
+        self.on_trace_ready = on_trace_ready
+        self.times: dict[str, list[float]] = defaultdict(list)
+        self.counts: dict[str, int] = {}
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to count."""
+        weft.realize()
+        self._before = dict(pipeline.counters)
+        self._begin = time.perf_counter()
+        _profiles.append(self)
+
+    def stop(self) -> None:
+        """Run what is pending, and stop."""
+        weft.realize()
+        self.counts = {key: pipeline.counters[key] - self._before[key] for key in self._before}
+        self._note("total", time.perf_counter() - self._begin)
+        _profiles.remove(self)
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+    def step(self) -> None:
+        """Nothing: every step counts."""
+
+    def _note(self, name: str, seconds: float) -> None:
+        self.times[name].append(seconds)
+
+    def key_averages(self, *args: Any, **options: Any) -> _Averages:
+        """The named parts, the whole as `total`, and what ran under `weft.` names."""
+        rows = [(name, len(times), sum(times)) for name, times in self.times.items()]
+        rows += [(f"weft.{name}", count, 0.0) for name, count in self.counts.items()]
+        return _Averages(rows)
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: Any
+) -> Callable[[int], None]:
+    """Accepted; every step counts."""
+    return lambda step: None

@@ -1,0 +1,106 @@
+"""Importing this module lets einops and opt_einsum, where they are installed, take Weft's tensors.
+
+Both choose what to call by the type of the tensors, from tables of the frameworks that they know; here they learn of
+one more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Tensor
+
+
+class _Einops:
+    """What einops needs of a framework."""
+
+    framework_name = "weft"
+
+    def is_appropriate_type(self, tensor: Any) -> bool:
+        """Whether a tensor is Weft's."""
+        return isinstance(tensor, Tensor)
+
+    def from_numpy(self, x: Any) -> Any:
+        """A tensor of an array."""
+        return weft.from_numpy(x)
+
+    def to_numpy(self, x: Any) -> Any:
+        """An array of a tensor."""
+        return x.detach().numpy()
+
+    def arange(self, start: int, stop: int) -> Any:
+        """Integers in order."""
+        return weft.arange(start, stop)
+
+    def transpose(self, x: Any, axes: Any) -> Any:
+        """Dimensions in another order."""
+        return x.permute(axes)
+
+    def reduce(self, x: Any, operation: str, reduced_axes: Any) -> Any:
+        """A reduction over dimensions."""
+        axes = tuple(reduced_axes)
+        if operation in ("min", "max"):
+            return getattr(x, "a" + operation)(dim=axes)
+        if operation in ("sum", "mean"):
+            return getattr(x, operation)(dim=axes)
+        for axis in sorted(axes, reverse=True):  # prod, any, all: one at a time
+            x = getattr(x, operation)(dim=axis)
+        return x
+
+    def stack_on_zeroth_dimension(self, tensors: list[Any]) -> Any:
+        """Tensors along a new first dimension."""
+        return weft.stack(tensors)
+
+    def add_axis(self, x: Any, new_position: int) -> Any:
+        """A new dimension."""
+        return x.unsqueeze(new_position)
+
+    def add_axes(self, x: Any, n_axes: int, pos2len: dict[int, int]) -> Any:
+        """New dimensions of given lengths."""
+        repeats = [-1] * n_axes
+        for position, size in pos2len.items():
+            x = x.unsqueeze(position)
+            repeats[position] = size
+        return x.expand(repeats)
+
+    def tile(self, x: Any, repeats: Any) -> Any:
+        """Copies along each dimension."""
+        return x.repeat(repeats)
+
+    def concat(self, tensors: list[Any], axis: int) -> Any:
+        """Tensors along a dimension."""
+        return weft.cat(tensors, dim=axis)
+
+    def is_float_type(self, x: Any) -> bool:
+        """Whether the elements are real numbers."""
+        return bool(x.is_floating_point())
+
+    def einsum(self, pattern: str, *x: Any) -> Any:
+        """A sum over named dimensions."""
+        return weft.einsum(pattern, *x)
+
+
+_kept: list[type] = []  # einops looks for subclasses, which nobody else holds
+
+
+def _tell_einops() -> None:
+    try:
+        from einops._backends import AbstractBackend
+    except ImportError:
+        return
+    _kept.append(type("WeftBackend", (_Einops, AbstractBackend), {}))
+
+
+def _tell_opt_einsum() -> None:
+    try:
+        from opt_einsum.backends import dispatch
+    except ImportError:
+        return
+    dispatch._cached_funcs["tensordot", "weft"] = lambda a, b, axes=2: weft.tensordot(a, b, axes)
+    dispatch._cached_funcs["transpose", "weft"] = lambda a, axes: a.permute(axes)
+    dispatch._cached_funcs["einsum", "weft"] = weft.einsum
+
+
+_tell_einops()
+_tell_opt_einsum()

@@ -1,0 +1,221 @@
+"""Names around training that programs ask for: mixed precision, one process, profilers, modes, containers."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft import nn
+from weft.overrides import TorchFunctionMode
+
+
+def test_autocast_computes_products_on_bfloat16_and_losses_on_float32() -> None:
+    net, x = nn.Linear(4, 3), weft.randn(2, 4)
+    expected = nn.functional.linear(x.bfloat16(), net.weight.bfloat16(), net.bias.bfloat16())
+    with weft.autocast("cpu"):
+        assert weft.is_autocast_enabled("cpu") and weft.get_autocast_dtype("cpu") is weft.bfloat16
+        out = net(x)
+        assert out.dtype is weft.bfloat16 and out.tolist() == expected.tolist()
+        assert (x @ x.T).dtype is weft.matmul(x, x.T).dtype is weft.bfloat16
+        assert x.matmul(x.T).dtype is weft.bfloat16
+        loss = nn.functional.mse_loss(out, weft.zeros(2, 3))
+        assert loss.dtype is weft.float32
+        assert weft.cat([out, x]).dtype is weft.float32 if out.shape[1] == 4 else True
+        assert (x + x).dtype is weft.float32 and x.exp().dtype is weft.float32
+        with weft.amp.autocast("cpu", enabled=False):
+            assert net(x).dtype is weft.float32 and not weft.is_autocast_enabled("cpu")
+        assert (x.double() @ x.double().T).dtype is weft.float64
+    assert net(x).dtype is weft.float32 and not weft.is_autocast_enabled("cpu")
+    loss.backward()
+    assert net.weight.grad.dtype is weft.float32
+
+    @weft.autocast("cpu", dtype=weft.float16)
+    def half(x: Any) -> Any:
+        return net(x)
+
+    assert half(x).dtype is weft.float16
+    with pytest.warns(UserWarning, match="not available"), weft.autocast("cuda"):
+        assert net(x).dtype is weft.float32
+    with weft.cuda.amp.autocast():
+        assert net(x).dtype is weft.float32
+    with pytest.raises(ValueError, match="no type to compute faster in"):
+        weft.autocast("cpu", dtype=weft.int8)
+
+
+def test_a_gradient_scaler_leaves_out_steps_that_overflow() -> None:
+    weight = weft.ones(2, requires_grad=True)
+    optimizer = weft.optim.SGD([weight], lr=1.0)
+    scaler = weft.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    for bad in (False, True, False, False):
+        optimizer.zero_grad()
+        scaler.scale((weight * (float("inf") if bad else 0.25)).sum()).backward()
+        before = weight.tolist()
+        scaler.step(optimizer)
+        scaler.update()
+        assert (weight.tolist() == before) == bad
+    assert scaler.get_scale() == 8.0 and weight.tolist() == [0.25, 0.25]
+    other = weft.amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 8.0
+    with pytest.warns(UserWarning, match="Disabling"):
+        assert not weft.amp.GradScaler().is_enabled()
+
+
+def test_modes_see_calls() -> None:
+    seen: list[str] = []
+
+    class Names(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    class Twice(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found = func(*args, **(kwargs or {}))
+            return found * 2 if func.__name__ == "exp" else found
+
+    x = weft.zeros(2)
+    with Names(), Twice():
+        assert weft.exp(x).tolist() == [2.0, 2.0]
+        assert (x.reshape(1, 2) @ x).tolist() == [0.0]
+    assert seen[0] == "exp" and "reshape" in seen and "matmul" in seen
+    seen.clear()
+    assert weft.exp(x).tolist() == [1.0, 1.0] and not seen
+
+
+def test_nested_containers() -> None:
+    from weft.utils import _pytree as pytree
+
+    point = collections.namedtuple("point", "x y")
+    tree = {"a": [1, (2, None)], "b": point(3, collections.OrderedDict(c=4))}
+    leaves, spec = pytree.tree_flatten(tree)
+    assert leaves == [1, 2, None, 3, 4] and spec.num_leaves == 5
+    assert pytree.tree_unflatten(leaves, spec) == tree
+    doubled = pytree.tree_map(lambda v, w: v if v is None else v + w, tree, tree)
+    assert doubled == {"a": [2, (4, None)], "b": point(6, collections.OrderedDict(c=8))}
+    assert weft.utils._pytree.tree_map_only(int, lambda v: -v, [1, "a"]) == [-1, "a"]
+    with pytest.raises(ValueError, match="has length 2"):
+        pytree.tree_unflatten([1, 2], spec)
+
+
+def test_swapping_tensors() -> None:
+    one, two = weft.ones(2, requires_grad=True), weft.zeros(2)
+    one.grad = weft.full((2,), 5.0)
+    weft.utils.swap_tensors(one, two)
+    assert one.tolist() == [0.0, 0.0] and not one.requires_grad and one.grad is None
+    assert two.tolist() == [1.0, 1.0] and two.requires_grad and two.grad.tolist() == [5.0, 5.0]
+
+
+def test_one_process() -> None:
+    from weft import distributed as dist
+
+    assert dist.is_available() and not dist.is_initialized()
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        dist.get_rank()
+    with pytest.raises(RuntimeError, match="there is one process"):
+        dist.init_process_group("gloo", world_size=2, rank=0)
+    dist.init_process_group("gloo", world_size=1, rank=0)
+    try:
+        assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")
+        value = weft.ones(2)
+        dist.all_reduce(value)
+        dist.barrier()
+        assert value.tolist() == [1.0, 1.0]
+        from weft.nn.parallel import DistributedDataParallel
+
+        net = DistributedDataParallel(nn.Linear(2, 1))
+        with net.no_sync():
+            net(weft.ones(1, 2)).sum().backward()
+        assert list(net.state_dict()) == ["module.weight", "module.bias"]
+    finally:
+        dist.destroy_process_group()
+
+
+def test_profiles_count_and_name() -> None:
+    with weft.profiler.profile() as found, weft.autograd.profiler.record_function("part"):
+        weft.randn(3).exp().tolist()
+    names = {name: count for name, count, _ in found.key_averages()}
+    assert names["part"] == 1 and names["weft.flushes"] >= 1
+    assert "part" in found.key_averages().table(sort_by="cpu_time_total")
+
+
+def test_operations_of_ones_own() -> None:
+    @weft.library.custom_op("mine::cube", mutates_args=())
+    def cube(x: weft.Tensor) -> weft.Tensor:
+        return x.detach() ** 3
+
+    cube.register_autograd(
+        lambda ctx, g: g * 3 * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    x = weft.tensor([2.0], requires_grad=True)
+    cube(x).sum().backward()
+    assert x.grad.tolist() == [12.0]
+    with pytest.raises(ValueError, match="no namespace"):
+        weft.library.custom_op("cube")
+
+
+def test_weights_by_address(tmp_path: Path) -> None:
+    weft.save({"w": weft.ones(2)}, tmp_path / "model.pt")
+    loaded = weft.hub.load_state_dict_from_url(f"file://{tmp_path}/model.pt")
+    assert loaded["w"].tolist() == [1.0, 1.0]
+    address = "https://example.org/models/model.pt"
+    assert "w" in weft.hub.load_state_dict_from_url(address, model_dir=str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="not fetched over the network"):
+        weft.hub.load_state_dict_from_url("https://example.org/other.pt", model_dir=str(tmp_path))
+
+
+def test_small_names() -> None:
+    assert not weft.compiler.is_compiling()
+    assert weft.compiler.disable(abs) is weft.compiler.disable()(abs) is abs
+    value = weft.autograd.Variable(weft.ones(2), requires_grad=True)
+    assert value.requires_grad and value.is_leaf
+    assert weft.utils.dlpack.from_dlpack(weft.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_assert_close() -> None:
+    close = weft.testing.assert_close
+    close(weft.ones(2), weft.ones(2) + 1e-7)
+    close({"a": [1.0, weft.zeros(1)]}, {"a": [1.0, weft.zeros(1)]})
+    close(weft.tensor(float("nan")), weft.tensor(float("nan")), equal_nan=True)
+    for one, other, text in [
+        (weft.ones(2), weft.tensor([1.0, 1.1]), r"(?s)Mismatched elements: 1 / 2.*index \(1,\)"),
+        (weft.ones(2), weft.ones(3), "'shape' do not match"),
+        (weft.ones(2), weft.ones(2, dtype=weft.float64), "'dtype' do not match"),
+        ({"a": [1]}, {"a": [2]}, r"item \['a'\]\[0\]"),
+        ([1], [1, 2], "length of the sequences"),
+        (weft.tensor([1]), weft.tensor([2]), "not equal"),
+    ]:
+        with pytest.raises(AssertionError, match=text):
+            close(one, other)
+    with pytest.raises(AssertionError, match="^mine$"):
+        close(1.0, 2.0, msg="mine")
+    with pytest.raises(ValueError, match="must both be specified"):
+        close(1.0, 1.0, rtol=1.0)
+
+
+def test_einops() -> None:
+    einops = pytest.importorskip("einops")
+    import weft.utils.notation  # noqa: F401 - tells einops
+
+    x = weft.arange(6.0).reshape(2, 3)
+    assert einops.rearrange(x, "a b -> b a").tolist() == x.T.tolist()
+    assert einops.reduce(x, "a b -> a", "sum").tolist() == [3.0, 12.0]
+    assert einops.repeat(x, "a b -> a b c", c=2).shape == (2, 3, 2)
+
+
+def test_contracted_by_opt_einsum() -> None:
+    opt_einsum = pytest.importorskip("opt_einsum")
+    import weft.utils.notation  # noqa: F401 - tells opt_einsum
+
+    x = weft.arange(6.0).reshape(2, 3)
+    found = opt_einsum.contract("ab,cb,cd->ad", x, x, x)
+    assert found.tolist() == (x @ x.T @ x).tolist()
