@@ -472,6 +472,28 @@ def test_embeddings(lengths: list[int]) -> None:
     check(layer(tensor), [layer(item) for item in items], [layer.weight])
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@given(lengths=st.lists(st.integers(0, 5), min_size=1, max_size=5), padded=st.booleans())
+@RUNS
+def test_embedding_bags(mode: str, lengths: list[int], padded: bool) -> None:
+    random = np.random.default_rng(0)
+    items = [weft.tensor(random.integers(0, 7, length)) for length in lengths]
+    layer = weft.nn.EmbeddingBag(7, 3, mode=mode, padding_idx=2 if padded else None).double()
+    found = layer(nested.as_nested_tensor(items))
+    check(found, [layer(item[None])[0] for item in items], [layer.weight])
+
+
+@given(lengths=Filled)
+@RUNS
+def test_transformer_layers(lengths: list[tuple[int, int]]) -> None:
+    items, tensor = build("rows", lengths)
+    layer = weft.nn.TransformerEncoderLayer(3, 1, 4, dropout=0.0, batch_first=True).double()
+    encoder = weft.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    check(
+        encoder(tensor), [encoder(item[None])[0] for item in items], [*items, *encoder.parameters()]
+    )
+
+
 @given(lengths=Filled, kind=st.sampled_from(["rows", "columns"]))
 @RUNS
 def test_cross_entropy(lengths: list[tuple[int, int]], kind: str) -> None:

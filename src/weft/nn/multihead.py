@@ -85,7 +85,7 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> Any:
         """(L, N, E), (S, N, E), (S, N, E) -> (L, N, E) and the weights, or None."""
-        turned = self.batch_first and query.dim() == 3
+        turned = self.batch_first and query.dim() == 3 and not query.is_nested
         if turned:
             query, key, value = _turned(query, key, value)
         result, weights = F.multi_head_attention_forward(
