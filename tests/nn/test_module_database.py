@@ -12,11 +12,9 @@ pytest.importorskip("expecttest")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 modules = pytest.importorskip("conformance.modules")
 
-SKIPPED = {"nn.LSTM", "nn.PReLU"} | {name for name in modules.entries() if "Lazy" in name}
-
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(set(modules.entries()) - SKIPPED))
+@pytest.mark.parametrize("name", sorted(modules.entries()))
 def test_state_results_and_gradients_agree(name: str) -> None:
     found = modules.check(name, 1, (torch.float64,))
     found.pop("errors", None)

@@ -1,6 +1,7 @@
-"""Helpers for training: gradient clipping, parameters as one vector (here), and packed sequences (`rnn`)."""
+"""Helpers for training: gradient clipping, parameters as one vector, packed sequences (`rnn`), computed parameters
+(`parametrize`, `parametrizations`, weight and spectral norm)."""
 
-from weft.nn.utils import rnn
+from weft.nn.utils import parametrizations, parametrize, rnn
 from weft.nn.utils.gradients import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -9,8 +10,17 @@ from weft.nn.utils.gradients import (
     parameters_to_vector,
     vector_to_parameters,
 )
+from weft.nn.utils.hooked import (
+    remove_spectral_norm,
+    remove_weight_norm,
+    skip_init,
+    spectral_norm,
+    weight_norm,
+)
 
 __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-    "parameters_to_vector", "rnn", "vector_to_parameters",
+    "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
+    "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
+    "weight_norm",
 ]  # fmt: skip

@@ -1,0 +1,285 @@
+"""Parametrizations: a parameter computed from others each time it is read.
+
+`register_parametrization(module, "weight", part)` moves the parameter to `module.parametrizations.weight.original` and
+puts a property into a class made for this module; the property gives `part(original)`. Several parts are applied in
+order. Parts with `right_inverse` take assignments back to the original.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, MissingError, ShapeError
+from weft.nn.container import ModuleDict, ModuleList
+from weft.nn.module import Module
+from weft.nn.parameter import Parameter
+
+_caching = 0
+_cache: dict[tuple[int, str], Any] = {}
+
+
+class ParametrizationList(ModuleList):
+    """The parts of one parametrization, and the original tensors (`original`, or `original0`, `original1`, ...)."""
+
+    def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
+        super().__init__(modules)
+        self.unsafe = unsafe
+        with weft.no_grad():
+            new = original
+            for part in reversed(modules):
+                if hasattr(part, "right_inverse"):
+                    new = part.right_inverse(new)
+        self.is_tensor = isinstance(new, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if self.is_tensor:
+            _give(original, new)
+            self._keep("original", original, original)
+        else:
+            for number, value in enumerate(new):
+                self._keep(f"original{number}", value, original)
+
+    def _keep(self, name: str, value: Tensor, like: Tensor) -> None:
+        if isinstance(like, Parameter):
+            same = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
+            self.register_parameter(name, same)
+        else:
+            self.register_buffer(name, value)
+
+    def _originals(self) -> list[Tensor]:
+        if self.is_tensor:
+            return [self.original]
+        return [getattr(self, f"original{number}") for number in range(self.ntensors)]
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals so that the parametrization gives `value`. Errors: MissingError."""
+        with weft.no_grad():
+            for part in reversed(list(self.children())):
+                if not hasattr(part, "right_inverse"):
+                    raise MissingError(
+                        f"parametrization {type(part).__name__} does not implement right_inverse.",
+                        expected="a method right_inverse(self, value)",
+                        got=type(part).__name__,
+                        fix="define it, or set the original",
+                    )
+                value = part.right_inverse(value)
+            values = [value] if self.is_tensor else list(value)
+            for original, new in zip(self._originals(), values, strict=True):
+                _give(original, new)
+
+    def forward(self) -> Tensor:
+        """The value, computed."""
+        parts = list(self.children())
+        x: Tensor = parts[0](*self._originals())
+        for part in parts[1:]:
+            x = part(x)
+        return x
+
+
+def _give(tensor: Tensor, new: Tensor) -> None:
+    """A new value in place; another shape by replacement."""
+    if new is tensor:
+        return
+    with weft.no_grad():
+        if tuple(new.shape) == tuple(tensor.shape):
+            tensor.copy_(new)
+        else:
+            tensor.data = new.detach()
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Within it, every parametrized tensor is computed once."""
+    global _caching
+    _caching += 1
+    try:
+        yield
+    finally:
+        _caching -= 1
+        if not _caching:
+            _cache.clear()
+
+
+def _read(module: Any, name: str) -> Tensor:
+    if not _caching:
+        return module.parametrizations[name]()  # type: ignore[no-any-return]
+    key = (id(module), name)
+    if key not in _cache:
+        _cache[key] = module.parametrizations[name]()
+    return _cache[key]  # type: ignore[no-any-return]
+
+
+def _make_class(module: Module) -> None:
+    """A class of its own for a module, into which properties can be put."""
+    plain = type(module)
+
+    def refuse(self: Any) -> Any:
+        raise ShapeError(
+            "Serialization of parametrized modules is only supported through state_dict().",
+            expected="state_dict()",
+            got="pickling",
+            fix="save module.state_dict()",
+        )
+
+    def copied(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        made = self.__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        _make_class_again(made, plain, list(made.parametrizations))
+        return made
+
+    own = {"__getstate__": refuse, "__deepcopy__": copied, "_plain": plain}
+    module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), own)
+
+
+def _make_class_again(module: Any, plain: type, names: list[str]) -> None:
+    module.__class__ = plain
+    _make_class(module)
+    for name in names:
+        _put_property(module, name)
+
+
+def _put_property(module: Module, name: str) -> None:
+    def read(self: Any) -> Tensor:
+        return _read(self, name)
+
+    def write(self: Any, value: Tensor) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(read, write))
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a module (or one of its tensors) is parametrized."""
+    found = module.__dict__.get("parametrizations")
+    if not isinstance(found, ModuleDict):
+        return False
+    return len(found) > 0 if tensor_name is None else tensor_name in found
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Compute a parameter or buffer by `parametrization` of what it was. Errors: ArgumentError, MissingError."""
+    if is_parametrized(module, tensor_name):
+        parts = module.parametrizations[tensor_name]
+        if not unsafe:
+            _check_part(parametrization, getattr(module, tensor_name), tensor_name)
+        with weft.no_grad():
+            if hasattr(parametrization, "right_inverse"):
+                value = parametrization.right_inverse(getattr(module, tensor_name))
+                parts.right_inverse(value)
+        parts.append(parametrization)
+        return module
+    if tensor_name not in module._parameters and tensor_name not in module._buffers:
+        raise ArgumentError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'",
+            expected="the name of a parameter or buffer",
+            got=repr(tensor_name),
+            fix="list them with named_parameters()",
+        )
+    original = getattr(module, tensor_name)
+    if not unsafe:
+        _check_part(parametrization, original, tensor_name)
+    parts = ParametrizationList([parametrization], original, unsafe)
+    delattr(module, tensor_name)
+    if not is_parametrized(module):
+        _make_class(module)
+        module.parametrizations = ModuleDict()
+    module.parametrizations[tensor_name] = parts
+    _put_property(module, tensor_name)
+    return module
+
+
+def _check_part(part: Module, value: Tensor, name: str) -> None:
+    """Errors: ArgumentError where a parametrization changes the shape or type of what it is given."""
+    with weft.no_grad():
+        back = part.right_inverse(value) if hasattr(part, "right_inverse") else value
+        result = part(back) if isinstance(back, Tensor) else part(*back)
+    if not isinstance(result, Tensor):
+        text = f"A parametrization must return a tensor. Got {type(result).__name__}."
+    elif result.dtype is not value.dtype:
+        text = (
+            "Registering a parametrization may not change the dtype of the tensor, unless `unsafe` flag is "
+            f"enabled. module.{name}.dtype: {value.dtype}, parametrized: {result.dtype}"
+        )
+    elif tuple(result.shape) != tuple(value.shape):
+        text = (
+            "Registering a parametrization may not change the shape of the tensor, unless `unsafe` flag is "
+            f"enabled. module.{name}.shape: {tuple(value.shape)}, parametrized: {tuple(result.shape)}"
+        )
+    else:
+        return
+    raise ArgumentError(
+        text,
+        expected="a tensor of the same shape and dtype",
+        got=type(result).__name__ if not isinstance(result, Tensor) else str(list(result.shape)),
+        fix="pass unsafe=True where the change is meant",
+    )
+
+
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
+    """Make a tensor plain again: with its computed value, or with what it was. Errors: ArgumentError."""
+    if not is_parametrized(module, tensor_name):
+        raise ArgumentError(
+            f"Module {module} does not have a parametrization on {tensor_name}",
+            expected="a parametrized tensor",
+            got=repr(tensor_name),
+            fix="ask is_parametrized first",
+        )
+    parts = module.parametrizations[tensor_name]
+    if not leave_parametrized and not parts.is_tensor:
+        raise ArgumentError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in "
+            "terms of a sequence of tensors.",
+            expected="leave_parametrized=True",
+            got="several originals",
+            fix="leave it parametrized",
+        )
+    first = parts._originals()[0]
+    value = parts().detach() if leave_parametrized else first.detach()
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    if not len(module.parametrizations):
+        delattr(module, "parametrizations")
+        module.__class__ = type(module)._plain  # type: ignore[attr-defined]
+    if isinstance(first, Parameter):
+        if parts.is_tensor:
+            first.data = value
+        kept = first if parts.is_tensor else Parameter(value, first.requires_grad)
+        module.register_parameter(tensor_name, kept)
+    else:
+        module.register_buffer(tensor_name, value)
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class that a module had."""
+    found: type = type(module)._plain if is_parametrized(module) else type(module)  # type: ignore[attr-defined]
+    return found
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give another module the parametrizations of this one, and their originals."""
+    if not is_parametrized(from_module):
+        return to_module
+    names = [tensor_name] if tensor_name else list(from_module.parametrizations)
+    for name in names:
+        for part in from_module.parametrizations[name]:
+            register_parametrization(to_module, name, part, unsafe=True)
+        with weft.no_grad():
+            mine = to_module.parametrizations[name]._originals()
+            for old, new in zip(mine, from_module.parametrizations[name]._originals(), strict=True):
+                _give(old, new)
+    return to_module
