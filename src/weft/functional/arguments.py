@@ -88,8 +88,12 @@ def need_integer(
     function: str, value: Any, argument: str, least: int = -(2**63), most: int = 2**63 - 1
 ) -> int:
     """An integer argument between `least` and `most`. Errors: ArgumentTypeError, ArgumentError."""
-    whole = hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ()
-    if whole and (not isinstance(value, Tensor) or value._dtype.category < 2):
+    whole = hasattr(type(value), "__index__")
+    if isinstance(value, Tensor):
+        whole = value._dtype.category < 2 and value.numel() == 1
+    elif whole:
+        whole = getattr(value, "shape", ()) == ()
+    if whole:
         number = operator.index(value)
         if least <= number <= most:
             return number
@@ -179,6 +183,7 @@ def sizes(arguments: Any, name: str = "size") -> Shape:
         len(arguments) == 1
         and not isinstance(arguments[0], int)
         and hasattr(arguments[0], "__iter__")
+        and getattr(arguments[0], "ndim", 1) > 0
     ):
         arguments = arguments[0]
     try:

@@ -202,8 +202,9 @@ def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, .
             fix="unsqueeze first",
         )
     size = input._shape[axis]
-    if isinstance(split_size_or_sections, int):
-        parts = _even_parts(size, split_size_or_sections)
+    whole = isinstance(split_size_or_sections, int)
+    if whole or getattr(split_size_or_sections, "ndim", 1) == 0:
+        parts = _even_parts(size, operator.index(split_size_or_sections))
     else:
         parts = [operator.index(part) for part in split_size_or_sections]
         if sum(parts) != size or min(parts, default=0) < 0:

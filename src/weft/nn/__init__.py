@@ -1,7 +1,7 @@
 """Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
 
 from weft.graph.public import publish
-from weft.nn import functional, init, parameter, utils
+from weft.nn import attention, functional, init, parameter, utils
 from weft.nn.activation import (
     CELU,
     ELU,
@@ -199,8 +199,11 @@ __all__ = [
     "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "TripletMarginLoss",
     "TripletMarginWithDistanceLoss", "Unflatten", "Unfold", "UninitializedBuffer",
     "UninitializedParameter", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
-    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "init", "parameter", "utils",
+    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "attention", "functional", "init", "modules",
+    "parameter", "utils",
 ]  # fmt: skip
+
+from weft.nn import modules  # noqa: E402 - PyTorch's tree of what stands above
 
 publish(globals())
 del publish

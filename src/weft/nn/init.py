@@ -7,6 +7,7 @@ framework's generator.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -207,6 +208,69 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     with weft.no_grad():
         matrix = weft.from_numpy(np.ascontiguousarray(q if rows >= columns else q.T))
         return tensor.copy_(matrix.reshape(tensor.shape)).mul_(gain)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Weights of a convolution that passes its channels on, in each group as many as there are.
+
+    Shapes: (out, in, *kernel) of 3 to 5 dimensions. Errors: ValueError on others, and where groups do not divide out.
+    """
+    if tensor.dim() not in (3, 4, 5) or tensor.shape[0] % groups:
+        raise ArgumentError(
+            "dim 0 must be divisible by groups"
+            if tensor.dim() in (3, 4, 5)
+            else "Only tensors with 3, 4, or 5 dimensions are supported",
+            expected="(out, in, *kernel) of 3 to 5 dimensions, out a multiple of groups",
+            got=f"{list(tensor.shape)}, groups={groups}",
+            fix="initialise the weight of a convolution",
+        )
+    outputs = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with weft.no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(outputs, tensor.shape[1])):
+                tensor[(group * outputs + channel, channel, *middle)] = 1
+    return tensor
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers, and zeros in the share `sparsity` of each column (Martens 2010). Errors: ValueError."""
+    if tensor.dim() != 2:
+        raise ArgumentError(
+            "Only tensors with 2 dimensions are supported",
+            expected="2 dimensions",
+            got=str(list(tensor.shape)),
+            fix="initialise matrices",
+        )
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with weft.no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[weft.randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _older(current: Any) -> Any:
+    """An initialiser under the name that it had, without the underscore; each call warns."""
+    name = current.__name__.removesuffix("_")
+
+    @functools.wraps(current)
+    def initialise(*arguments: Any, **options: Any) -> Tensor:
+        message = f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        filled: Tensor = current(*arguments, **options)
+        return filled
+
+    initialise.__name__ = initialise.__qualname__ = name
+    return initialise
+
+
+constant, dirac, eye, normal = map(_older, (constant_, dirac_, eye_, normal_))
+orthogonal, sparse, uniform = map(_older, (orthogonal_, sparse_, uniform_))
+kaiming_normal, kaiming_uniform = map(_older, (kaiming_normal_, kaiming_uniform_))
+xavier_normal, xavier_uniform = map(_older, (xavier_normal_, xavier_uniform_))
 
 
 def bias_bound(weight: Tensor) -> float:

@@ -58,7 +58,7 @@ def construct(handle: Tensor, *arguments: Any, **keywords: Any) -> None:
 
 
 class TensorType:
-    """An old constructor such as `FloatTensor`; its `dtype` is what it makes."""
+    """An old constructor such as `FloatTensor`; its `dtype` is what it makes, and what its instances have."""
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name
@@ -66,6 +66,9 @@ class TensorType:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         return build(self.__name__, self.dtype, arguments, keywords)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, Tensor) and value._dtype is self.dtype
 
     def __repr__(self) -> str:
         return f"weft.{self.__name__}"

@@ -7,6 +7,7 @@ outside the graph.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 
 import weft
@@ -80,6 +81,19 @@ def clip_grad_norm_(
     total = get_total_norm(_gradients(parts), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parts, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """`clip_grad_norm_` under its older name; warns."""
+    message = "`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`."
+    warnings.warn(message, FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:

@@ -40,5 +40,7 @@ __all__ = [
     "StepLR",
 ]
 
+_LRScheduler = LRScheduler  # the name that older programs derive from
+
 publish(globals())
 del publish

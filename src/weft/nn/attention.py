@@ -1,0 +1,39 @@
+"""`weft.nn.attention`: the choice between implementations of attention, of which there is one here.
+
+In: the names of PyTorch's implementations. Out: a context in which `scaled_dot_product_attention` computes what it
+computes anywhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.errors import ArgumentTypeError
+
+
+class SDPBackend(enum.IntEnum):
+    """PyTorch's implementations of attention, by the numbers they have there."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+    """A context that changes nothing: attention has one implementation. Errors: TypeError on what is no backend."""
+    chosen = [backends] if isinstance(backends, SDPBackend) else backends
+    if not isinstance(chosen, list) or not all(isinstance(one, SDPBackend) for one in chosen):
+        raise ArgumentTypeError(
+            "sdpa_kernel(): backends must be an instance of SDPBackend or a list of them",
+            expected="a SDPBackend, or a list of them",
+            got=repr(backends),
+            fix="for example sdpa_kernel(SDPBackend.MATH)",
+        )
+    yield

@@ -1,0 +1,62 @@
+"""PyTorch's tree of layers: `from weft.nn.modules.batchnorm import _BatchNorm` finds what programs import there.
+
+In: the modules of `weft.nn`, which are cut otherwise. Out: a module for each of PyTorch's files, with the classes and
+functions that it has there; they are imported as `os.path` is, by their names in `sys.modules`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from weft import nn
+from weft.nn import conv, normalization
+
+# PyTorch's file, and the modules here that hold what it holds.
+_FILES = {
+    "activation": "activation multihead", "adaptive": "adaptive", "batchnorm": "normalization",
+    "channelshuffle": "resampling", "container": "container", "conv": "conv", "distance": "distance",
+    "dropout": "dropout", "flatten": "flatten", "fold": "resampling", "instancenorm": "normalization",
+    "linear": "linear", "loss": "loss loss_margin", "module": "module hooks",
+    "normalization": "normalization", "padding": "padding", "pixelshuffle": "resampling",
+    "pooling": "pooling", "rnn": "recurrent rnn", "sparse": "sparse", "transformer": "transformer",
+    "upsampling": "resampling", "utils": "tuples",
+}  # fmt: skip
+# Base classes that are asked for by name and are called otherwise here.
+_BASES: dict[str, dict[str, Any]] = {
+    "batchnorm": {"_NormBase": normalization._Tracking},
+    "conv": {"_ConvNd": conv._Weighted},
+}
+
+
+def _held(places: list[str]) -> dict[str, Any]:
+    """The classes and functions that the modules at these places define."""
+    parts = [import_module(f"weft.nn.{place}") for place in places]
+    return {
+        name: value
+        for part in parts
+        for name, value in vars(part).items()
+        if callable(value) and getattr(value, "__module__", "").startswith("weft.nn")
+    }
+
+
+def _join() -> None:
+    """Make the modules, and let imports find them."""
+    for name, places in _FILES.items():
+        path = f"{__name__}.{name}"
+        module = ModuleType(path, f"What PyTorch keeps in nn/modules/{name}.py.")
+        vars(module).update(_held(places.split()), **_BASES.get(name, {}))
+        sys.modules[path] = globals()[name] = module
+
+
+_join()
+del _join
+
+
+def __getattr__(name: str) -> Any:
+    """A layer: `weft.nn.modules.Linear` is `weft.nn.Linear`."""
+    if name in nn.__all__:
+        return getattr(nn, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
