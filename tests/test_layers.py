@@ -30,6 +30,7 @@ LAYERS = [
         "distributed",
         "distributions",
         "hub",
+        "jit",
         "library",
         "overrides",
         "profiler",

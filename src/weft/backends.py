@@ -5,12 +5,19 @@ Results are deterministic and the same on any number of threads whatever the swi
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 
-class _Switches:
-    """The flags of one back end that does not exist here."""
 
-    def __init__(self, **flags: bool) -> None:
+class _Switches(ModuleType):
+    """The flags of one back end that does not exist here; a module, so that it can be imported."""
+
+    def __init__(self, name: str, **flags: bool) -> None:
+        super().__init__(f"{__name__}.{name}", "Switches of a back end that does not exist here.")
         self.__dict__.update(flags)
+        sys.modules[self.__name__] = self
 
     def is_available(self) -> bool:
         """Whether the back end exists: no."""
@@ -21,8 +28,15 @@ class _Switches:
         return False
 
 
-cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
-mps = _Switches()
-mkldnn = _Switches(enabled=False)
-cuda = _Switches()
-cuda.matmul = _Switches(allow_tf32=False)  # type: ignore[attr-defined]
+@contextmanager
+def sdp_kernel(*switches: bool, **named: bool) -> Iterator[None]:
+    """A context that changes nothing: attention has one implementation."""
+    yield
+
+
+cudnn = _Switches("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
+mps = _Switches("mps")
+mkldnn = _Switches("mkldnn", enabled=False)
+cuda = _Switches("cuda")
+cuda.matmul = _Switches("cuda.matmul", allow_tf32=False)  # type: ignore[attr-defined]
+cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]

@@ -61,6 +61,9 @@ def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
+_overload_method = _script_if_tracing = export  # private names that libraries of models use
+
+
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value."""
     return the_value

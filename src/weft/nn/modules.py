@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from weft import nn
-from weft.nn import conv, normalization
+from weft.nn import conv, dropout, normalization, pooling, recurrent, rnn
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
@@ -27,7 +27,10 @@ _FILES = {
 # Base classes that are asked for by name and are called otherwise here.
 _BASES: dict[str, dict[str, Any]] = {
     "batchnorm": {"_NormBase": normalization._Tracking},
-    "conv": {"_ConvNd": conv._Weighted},
+    "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
+    "dropout": {"_DropoutNd": dropout._Dropout},
+    "pooling": {"_AvgPoolNd": pooling._AvgPool, "_MaxPoolNd": pooling._MaxPool},
+    "rnn": {"RNNBase": recurrent._Recurrent, "RNNCellBase": rnn._Cell},
 }
 
 

@@ -44,3 +44,16 @@ class DistributedDataParallel(Module):
     def no_sync(self) -> Iterator[None]:
         """Gradients are never sent anywhere."""
         yield
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
+    """What the module gives for the inputs: with one device there is nothing to split."""
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*given, **(module_kwargs or {}))

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.cuda import amp
 from weft.errors import DeviceError
+
+__all__ = [
+    "amp", "current_device", "device_count", "empty_cache", "get_device_name", "get_device_properties",
+    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "memory_allocated", "set_device", "synchronize",
+]  # fmt: skip
 
 
 def is_available() -> bool:
@@ -85,19 +92,21 @@ def max_memory_allocated(device: Any = None) -> int:
     return 0
 
 
-class amp:  # noqa: N801 - PyTorch's name
-    """`weft.cuda.amp`: autocast and GradScaler for a device that is not there; both are off."""
+class _TensorType:
+    """An old constructor such as `cuda.FloatTensor`: nothing is an instance of it, and it makes nothing."""
 
-    @staticmethod
-    def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> Any:
-        """A context that does nothing."""
-        from weft.amp import autocast
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
 
-        return autocast("cuda", enabled=False)
+    def __instancecheck__(self, value: Any) -> bool:
+        return False
 
-    @staticmethod
-    def GradScaler(*args: Any, **options: Any) -> Any:  # noqa: N802 - PyTorch's name
-        """A scaler that does nothing."""
-        from weft.amp import GradScaler
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise _missing(self.__name__)
 
-        return GradScaler("cuda", *args, **{**options, "enabled": False})
+    def __repr__(self) -> str:
+        return f"weft.cuda.{self.__name__}"
+
+
+for _kind in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
+    globals()[f"{_kind}Tensor"] = _TensorType(f"{_kind}Tensor")

@@ -1,0 +1,195 @@
+"""Names and ways of calling that older PyTorch programs use mean what they mean in PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn
+
+torch = pytest.importorskip("torch")
+FILES = [name for name in nn.modules._FILES if name != "utils"]
+
+
+def both(function: Any) -> tuple[Any, Any]:
+    """What a function of a library gives with Weft and with PyTorch."""
+    return function(weft), function(torch)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_files_of_layers_hold_what_pytorchs_hold(file: str) -> None:
+    theirs = importlib.import_module(f"torch.nn.modules.{file}")
+    ours = importlib.import_module(f"weft.nn.modules.{file}")
+    defined = {n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == theirs.__name__}
+    shared = [name for name in defined if name in nn.__all__]
+    assert shared
+    for name in shared:
+        assert getattr(ours, name) is getattr(nn, name), name
+
+
+@pytest.mark.parametrize(
+    ("base", "layers"),
+    [
+        ("batchnorm._BatchNorm", ["BatchNorm1d", "BatchNorm2d"]),
+        ("batchnorm._NormBase", ["BatchNorm2d", "InstanceNorm2d"]),
+        ("instancenorm._InstanceNorm", ["InstanceNorm1d"]),
+        ("conv._ConvNd", ["Conv1d", "Conv2d", "ConvTranspose2d"]),
+        ("conv._ConvTransposeNd", ["ConvTranspose1d"]),
+        ("dropout._DropoutNd", ["Dropout", "Dropout2d"]),
+        ("rnn.RNNBase", ["LSTM", "GRU", "RNN"]),
+        ("rnn.RNNCellBase", ["LSTMCell", "GRUCell"]),
+        ("loss._Loss", ["MSELoss", "BCELoss"]),
+        ("loss._WeightedLoss", ["CrossEntropyLoss", "BCELoss"]),
+        ("pooling._MaxPoolNd", ["MaxPool2d"]),
+    ],
+)
+def test_base_classes_that_programs_ask_for(base: str, layers: list[str]) -> None:
+    file, name = base.split(".")
+    for library in ("weft", "torch"):
+        found = getattr(importlib.import_module(f"{library}.nn.modules.{file}"), name)
+        space = importlib.import_module(f"{library}.nn")
+        assert all(issubclass(getattr(space, layer), found) for layer in layers)
+        assert not issubclass(space.Linear, found)
+
+
+@pytest.mark.parametrize("value", [2, (1, 2), [1, 2], "ab"])
+def test_a_number_for_all_dimensions(value: Any) -> None:
+    for name in ("_single", "_pair", "_triple", "_quadruple"):
+        mine, theirs = (
+            getattr(importlib.import_module(f"{library}.nn.modules.utils"), name)(value)
+            for library in ("weft", "torch")
+        )
+        assert mine == theirs
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["uniform", "normal", "eye", "dirac", "orthogonal", "xavier_uniform", "xavier_normal", "kaiming_uniform",
+     "kaiming_normal"],
+)  # fmt: skip
+def test_initialisers_without_underscore_warn_and_fill_alike(name: str) -> None:
+    shape = (4, 3, 3) if name == "dirac" else (4, 3)
+    weft.manual_seed(3)
+    new = getattr(nn.init, f"{name}_")(weft.empty(shape))
+    weft.manual_seed(3)
+    with pytest.warns(FutureWarning, match=f"nn.init.{name}_"):
+        old = getattr(nn.init, name)(weft.empty(shape))
+    assert weft.equal(old, new)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(6, 2, 3), (6, 4, 3, 2), (12, 2, 1, 3, 4)])
+def test_dirac(shape: tuple[int, ...], groups: int) -> None:
+    mine, theirs = both(lambda m: m.nn.init.dirac_(m.ones(shape), groups).numpy())
+    assert np.array_equal(mine, theirs)
+
+
+def test_dirac_refuses_what_no_convolution_has() -> None:
+    for shape, groups in (((2, 2), 1), ((4, 2, 3), 3)):
+        for library in (weft, torch):
+            with pytest.raises(ValueError):
+                library.nn.init.dirac_(library.ones(shape), groups)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_sparse_columns_have_their_share_of_zeros(share: float) -> None:
+    weft.manual_seed(0)
+    drawn = nn.init.sparse_(weft.empty(30, 7), share, std=0.5)
+    assert ((drawn == 0).sum(0) == math.ceil(30 * share)).all()
+    if share < 1:
+        assert 0.3 < drawn[drawn != 0].std().item() < 0.7
+
+
+def test_the_older_name_of_clipping() -> None:
+    parameter = nn.Parameter(weft.ones(4))
+    parameter.grad = weft.full((4,), 3.0)
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        norm = nn.utils.clip_grad_norm([parameter], 1.0)
+    assert norm.item() == pytest.approx(6.0)
+    assert parameter.grad.norm().item() == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m: m.nn.functional.pad(m.ones(1, 2, 2), [m.tensor([1]), m.tensor(2)]),
+        lambda m: m.arange(6).repeat(m.tensor(2)),
+        lambda m: m.arange(6).view(m.tensor(2), m.tensor([3])),
+        lambda m: m.arange(6).split(m.tensor(4))[1],
+        lambda m: m.arange(6).tile((m.tensor(2),)),
+    ],
+)
+def test_sizes_may_be_tensors_of_one_integer(use: Any) -> None:
+    mine, theirs = both(lambda m: use(m).numpy())
+    assert np.array_equal(mine, theirs)
+
+
+def test_sizes_are_no_tensors_of_several_integers_or_of_floats() -> None:
+    for size in ([1, 2], 1.0):
+        for library in (weft, torch):
+            with pytest.raises((TypeError, RuntimeError)):
+                library.nn.functional.pad(library.ones(1, 2, 2), [library.tensor(size), 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "uint8"])
+def test_old_constructors_are_types_of_their_tensors(dtype: str) -> None:
+    names = ("FloatTensor", "DoubleTensor", "LongTensor", "BoolTensor", "ByteTensor")
+    mine, theirs = both(
+        lambda m: [isinstance(m.ones(2, dtype=getattr(m, dtype)), getattr(m, name)) for name in names]
+    )
+    assert mine == theirs and sum(mine) == 1
+    assert not isinstance(weft.ones(2), weft.cuda.FloatTensor)
+    assert not isinstance(3, weft.FloatTensor)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("backends.cudnn", "benchmark"),
+        ("cuda.amp", "autocast"),
+        ("utils.data.dataloader", "default_collate"),
+        ("utils.data.dataset", "Dataset"),
+        ("utils.data.sampler", "RandomSampler"),
+        ("utils.data.distributed", "DistributedSampler"),
+        ("optim.lr_scheduler", "_LRScheduler"),
+        ("nn.parallel", "data_parallel"),
+    ],
+)
+def test_modules_are_imported_by_pytorchs_paths(path: str, name: str) -> None:
+    for library in ("weft", "torch"):
+        assert hasattr(importlib.import_module(f"{library}.{path}"), name)
+
+
+def test_what_is_scripted_stays_what_it_is() -> None:
+    model = nn.Linear(2, 2)
+    assert weft.jit.script(model) is model and weft.jit.trace(model, weft.ones(2)) is model
+    assert not isinstance(model, weft.jit.ScriptModule)
+
+    @weft.jit.unused
+    @weft.jit.ignore(drop=True)
+    @weft.jit.ignore
+    @weft.jit.export
+    def twice(x: int) -> int:
+        return 2 * x
+
+    assert twice(2) == 4 and not weft.jit.is_scripting() and not weft.jit.is_tracing()
+    with pytest.raises(ValueError, match=r"state_dict\(\)"):
+        weft.jit.save(model, "model.pt")
+
+
+def test_the_choice_of_a_kernel_changes_nothing() -> None:
+    attend = nn.functional.scaled_dot_product_attention
+    x = weft.rand(2, 3, 4)
+    with nn.attention.sdpa_kernel([nn.attention.SDPBackend.MATH]):
+        within = attend(x, x, x)
+    assert weft.equal(within, attend(x, x, x))
+    with pytest.raises(TypeError), nn.attention.sdpa_kernel("math"):
+        pass
+    assert {b.name: int(b) for b in nn.attention.SDPBackend}.items() <= {
+        name: int(b) for name, b in torch.nn.attention.SDPBackend.__members__.items()
+    }.items()
