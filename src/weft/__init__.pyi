@@ -24,6 +24,7 @@ from weft import functional as functional
 from weft import generator as generator
 from weft import graph as graph
 from weft import hub as hub
+from weft import jit as jit
 from weft import library as library
 from weft import linalg as linalg
 from weft import masked as masked

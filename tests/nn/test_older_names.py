@@ -25,7 +25,9 @@ def both(function: Any) -> tuple[Any, Any]:
 def test_files_of_layers_hold_what_pytorchs_hold(file: str) -> None:
     theirs = importlib.import_module(f"torch.nn.modules.{file}")
     ours = importlib.import_module(f"weft.nn.modules.{file}")
-    defined = {n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == theirs.__name__}
+    defined = {
+        n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == theirs.__name__
+    }
     shared = [name for name in defined if name in nn.__all__]
     assert shared
     for name in shared:
@@ -140,7 +142,9 @@ def test_sizes_are_no_tensors_of_several_integers_or_of_floats() -> None:
 def test_old_constructors_are_types_of_their_tensors(dtype: str) -> None:
     names = ("FloatTensor", "DoubleTensor", "LongTensor", "BoolTensor", "ByteTensor")
     mine, theirs = both(
-        lambda m: [isinstance(m.ones(2, dtype=getattr(m, dtype)), getattr(m, name)) for name in names]
+        lambda m: [
+            isinstance(m.ones(2, dtype=getattr(m, dtype)), getattr(m, name)) for name in names
+        ]
     )
     assert mine == theirs and sum(mine) == 1
     assert not isinstance(weft.ones(2), weft.cuda.FloatTensor)

@@ -108,5 +108,16 @@ class _TensorType:
         return f"weft.cuda.{self.__name__}"
 
 
-for _kind in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
+for _kind in (
+    "Float",
+    "Double",
+    "Half",
+    "BFloat16",
+    "Long",
+    "Int",
+    "Short",
+    "Char",
+    "Byte",
+    "Bool",
+):
     globals()[f"{_kind}Tensor"] = _TensorType(f"{_kind}Tensor")

@@ -10,7 +10,7 @@ a call with such an argument goes to its `__torch_function__`. Until then, a cal
 """
 
 import types
-from threading import get_ident
+from _thread import get_ident
 
 import cython
 from cython.cimports.cpython.object import PyObject

@@ -7,7 +7,6 @@ framework's generator.
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from typing import Any
@@ -256,14 +255,14 @@ def _older(current: Any) -> Any:
     """An initialiser under the name that it had, without the underscore; each call warns."""
     name = current.__name__.removesuffix("_")
 
-    @functools.wraps(current)
-    def initialise(*arguments: Any, **options: Any) -> Tensor:
+    def initialise(*args: Any, **kwargs: Any) -> Tensor:
         message = f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."
         warnings.warn(message, FutureWarning, stacklevel=2)
-        filled: Tensor = current(*arguments, **options)
+        filled: Tensor = current(*args, **kwargs)
         return filled
 
     initialise.__name__ = initialise.__qualname__ = name
+    initialise.__doc__ = f"`{name}_` under its older name; warns."
     return initialise
 
 

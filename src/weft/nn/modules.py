@@ -16,10 +16,10 @@ from weft.nn import conv, dropout, normalization, pooling, recurrent, rnn
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
-    "activation": "activation multihead", "adaptive": "adaptive", "batchnorm": "normalization",
-    "channelshuffle": "resampling", "container": "container", "conv": "conv", "distance": "distance",
-    "dropout": "dropout", "flatten": "flatten", "fold": "resampling", "instancenorm": "normalization",
-    "linear": "linear", "loss": "loss loss_margin", "module": "module hooks",
+    "activation": "activation multihead", "adaptive": "adaptive", "batchnorm": "normalization lazy",
+    "channelshuffle": "resampling", "container": "container", "conv": "conv lazy", "distance": "distance",
+    "dropout": "dropout", "flatten": "flatten", "fold": "resampling", "instancenorm": "normalization lazy",
+    "linear": "linear lazy", "loss": "loss loss_margin", "module": "module hooks",
     "normalization": "normalization", "padding": "padding", "pixelshuffle": "resampling",
     "pooling": "pooling", "rnn": "recurrent rnn", "sparse": "sparse", "transformer": "transformer",
     "upsampling": "resampling", "utils": "tuples",
