@@ -48,14 +48,54 @@ _PLACES: dict[str, tuple[str, str]] = {
 def _stand_in(name: str, path: str) -> Callable[..., Any]:
     """A method that calls the function of a module."""
 
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def stand_in(self: Any, *arguments: Any, **keywords: Any) -> Any:
         return getattr(load(path), name)(self, *arguments, **keywords)
 
+    method = _SIGNED.get(name, stand_in)
     method.__name__ = method.__qualname__ = name
     method.__module__ = path
     method.__doc__ = f"`weft.{name}` of this tensor."
     method.place = (path, name)  # type: ignore[attr-defined]
     return method
+
+
+def _stft(
+    self: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Any:
+    frames = (n_fft, hop_length, win_length, window, center, pad_mode)
+    rest = (normalized, onesided, return_complex, align_to_window)
+    return load("weft.functional.signals").stft(self, *frames, *rest)
+
+
+def _istft(
+    self: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Any:
+    frames = (n_fft, hop_length, win_length, window, center)
+    rest = (normalized, onesided, length, return_complex)
+    return load("weft.functional.signals").istft(self, *frames, *rest)
+
+
+# Methods that PyTorch writes in Python: their parameters can be read there, and so here.
+_SIGNED: dict[str, Callable[..., Any]] = {"stft": _stft, "istft": _istft}
 
 
 EXPORTS: dict[str, str] = {
