@@ -197,3 +197,9 @@ def test_the_choice_of_a_kernel_changes_nothing() -> None:
     assert {b.name: int(b) for b in nn.attention.SDPBackend}.items() <= {
         name: int(b) for name, b in torch.nn.attention.SDPBackend.__members__.items()
     }.items()
+
+
+def test_completion_offers_layers_and_not_the_modules_that_they_are_written_in() -> None:
+    listed = {name for name in dir(nn) if not name.startswith("_")}
+    assert listed >= {*nn.__all__, "parallel"}
+    assert {name for name in listed if not hasattr(torch.nn, name)} == set()

@@ -207,3 +207,8 @@ from weft.nn import modules  # noqa: E402 - PyTorch's tree of what stands above
 
 publish(globals())
 del publish
+
+
+def __dir__() -> list[str]:
+    """What the package is for: completion leaves out the modules that its layers are written in."""
+    return sorted({*__all__, "parallel", *(name for name in globals() if name.startswith("__"))})
