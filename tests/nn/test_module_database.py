@@ -13,12 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 modules = pytest.importorskip("conformance.modules")
 
 
-WITHOUT = {"nn.LSTM"}  # projections (proj_size) are missing
-
-
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(set(modules.entries()) - WITHOUT))
-def test_state_results_and_gradients_agree(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(modules.entries()))
+def test_state_results_gradients_and_errors_agree(name: str) -> None:
     found = modules.check(name, 1, (torch.float64,))
-    found.pop("errors", None)
     assert not [part["failures"] for part in found.values() if part["failures"]]

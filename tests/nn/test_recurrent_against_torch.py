@@ -15,6 +15,8 @@ CASES = [
     ("RNN", (4, 3, 2, "relu"), {"bias": False}),
     ("LSTM", (4, 3), {}),
     ("LSTM", (4, 3, 2), {"batch_first": True, "bidirectional": True}),
+    ("LSTM", (4, 5), {"proj_size": 3}),
+    ("LSTM", (4, 5, 2), {"proj_size": 3, "bidirectional": True, "bias": False}),
     ("GRU", (4, 3), {"num_layers": 3}),
     ("GRU", (4, 3), {"bidirectional": True, "bias": False}),
 ]
@@ -34,6 +36,7 @@ def run(library, layer, array: np.ndarray, states: list[np.ndarray] | None) -> l
     return [value.numpy() for value in values + [p.grad for p in layer.parameters()]]
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize(("name", "arguments", "options"), CASES)
 @pytest.mark.parametrize("given", [False, True], ids=["zeros", "states"])
 def test_layers_agree(name: str, arguments: tuple, options: dict, given: bool) -> None:
@@ -41,14 +44,15 @@ def test_layers_agree(name: str, arguments: tuple, options: dict, given: bool) -
     oracle = getattr(torch.nn, name)(*arguments, **options)
     assert repr(layer) == repr(oracle)
     assert list(layer.state_dict()) == list(oracle.state_dict())
+    assert [len(weights) for weights in layer.all_weights] == [len(w) for w in oracle.all_weights]
     layer.load_state_dict({k: weft.tensor(v.numpy()) for k, v in oracle.state_dict().items()})
     random = np.random.default_rng(0)
     array = random.standard_normal((5, 2, 4)).astype(np.float32)
     batch = 5 if options.get("batch_first") else 2
     count = oracle.num_layers * (2 if oracle.bidirectional else 1)
     states = [
-        random.standard_normal((count, batch, 3)).astype(np.float32)
-        for _ in range(2 if name == "LSTM" else 1)
+        random.standard_normal((count, batch, width)).astype(np.float32)
+        for width in ((3, arguments[1]) if name == "LSTM" else (3,))
     ]
     for ours, theirs in zip(
         run(weft, layer, array, states if given else None),
@@ -91,3 +95,50 @@ def test_misuse_is_named(action, error: type[Exception], text: str) -> None:
 def test_dropout_of_a_single_layer_warns() -> None:
     with pytest.warns(UserWarning, match="dropout option adds dropout after all but last"):
         nn.LSTM(4, 3, dropout=0.5)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_packed_batch_is_projected(batch_first: bool) -> None:
+    layer = nn.LSTM(4, 5, proj_size=3, bidirectional=True, batch_first=batch_first)
+    oracle = torch.nn.LSTM(4, 5, proj_size=3, bidirectional=True, batch_first=batch_first)
+    layer.load_state_dict({k: weft.tensor(v.numpy()) for k, v in oracle.state_dict().items()})
+    array = np.random.default_rng(0).standard_normal((3, 3, 4)).astype(np.float32)
+    found = []
+    for library, module in ((weft, layer), (torch, oracle)):
+        rnn = library.nn.utils.rnn
+        packed = rnn.pack_padded_sequence(
+            library.tensor(array), library.tensor([2, 3, 1]), batch_first, enforce_sorted=False
+        )
+        out, (hidden, cell) = module(packed)
+        found.append([out.data, hidden, cell])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(
+            ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-4, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "text"),
+    [
+        (("LSTM", 4, 3), {"proj_size": 3}, ValueError, "proj_size has to be smaller"),
+        (("LSTM", 4, 3), {"proj_size": -1}, ValueError, "proj_size should be a positive"),
+        (("LSTM", 4, 3), {"dropout": 2.0}, ValueError, r"number in range \[0, 1\]"),
+        (("WRONG", 4, 3), {}, ValueError, "Unrecognized RNN mode: WRONG"),
+        (("GRU", 4, 3.0), {}, TypeError, "hidden_size should be of type int, got: float"),
+        (("GRU", 4, 3), {"batch_first": 1}, TypeError, "batch_first should be of type bool"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_the_same_words(
+    arguments: tuple, options: dict, error: type, text: str
+) -> None:
+    for library in (nn, torch.nn):
+        with pytest.raises(error, match=text):
+            library.RNNBase(*arguments, **options)
+
+
+@pytest.mark.parametrize("name", ["RNN", "GRU"])
+def test_only_lstm_has_projections(name: str) -> None:
+    for library in (nn, torch.nn):
+        with pytest.raises(ValueError, match="only supported for LSTM"):
+            getattr(library, name)(4, 3, proj_size=2)

@@ -46,12 +46,13 @@ class Difference(Exception):
 # -- from one library to the other -------------------------------------------------------------------------------
 
 
-def to_weft(value: Any) -> Any:
-    """The same value made of Weft's parts; tensors are copied and keep `requires_grad`."""
+def to_weft(value: Any, made: dict[int, Any] | None = None) -> Any:
+    """The same value made of Weft's parts; tensors are copied and keep `requires_grad`. With `made`, a tensor that
+    comes twice is one tensor also in Weft, so that it gathers both gradients."""
     if isinstance(value, torch.Tensor):
-        return convert.tensor(value)
+        return _same_tensor(value, {} if made is None else made)
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        parts = [None if part is None else to_weft(part) for part in value]
+        parts = [None if part is None else to_weft(part, made) for part in value]
         return weft.nn.utils.rnn.PackedSequence(*parts)
     if isinstance(value, torch.dtype):
         return getattr(weft, str(value).removeprefix("torch."))
@@ -62,10 +63,16 @@ def to_weft(value: Any) -> Any:
     if isinstance(value, torch.Size):
         return tuple(value)
     if isinstance(value, dict):
-        return {key: to_weft(item) for key, item in value.items()}
+        return {key: to_weft(item, made) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(to_weft(item) for item in value)
+        return type(value)(to_weft(item, made) for item in value)
     return _same_function(value) if callable(value) else value
+
+
+def _same_tensor(tensor: torch.Tensor, made: dict[int, Any]) -> Any:
+    if id(tensor) not in made:
+        made[id(tensor)] = convert.tensor(tensor)
+    return made[id(tensor)]
 
 
 def _same_module(module: torch.nn.Module) -> Any:
@@ -244,7 +251,7 @@ def _run_sample(info: ModuleInfo, sample: Any, training: bool, dtype: torch.dtyp
     _attempted("state", _copy_state, theirs, ours)
     _check_copies(ours, tolerance)
     _switch_off_dropout(ours, theirs)
-    mine_args, mine_kwargs = to_weft(args), to_weft(kwargs)
+    mine_args, mine_kwargs = to_weft((args, kwargs), {})
     expected = _call(theirs, args, kwargs)
     result = _attempted("forward", _call, ours, mine_args, mine_kwargs)
     if info.module_cls.__name__ in RANDOM:

@@ -133,8 +133,9 @@ def range_error(name, values, size, dimension, wraps, where=None):
         place.insert(0, flat % extent)
         flat //= extent
     got = f"{value}" + (f" at position {place}" if place else "")
+    table = " in self" if name == "embedding" else ""  # PyTorch's words
     return IndexRangeError(
-        f"{name}: index out of range: index {value} is out of bounds for dimension {dimension} with size {size}",
+        f"{name}: index out of range{table}: index {value} is out of bounds for dimension {dimension} with size {size}",
         where=where,
         expected=f"{least} <= index < {size}" if size else "no index: the dimension is empty",
         got=f"{got} of an index {list(values.shape)}",

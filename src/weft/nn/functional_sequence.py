@@ -303,7 +303,7 @@ def linear_cross_entropy(
     options: Any = None,
 ) -> Any:
     """cross_entropy(linear(input, linear_weight, linear_bias), target). `options` ask for pieces, which change no
-    value; they are accepted. Shapes: (N, in), (C, *, in), (N, *). Errors: ShapeError."""
+    value; they are accepted. Shapes: (N, in), (C, *, in), (N, *). Errors: ShapeError, ArgumentError."""
     need_tensor("linear_cross_entropy", input)
     need_tensor("linear_cross_entropy", linear_weight, "linear_weight", 2)
     need_tensor("linear_cross_entropy", target, "target", 3)
@@ -322,6 +322,13 @@ def linear_cross_entropy(
             expected="class indices with ignore_index",
             got=describe("target", target),
             fix="leave ignore_index out",
+        )
+    if len(input._shape) > 1 and target._shape and target._shape[0] != input._shape[0]:
+        raise ArgumentError(
+            f"Expected input batch_size ({input._shape[0]}) to match target batch_size ({target._shape[0]}).",
+            expected=f"targets for {input._shape[0]} examples",
+            got=f"{describe('input', input)}, {describe('target', target)}",
+            fix="give each example its target",
         )
     ignored = -100 if ignore_index is None else ignore_index
     return cross_entropy(logits, target, weight, None, ignored, None, reduction, label_smoothing)

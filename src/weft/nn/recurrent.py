@@ -11,98 +11,44 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+from weft.nn.recurrent_checks import (
+    check_entries,
+    check_input,
+    check_options,
+    check_states,
+    no_projection,
+)
+from weft.nn.recurrent_steps import CELLS, State, Step
+from weft.nn.recurrent_steps import backwards as walk_back
+from weft.nn.recurrent_steps import forwards as walk
 from weft.nn.utils.rnn import PackedSequence, Steps
 from weft.ops.primitives import take
 
-# A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
-State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, Tensor, State], State]
 
+class RNNBase(Module):
+    """What the recurrent layers share: weights by layer and direction, shapes, the loops.
 
-def tanh_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Elman's cell."""
-    return ((of_input + of_hidden).tanh(),)
-
-
-def relu_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Elman's cell with relu."""
-    return ((of_input + of_hidden).relu(),)
-
-
-def lstm_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Hochreiter and Schmidhuber (1997), with forget gate."""
-    i, f, g, o = (of_input + of_hidden).chunk(4, -1)  # (n, 4h) -> 4 x (n, h)
-    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
-
-
-def gru_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Cho et al. (2014), with the reset gate after the product."""
-    r_input, z_input, n_input = of_input.chunk(3, -1)  # (n, 3h) -> 3 x (n, h)
-    r_hidden, z_hidden, n_hidden = of_hidden.chunk(3, -1)
-    r, z = (r_input + r_hidden).sigmoid(), (z_input + z_hidden).sigmoid()
-    n = (n_input + r * n_hidden).tanh()
-    return ((1 - z) * n + z * state[0],)
-
-
-Step = Callable[[Tensor, State], State]
-
-
-def _forwards(step: Step, parts: Sequence[Tensor], state: State) -> tuple[list[Tensor], State]:
-    """Steps of falling numbers of sequences: those that have ended keep their state. Out: outputs, final state."""
-    outputs, ended = [], []
-    for part in parts:
-        have = part.shape[0]
-        if have < state[0].shape[0]:
-            ended.append(tuple(one[have:] for one in state))
-            state = tuple(one[:have] for one in state)
-        state = step(part, state)
-        outputs.append(state[0])
-    return outputs, _one_below_the_other([state, *reversed(ended)])
-
-
-def _backwards(step: Step, parts: Sequence[Tensor], start: State) -> tuple[list[Tensor], State]:
-    """The same from the last step on: sequences begin with their first state where they end."""
-    outputs: list[Tensor] = []
-    state, have = tuple(one[:0] for one in start), 0
-    for part in reversed(parts):
-        now, have = have, part.shape[0]
-        if have > now:
-            begun = tuple(one[now:have] for one in start)
-            state = _one_below_the_other([state, begun] if now else [begun])
-        state = step(part, state)
-        outputs.append(state[0])
-    rest = tuple(one[have:] for one in start)
-    return outputs[::-1], _one_below_the_other([state, rest] if rest[0].shape[0] else [state])
-
-
-def _one_below_the_other(states: list[State]) -> State:
-    if len(states) == 1:
-        return states[0]
-    return tuple(weft.cat(parts) for parts in zip(*states, strict=True))
-
-
-class _Recurrent(Module):
-    """What the three layers share: weights by layer and direction, shapes, the loops."""
-
-    gates: int
-    states = 1
-    cell: Cell
+    `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU". Weights of layer k: `weight_ih_lk` (gates * hidden, in),
+    `weight_hh_lk` (gates * hidden, out), `bias_ih_lk` and `bias_hh_lk` (gates * hidden), with projections
+    `weight_hr_lk` (proj, hidden); out is proj with projections, else hidden. Names of the
+    backward direction end in `_reverse`.
+    """
 
     def __init__(
         self,
+        mode: str,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -110,24 +56,21 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if hidden_size <= 0:
+        if mode not in CELLS:
             raise ArgumentError(
-                "hidden_size must be greater than zero",
-                expected="hidden_size > 0",
-                got=repr(hidden_size),
-                fix="pass the size of the state",
+                f"Unrecognized RNN mode: {mode}",
+                expected=", ".join(map(repr, CELLS)),
+                got=repr(mode)[:80],
+                fix="use nn.RNN, nn.LSTM or nn.GRU",
             )
-        if num_layers <= 0:
-            raise ArgumentError(
-                "num_layers must be greater than zero",
-                expected="num_layers > 0",
-                got=repr(num_layers),
-                fix="use num_layers=1",
-            )
+        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        flags = {"bias": bias, "batch_first": batch_first}
+        check_options(sizes, flags, dropout, proj_size)
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero "
@@ -135,26 +78,51 @@ class _Recurrent(Module):
                 f"num_layers={num_layers}",
                 stacklevel=3,
             )
+        self.mode = mode
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
-        self.bidirectional = bidirectional
+        self.bidirectional, self.proj_size = bool(bidirectional), proj_size
         for number, suffix in enumerate(self._suffixes()):
             first = number < self._directions
-            width = input_size if first else hidden_size * self._directions
+            width = input_size if first else self._width * self._directions
             self._add_weights(suffix, width, device=device, dtype=dtype)
         self.reset_parameters()
 
     def _add_weights(self, suffix: str, width: int, **options: Any) -> None:
-        rows = self.gates * self.hidden_size
-        shapes = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
+        rows = CELLS[self.mode][0] * self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, width),
+            "weight_hh": (rows, self._width),
+        }
         if self.bias:
-            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}  # type: ignore[dict-item]
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
         for name, shape in shapes.items():
             setattr(self, f"{name}_{suffix}", Parameter(weft.empty(shape, **options)))
 
     @property
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
+
+    @property
+    def _width(self) -> int:
+        """The size of the hidden state, which is the output of one direction."""
+        return self.proj_size or self.hidden_size
+
+    @property
+    def _states(self) -> int:
+        return 2 if self.mode == "LSTM" else 1
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights of each layer and direction, in the order of the state."""
+        kinds = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
+        kinds += ["weight_hr"] * bool(self.proj_size)
+        return [[getattr(self, f"{kind}_{end}") for kind in kinds] for end in self._suffixes()]
+
+    def flatten_parameters(self) -> None:
+        """Nothing: there is no layout of the weights to be restored."""
 
     def _suffixes(self) -> list[str]:
         """l0, l0_reverse, l1, ...: layer by layer, forwards before backwards."""
@@ -168,57 +136,33 @@ class _Recurrent(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _check(self, input: Tensor) -> None:
-        name = type(self).__name__
-        if input.dim() not in (2, 3):
-            raise ArgumentError(
-                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D instead",
-                expected="(length, size), or (length, batch, size)",
-                got=str(list(input.shape)),
-                fix="unsqueeze or reshape the input",
-            )
-        self._check_width(input)
-
-    def _check_width(self, input: Tensor) -> None:
-        if input.shape[-1] != self.input_size:
-            raise ShapeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, "
-                f"got {input.shape[-1]}",
-                expected=f"a last dimension of {self.input_size}",
-                got=str(list(input.shape)),
-                fix="build the layer with this input_size",
-            )
-
     def _initial(self, hx: Any, batch: int, input: Tensor, alone: bool = False) -> list[Tensor]:
-        """The first states, each (layers * directions, batch, hidden)."""
-        shape = (self.num_layers * self._directions, batch, self.hidden_size)
+        """The first states: hidden (layers * directions, batch, width), cell (layers * directions, batch, hidden)."""
+        sizes = (self._width, self.hidden_size)[: self._states]
+        shapes: list[tuple[int, ...]] = [
+            (self.num_layers * self._directions, batch, size) for size in sizes
+        ]
         if hx is None:
-            return [weft.zeros(shape, dtype=input.dtype)] * self.states
-        given = list(hx) if self.states > 1 else [hx]
-        given = [state.unsqueeze(1) if alone else state for state in given]
-        for state in given:
-            if tuple(state.shape) != shape:
-                raise ShapeError(
-                    f"Expected hidden size {shape}, got {list(state.shape)}",
-                    expected=f"a state of shape {list(shape)}",
-                    got=str(list(state.shape)),
-                    fix="leave hx out to begin with zeros",
-                )
-        return given
+            return [weft.zeros(shape, dtype=input.dtype) for shape in shapes]
+        return check_states(type(self).__name__, hx, shapes, alone)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """Outputs of the last layer, (time, batch, directions * hidden), and the final states."""
+        """Outputs of the last layer, (time, batch, directions * width), and the final states."""
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if getattr(input, "is_nested", False):
             return self._forward_nested(input, hx)
-        self._check(input)
+        check_input(type(self).__name__, input)
+        self._check_entries(input)
         alone = input.dim() == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         x, last = self._layers(x, self._initial(hx, x.shape[1], input, alone), self._run)
         last = [state.squeeze(1) if alone else state for state in last]
         out = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
-        return out, tuple(last) if self.states > 1 else last[0]
+        return out, tuple(last) if self._states > 1 else last[0]
+
+    def _check_entries(self, input: Tensor) -> None:
+        check_entries(input, self.input_size, self.weight_ih_l0)
 
     def _layers(
         self, x: Tensor, initial: list[Tensor], run: Callable[..., tuple[Tensor, State]]
@@ -242,7 +186,7 @@ class _Recurrent(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         """A packed batch: the outputs packed in the same way, the states in the order of the batch."""
-        self._check_width(input.data)
+        self._check_entries(input.data)
         sizes = input.batch_sizes.tolist()
         initial = self._initial(hx, sizes[0], input.data)
         if input.sorted_indices is not None:
@@ -251,7 +195,7 @@ class _Recurrent(Module):
         data, last = self._layers(input.data, initial, run)
         if input.unsorted_indices is not None:
             last = [state.index_select(1, input.unsorted_indices) for state in last]
-        return PackedSequence(data, *input[1:]), tuple(last) if self.states > 1 else last[0]
+        return PackedSequence(data, *input[1:]), tuple(last) if self._states > 1 else last[0]
 
     def _forward_nested(self, input: Any, hx: Any) -> tuple[Any, Any]:
         """A ragged batch (batch, j, in), of which items may be empty: these keep the states that they begin with."""
@@ -262,7 +206,7 @@ class _Recurrent(Module):
                 got=f"ragged dimensions {list(input.dims)} of {input.ndim}",
                 fix="transpose the ragged dimension to place 1",
             )
-        self._check_width(input.packed)
+        self._check_entries(input.packed)
         rows = input.rows
         steps = Steps.of(rows.lengths)
         places = rows.offsets[steps.sequence] + steps.place
@@ -275,52 +219,51 @@ class _Recurrent(Module):
         data, last = self._layers(take(input.packed, 0, weft.from_numpy(places)), initial, run)
         last = [take(state, 1, inverse) for state in last]
         out = input.like(take(data, 0, weft.from_numpy(back)))
-        return out, tuple(last) if self.states > 1 else last[0]
+        return out, tuple(last) if self._states > 1 else last[0]
 
     def _run_packed(
         self, x: Tensor, state: State, suffix: str, backwards: bool, sizes: list[int]
     ) -> tuple[Tensor, State]:
-        """One layer in one direction over packed entries: (entries, in) -> (entries, hidden). The first sizes[t]
+        """One layer in one direction over packed entries: (entries, in) -> (entries, width). The first sizes[t]
         sequences have step t."""
         if not sizes:
-            return x.new_zeros(0, self.hidden_size), state
-        of_input, weight_hh, bias_hh = self._projected(x, suffix)
-
-        def step(part: Tensor, moving: State) -> State:
-            return self._cell()(part, F.linear(moving[0], weight_hh, bias_hh), moving)
-
-        walk = _backwards if backwards else _forwards
-        outputs, final = walk(step, of_input.split(sizes), state)
+            return x.new_zeros(0, self._width), state
+        of_input, step = self._projected(x, suffix)
+        outputs, final = (walk_back if backwards else walk)(step, of_input.split(sizes), state)
         return weft.cat(outputs), final
 
     # -- sequences of one length -------------------------------------------------------------------
 
-    def _projected(self, x: Tensor, suffix: str) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What the input gives at all times, and the weights of the hidden state."""
+    def _projected(self, x: Tensor, suffix: str) -> tuple[Tensor, Step]:
+        """What the input gives at all times, and the step that takes it and the state to the new state."""
         bias_ih, bias_hh = (
             (getattr(self, f"{name}_{suffix}") for name in ("bias_ih", "bias_hh"))
             if self.bias
             else (None, None)
         )
-        of_input = F.linear(x, getattr(self, f"weight_ih_{suffix}"), bias_ih)
-        return of_input, getattr(self, f"weight_hh_{suffix}"), bias_hh
+        cell, weight_hh = CELLS[self.mode][1], getattr(self, f"weight_hh_{suffix}")
+        weight_hr = getattr(self, f"weight_hr_{suffix}") if self.proj_size else None
+
+        def step(part: Tensor, state: State) -> State:
+            new = cell(part, F.linear(state[0], weight_hh, bias_hh), state)
+            return new if weight_hr is None else (F.linear(new[0], weight_hr), *new[1:])
+
+        return F.linear(x, getattr(self, f"weight_ih_{suffix}"), bias_ih), step
 
     def _run(self, x: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: (t, n, in) -> (t, n, hidden) and the final state."""
-        of_input, weight_hh, bias_hh = self._projected(x, suffix)
+        """One layer in one direction: (t, n, in) -> (t, n, width) and the final state."""
+        of_input, step = self._projected(x, suffix)
         times = range(x.shape[0])
         outputs = []
         for time in reversed(times) if backwards else times:
-            of_hidden = F.linear(state[0], weight_hh, bias_hh)
-            state = self._cell()(of_input[time], of_hidden, state)
+            state = step(of_input[time], state)
             outputs.append(state[0])
         return weft.stack(outputs[::-1] if backwards else outputs), state
 
-    def _cell(self) -> Cell:
-        return type(self).cell
-
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            text += f", proj_size={self.proj_size}"
         if self.num_layers != 1:
             text += f", num_layers={self.num_layers}"
         if not self.bias:
@@ -334,38 +277,85 @@ class _Recurrent(Module):
         return text
 
 
-class RNN(_Recurrent):
-    """Elman's recurrent network."""
+class RNN(RNNBase):
+    """Elman's recurrent network.
 
-    gates = 1
+    Shapes: (T, N, in), state (layers * directions, N, hidden) -> (T, N, directions * hidden), the final state; (N, T,
+    in) with `batch_first`; without N also. Errors: ArgumentTypeError, ArgumentError, ShapeError.
+    """
 
-    def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
-        if len(args) > 3:  # PyTorch's fourth position is the nonlinearity
-            args, nonlinearity = args[:3] + args[4:], args[3]
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ArgumentError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.",
                 expected="'tanh' or 'relu'",
-                got=repr(nonlinearity),
+                got=repr(nonlinearity)[:80],
                 fix="use nonlinearity='tanh'",
             )
-        super().__init__(*args, **kwargs)
+        no_projection("RNN", proj_size)
+        mode, sizes = f"RNN_{nonlinearity.upper()}", (input_size, hidden_size, num_layers)
+        super().__init__(mode, *sizes, bias, batch_first, dropout, bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def _cell(self) -> Cell:
-        return tanh_cell if self.nonlinearity == "tanh" else relu_cell
+
+class LSTM(RNNBase):
+    """Long short-term memory; states are pairs (hidden, cell). With `proj_size` the hidden state, which is the output,
+    is projected to that size in each step.
+
+    Shapes: (T, N, in), states (layers * directions, N, width) and (layers * directions, N, hidden) -> (T, N, directions
+    * width), the final states; width is proj_size, or hidden without. Errors: ArgumentTypeError, ArgumentError,
+    ShapeError. Source: Hochreiter and Schmidhuber, 1997; Sak, Senior and Beaufays, 2014.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        sizes, flags = (input_size, hidden_size, num_layers), (bias, batch_first)
+        super().__init__("LSTM", *sizes, *flags, dropout, bidirectional, proj_size, device, dtype)
 
 
-class LSTM(_Recurrent):
-    """Long short-term memory; states are pairs (hidden, cell)."""
+class GRU(RNNBase):
+    """Gated recurrent units.
 
-    gates = 4
-    states = 2
-    cell = staticmethod(lstm_cell)
+    Shapes: as `RNN`. Errors: ArgumentTypeError, ArgumentError, ShapeError. Source: Cho et al., 2014.
+    """
 
-
-class GRU(_Recurrent):
-    """Gated recurrent units."""
-
-    gates = 3
-    cell = staticmethod(gru_cell)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        no_projection("GRU", proj_size)
+        sizes, flags = (input_size, hidden_size, num_layers), (bias, batch_first)
+        super().__init__("GRU", *sizes, *flags, dropout, bidirectional, 0, device, dtype)

@@ -1,6 +1,6 @@
 """Recurrent cells: one step at a time.
 
-In: an input and a state. Out: the new state. What a step computes stands in `recurrent`, beside the
+In: an input and a state. Out: the new state. What a step computes stands in `recurrent_steps`, beside the
 layers that run over whole sequences.
 """
 
@@ -16,7 +16,8 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
-from weft.nn.recurrent import gru_cell, lstm_cell
+from weft.nn.recurrent_checks import check_pair, check_state, check_step
+from weft.nn.recurrent_steps import gru_cell, lstm_cell
 
 
 class _Cell(Module):
@@ -48,15 +49,14 @@ class _Cell(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _check(self, input: Tensor) -> None:
+    def _checked(self, input: Tensor, hx: Tensor | None) -> Tensor:
+        """The state to begin with. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
         name = type(self).__name__
-        if input.dim() not in (1, 2):
-            raise ArgumentError(
-                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead",
-                expected="(size), or (batch, size)",
-                got=str(list(input.shape)),
-                fix="pass one step at a time",
-            )
+        check_step(name, input, self.input_size)
+        if hx is None:
+            return self._zeros(input)
+        check_state(name, "hidden", hx, input, self.hidden_size)
+        return hx
 
     def _zeros(self, input: Tensor) -> Tensor:
         return weft.zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
@@ -99,8 +99,7 @@ class RNNCell(_Cell):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """One step."""
-        self._check(input)
-        of_input, of_hidden = self._project(input, self._zeros(input) if hx is None else hx)
+        of_input, of_hidden = self._project(input, self._checked(input, hx))
         total = of_input + of_hidden
         return total.tanh() if self.nonlinearity == "tanh" else total.relu()
 
@@ -120,11 +119,13 @@ class LSTMCell(_Cell):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """One step: the new hidden and cell state."""
-        self._check(input)
+        check_step("LSTMCell", input, self.input_size)
         if hx is None:
             zeros = self._zeros(input)
             hx = (zeros, zeros)
-        hidden, cell = hx
+        hidden, cell = check_pair("LSTMCell", hx)
+        for number, state in enumerate((hidden, cell)):
+            check_state("LSTMCell", f"hx[{number}]", state, input, self.hidden_size)
         of_input, of_hidden = self._project(input, hidden)
         hidden, cell = lstm_cell(of_input, of_hidden, (hidden, cell))
         return hidden, cell
@@ -139,7 +140,6 @@ class GRUCell(_Cell):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """One step."""
-        self._check(input)
-        hidden = self._zeros(input) if hx is None else hx
+        hidden = self._checked(input, hx)
         of_input, of_hidden = self._project(input, hidden)
         return gru_cell(of_input, of_hidden, (hidden,))[0]
