@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from weft import nn
-from weft.nn import conv, dropout, normalization, pooling, recurrent, rnn
+from weft.nn import conv, dropout, normalization, pooling, rnn
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
@@ -30,7 +30,7 @@ _BASES: dict[str, dict[str, Any]] = {
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},
     "pooling": {"_AvgPoolNd": pooling._AvgPool, "_MaxPoolNd": pooling._MaxPool},
-    "rnn": {"RNNBase": recurrent._Recurrent, "RNNCellBase": rnn._Cell},
+    "rnn": {"RNNCellBase": rnn._Cell},
 }
 
 
