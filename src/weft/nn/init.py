@@ -201,7 +201,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     import numpy as np
 
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
-    flat = weft.empty(max(rows, columns), min(rows, columns)).normal_(0, 1, generator=generator)
+    dtype = tensor.dtype if tensor.dtype is weft.float64 else weft.float32
+    flat = weft.empty(max(rows, columns), min(rows, columns), dtype=dtype)
+    flat.normal_(0, 1, generator=generator)
     q, r = np.linalg.qr(flat.numpy())
     q = q * np.sign(np.diag(r))  # makes the decomposition unique, so that the result is uniform
     with weft.no_grad():

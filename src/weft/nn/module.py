@@ -2,7 +2,7 @@
 
 In: attributes assigned by a subclass. Out: the members by name and kind, in the order of their
 registration, moved, cast, hooked, printed, saved and loaded as PyTorch does. The mathematics is
-left to the subclasses; the dictionaries of state to `state`, hooks to `hooks`.
+left to the subclasses; the dictionaries of state to `state`, hooks to `hook_methods` and `hooks`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from weft.errors import (
 )
 from weft.nn import moving, refusals
 from weft.nn import state as states
-from weft.nn.hooks import Hook, ModuleHooks, RemovableHandle, add_hook, call_with_hooks
+from weft.nn.hook_methods import HookMethods
+from weft.nn.hooks import call_with_hooks
 from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
 from weft.nn.parameter import Buffer, Parameter
-from weft.nn.state import NO_STATE_HOOKS, StateHooks
 
 
-class Module:
+class Module(HookMethods):
     """Base of all networks and layers.
 
     Subclasses call `super().__init__()`, assign parameters and modules to `self`, and define
@@ -33,8 +33,6 @@ class Module:
 
     _version = 1
     _kinds: dict[str, str]
-    _hooks: ModuleHooks | None = None
-    _state_hooks = NO_STATE_HOOKS
     training: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -335,6 +333,14 @@ class Module:
         """
         return self._apply(moving.conversion(*args, **kwargs))
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move without the values: every parameter and buffer is new memory, which holds anything."""
+        return self._apply(lambda tensor: weft.empty_like(tensor, device=device), recurse)
+
+    def share_memory(self) -> Self:
+        """The module itself: processes that start by fork see its memory."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
     def type(self, dst_type: Any) -> Self:
         """Cast every parameter and buffer."""
         return self._apply(lambda tensor: tensor.to(dst_type))
@@ -362,75 +368,6 @@ class Module:
     def cuda(self, device: int | None = None) -> Self:
         """Move to a GPU."""
         return self.to("cuda" if device is None else f"cuda:{device}")
-
-    # -- hooks ----------------------------------------------------------------------------------
-
-    def _own_hooks(self) -> ModuleHooks:
-        if self._hooks is None:
-            self.__dict__["_hooks"] = ModuleHooks()
-        hooks: ModuleHooks = self.__dict__["_hooks"]
-        return hooks
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """`hook(module, args[, kwargs])` before each forward; what it returns replaces the
-        arguments.
-        """
-        return add_hook(self._own_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
-
-    def register_forward_hook(
-        self,
-        hook: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> RemovableHandle:
-        """`hook(module, args[, kwargs], output)` after each forward; what it returns replaces the
-        output.
-        """
-        return add_hook(self._own_hooks().forward, Hook(hook, with_kwargs, always_call), prepend)
-
-    def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """`hook(module, grad_output)` before the module's backward; what it returns replaces
-        grad_output.
-        """
-        return add_hook(self._own_hooks().backward_pre, Hook(hook), prepend)
-
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """`hook(module, grad_input, grad_output)` after the module's backward; may replace
-        grad_input.
-        """
-        return add_hook(self._own_hooks().backward, Hook(hook), prepend)
-
-    def _own_state_hooks(self) -> StateHooks:
-        if self._state_hooks is NO_STATE_HOOKS:
-            self.__dict__["_state_hooks"] = StateHooks()
-        hooks: StateHooks = self.__dict__["_state_hooks"]
-        return hooks
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(module, prefix, keep_vars)` before the state is collected."""
-        return add_hook(self._own_state_hooks().save_pre, hook)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata)` after the state is collected."""
-        return add_hook(self._own_state_hooks().save_post, hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`
-        before loading.
-        """
-        return add_hook(self._own_state_hooks().load_pre, hook)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(module, incompatible_keys)` after loading."""
-        return add_hook(self._own_state_hooks().load_post, hook)
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Helpers for training: gradient clipping, parameters as one vector, packed sequences (`rnn`), computed parameters
-(`parametrize`, `parametrizations`, weight and spectral norm)."""
+(`parametrize`, `parametrizations`, weight and spectral norm), pruning (`prune`)."""
 
-from weft.nn.utils import parametrizations, parametrize, rnn
+from weft.nn.utils import parametrizations, parametrize, prune, rnn
 from weft.nn.utils.gradients import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -22,7 +22,7 @@ from weft.nn.utils.hooked import (
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
     "get_total_norm",
-    "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
+    "parameters_to_vector", "parametrizations", "parametrize", "prune", "remove_spectral_norm",
     "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Parametrizations to use: weight norm and spectral norm.
+"""Parametrizations to use: orthogonal matrices, weight norm and spectral norm.
 
 Each registers itself on a parameter by `parametrize.register_parametrization`.
 """
@@ -7,11 +7,161 @@ from __future__ import annotations
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
 from weft.nn.module import Module
 from weft.nn.utils import parametrize
 from weft.nn.utils.hooked import norm_except_dim
+
+
+def _orthonormal(matrix: Tensor) -> Tensor:
+    """The orthogonal factor of matrices (*, n, k), n >= k, of which the triangular one has a positive diagonal."""
+    from weft.functional.decompositions import householder_product
+
+    reflectors, tau = weft.geqrf(matrix)
+    signs = reflectors.diagonal(dim1=-2, dim2=-1).sgn()
+    return householder_product(reflectors, tau) * signs.unsqueeze(-2)  # type: ignore[no-any-return]
+
+
+def _is_orthonormal(matrix: Tensor) -> bool:
+    columns = matrix.shape[-1]
+    unit = weft.eye(columns, dtype=matrix.dtype)
+    bound = 10 * columns * weft.finfo(matrix.dtype).eps
+    return bool(weft.allclose(matrix.mH @ matrix, unit, atol=bound))
+
+
+class _Orthogonal(Module):
+    """Matrices with orthonormal columns (or rows, where these are fewer) from free ones: by the exponential or the
+    Cayley transform of a skew-symmetric matrix, or by Householder's reflections. With a `base`, what is free is the
+    way from it (Lezcano-Casado 2019).
+    """
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        if weight.is_complex() and orthogonal_map == "householder":
+            raise ArgumentError(
+                "The householder parametrization does not support complex tensors.",
+                expected="'matrix_exp' or 'cayley' for a complex weight",
+                got=f"'householder' for {weight.dtype}",
+                fix="leave orthogonal_map out",
+            )
+        self.shape, self.orthogonal_map = tuple(weight.shape), orthogonal_map
+        self.trivialized = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def _rotation(self, free: Tensor) -> Tensor:
+        """(*, n, k) with n >= k -> the first k columns of an orthogonal matrix."""
+        rows, columns = free.shape[-2:]
+        lower = free.tril()
+        if rows != columns:
+            lower = weft.cat([lower, lower.new_zeros(*lower.shape[:-1], rows - columns)], -1)
+        skew = lower - lower.mH
+        if self.orthogonal_map == "matrix_exp":
+            return weft.matrix_exp(skew)[..., :columns]
+        from weft.functional.solving import solve
+
+        unit = weft.eye(rows, dtype=skew.dtype)
+        return solve(unit - skew / 2, unit + skew / 2)[..., :columns]  # type: ignore[no-any-return]
+
+    def _reflections(self, free: Tensor) -> Tensor:
+        """(*, n, k) with n >= k -> the product of k reflections, with the signs that the diagonal gives."""
+        from weft.functional.decompositions import householder_product
+
+        below = free.tril(-1)
+        tau = 2.0 / (1.0 + (below * below).sum(-2))
+        signs = free.diagonal(dim1=-2, dim2=-1).int()
+        return householder_product(below, tau) * signs.unsqueeze(-2)  # type: ignore[no-any-return]
+
+    def forward(self, free: Tensor) -> Tensor:
+        """Free matrices -> orthogonal ones."""
+        wide = free.shape[-2] < free.shape[-1]
+        tall = free.mT if wide else free
+        made = self._reflections if self.orthogonal_map == "householder" else self._rotation
+        result = made(tall)
+        if self.trivialized:
+            result = self.base @ result
+        return result.mT if wide else result
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        """Orthogonal matrices, or the nearest by their columns in turn -> free ones. Errors: ArgumentError."""
+        if tuple(value.shape) != self.shape:
+            raise ArgumentError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. "
+                f"Got a tensor of shape {tuple(value.shape)}.",
+                expected=str(self.shape),
+                got=str(tuple(value.shape)),
+                fix="assign a matrix of the shape of the weight",
+            )
+        with weft.no_grad():
+            wide = value.shape[-2] < value.shape[-1]
+            tall = value.mT if wide else value
+            if not self.trivialized:
+                free = self._free(tall)
+                return free.mT if wide else free
+            self.base = self._whole(tall)
+            start = weft.zeros_like(value)
+            start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # the identity for each of the maps
+            return start
+
+    def _whole(self, tall: Tensor) -> Tensor:
+        """(*, n, k) -> orthogonal (*, n, n) that begin with it."""
+        *lead, rows, columns = tall.shape
+        if rows == columns:
+            return tall.clone() if _is_orthonormal(tall) else _orthonormal(tall)
+        more = weft.randn(*lead, rows, rows - columns, dtype=tall.dtype)
+        return _orthonormal(weft.cat([tall, more], -1))
+
+    def _free(self, tall: Tensor) -> Tensor:
+        """The reflections that give a matrix. Errors: NotDefinedError for the other maps."""
+        if self.orthogonal_map != "householder":
+            raise NotDefinedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations "
+                "when use_trivialization=False.",
+                expected="use_trivialization=True, or orthogonal_map='householder'",
+                got=f"orthogonal_map={self.orthogonal_map!r}",
+                fix="register it with use_trivialization=True",
+            )
+        reflectors, tau = weft.geqrf(tall)
+        signs = reflectors.diagonal(dim1=-2, dim2=-1).sign()
+        turned = weft.where(tau == 0, -signs, signs)
+        reflectors.diagonal(dim1=-2, dim2=-1).copy_(turned)
+        return reflectors
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Keep a matrix, or a batch of matrices, orthogonal. `orthogonal_map` is "matrix_exp", "cayley" or "householder";
+    without it the first for square and complex matrices, else the last. Errors: ArgumentError.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor) or weight.dim() < 2:
+        raise ArgumentError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
+            if isinstance(weight, Tensor)
+            else f"Module '{module}' has no parameter or buffer with name '{name}'",
+            expected="the name of a parameter or buffer of at least 2 dimensions",
+            got=repr(name),
+            fix="list them with named_parameters()",
+        )
+    if orthogonal_map is None:
+        square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ArgumentError(
+            'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". '
+            f"Got: {orthogonal_map}",
+            expected="'matrix_exp', 'cayley' or 'householder'",
+            got=repr(orthogonal_map)[:80],
+            fix="leave orthogonal_map out",
+        )
+    part = _Orthogonal(weight, orthogonal_map, use_trivialization)
+    return parametrize.register_parametrization(module, name, part, unsafe=True)
 
 
 class _WeightNorm(Module):

@@ -1,0 +1,287 @@
+"""Pruning: parameters of which some elements are held at zero by a mask.
+
+In: a module, the name of a parameter and how much to take away: a number of elements or a share. Out: the module, whose
+parameter has zeros in each forward. Methods that follow each other on one parameter act on what the earlier ones left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, ArgumentTypeError, AssertedError
+from weft.nn.module import Module
+from weft.nn.utils.gradients import parameters_to_vector
+from weft.nn.utils.pruning import (
+    BasePruningMethod,
+    PruningContainer,
+    check_dim,
+    hooks_of,
+    need_parameter,
+)
+
+
+def _check_amount(amount: Any) -> None:
+    """A number of elements, or a share. Errors: ArgumentTypeError, ArgumentError."""
+    if not isinstance(amount, int | float):
+        raise ArgumentTypeError(
+            f"Invalid type for amount: {amount}. Must be int or float.",
+            expected="a number of elements, or a share between 0 and 1",
+            got=type(amount).__name__,
+            fix="pass such as 0.3",
+        )
+    if not (amount >= 0 if isinstance(amount, int) else 0 <= amount <= 1):
+        raise ArgumentError(
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer",
+            expected="a number of elements, or a share between 0 and 1",
+            got=repr(amount),
+            fix="pass such as 0.3",
+        )
+
+
+def _count(amount: int | float, size: int) -> int:
+    """How many of `size` go. Errors: ArgumentError."""
+    if isinstance(amount, int) and amount > size:
+        raise ArgumentError(
+            f"amount={amount} should be smaller than the number of parameters to prune={size}",
+            expected=f"at most {size}",
+            got=str(amount),
+            fix="pass a share",
+        )
+    return amount if isinstance(amount, int) else round(amount * size)
+
+
+def _check_structured(t: Tensor, dim: Any) -> None:
+    """Errors: ArgumentError, DimensionError."""
+    if t.dim() <= 1:
+        raise ArgumentError(
+            "Structured pruning can only be applied to multidimensional tensors. "
+            f"Found tensor of shape {tuple(t.shape)} with {t.dim()} dims",
+            expected="at least 2 dimensions",
+            got=str(list(t.shape)),
+            fix="prune single elements",
+        )
+    check_dim(t, dim)
+
+
+def _without(mask: Tensor, places: Tensor) -> Tensor:
+    """A mask from which elements, counted through all dimensions, are gone."""
+    flat = mask.clone().reshape(-1)
+    flat[places] = 0
+    return flat.reshape(mask.shape)
+
+
+def _only(mask: Tensor, dim: int, places: Tensor) -> Tensor:
+    """A mask of which only these slices of a dimension are left."""
+    left = weft.zeros(mask.shape[dim], dtype=mask.dtype)
+    left[places] = 1
+    shape = [1] * mask.dim()
+    shape[dim] = -1
+    return mask * left.reshape(shape)
+
+
+class Identity(BasePruningMethod):
+    """Takes nothing away."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The mask as it was."""
+        return default_mask
+
+
+class RandomUnstructured(BasePruningMethod):
+    """Takes elements away at random."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: int | float) -> None:
+        _check_amount(amount)
+        self.amount = amount
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Shapes: (*), (*) -> (*)."""
+        count = _count(self.amount, t.numel())
+        return _without(default_mask, weft.randperm(t.numel())[:count])
+
+
+class L1Unstructured(BasePruningMethod):
+    """Takes the smallest elements away."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: int | float) -> None:
+        _check_amount(amount)
+        self.amount = amount
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Shapes: (*), (*) -> (*)."""
+        count = _count(self.amount, t.numel())
+        smallest = t.detach().abs().reshape(-1).topk(count, largest=False)[1]
+        return _without(default_mask, smallest)
+
+
+class RandomStructured(BasePruningMethod):
+    """Takes slices of a dimension away at random."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: int | float, dim: int = -1) -> None:
+        _check_amount(amount)
+        self.amount, self.dim = amount, dim
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Shapes: (*), (*) -> (*)."""
+        _check_structured(t, self.dim)
+        size = t.shape[self.dim]
+        return _only(default_mask, self.dim, weft.randperm(size)[_count(self.amount, size) :])
+
+
+class LnStructured(BasePruningMethod):
+    """Takes the slices of a dimension away whose n-norm is smallest."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: int | float, n: Any, dim: int = -1) -> None:
+        _check_amount(amount)
+        self.amount, self.n, self.dim = amount, n, dim
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Shapes: (*), (*) -> (*)."""
+        _check_structured(t, self.dim)
+        size, dim = t.shape[self.dim], self.dim % t.dim()
+        others = [axis for axis in range(t.dim()) if axis != dim]
+        norms = weft.norm(t.detach(), p=self.n, dim=others)
+        return _only(default_mask, dim, norms.topk(size - _count(self.amount, size))[1])
+
+
+class CustomFromMask(BasePruningMethod):
+    """Takes away what a given mask says."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Shapes: (*), (*) -> (*). Errors: AssertedError."""
+        if tuple(default_mask.shape) != tuple(self.mask.shape):
+            raise AssertedError(
+                f"default_mask shape {tuple(default_mask.shape)} must match "
+                f"self.mask shape {tuple(self.mask.shape)}",
+                expected=str(tuple(default_mask.shape)),
+                got=str(tuple(self.mask.shape)),
+                fix="give a mask of the shape of the parameter",
+            )
+        return default_mask * self.mask.to(default_mask.dtype)
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def identity(module: Module, name: str) -> Module:
+    """Prepare a parameter for pruning, with a mask of ones."""
+    Identity.apply(module, name)
+    return module
+
+
+def random_unstructured(module: Module, name: str, amount: int | float) -> Module:
+    """Take elements away at random: a number of them, or a share."""
+    RandomUnstructured.apply(module, name, amount)
+    return module
+
+
+def l1_unstructured(
+    module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
+) -> Module:
+    """Take the smallest elements away, or those of the smallest scores."""
+    L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
+    return module
+
+
+def random_structured(module: Module, name: str, amount: int | float, dim: int) -> Module:
+    """Take slices of a dimension away at random."""
+    RandomStructured.apply(module, name, amount, dim)
+    return module
+
+
+def ln_structured(
+    module: Module,
+    name: str,
+    amount: int | float,
+    n: Any,
+    dim: int,
+    importance_scores: Tensor | None = None,
+) -> Module:
+    """Take the slices of a dimension away whose n-norm is smallest."""
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
+
+
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: type[BasePruningMethod],
+    importance_scores: dict[tuple[Module, str], Tensor] | None = None,
+    **kwargs: Any,
+) -> None:
+    """Prune several parameters as if they were one. Errors: ArgumentTypeError where the method is not unstructured."""
+    method = pruning_method(**kwargs)
+    if method.PRUNING_TYPE != "unstructured":
+        raise ArgumentTypeError(
+            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
+            f"Found method {pruning_method} of type {method.PRUNING_TYPE}",
+            expected="an unstructured method",
+            got=method.PRUNING_TYPE,
+            fix="use L1Unstructured or RandomUnstructured",
+        )
+    pairs, given = list(parameters), importance_scores or {}
+    for pair in pairs:
+        need_parameter(*pair)
+    values = [getattr(module, name).detach() for module, name in pairs]
+    scores = [given.get(pair, value) for pair, value in zip(pairs, values, strict=True)]
+    masks = [
+        getattr(module, name + "_mask", weft.ones_like(value))
+        for (module, name), value in zip(pairs, values, strict=True)
+    ]
+    container = PruningContainer()
+    container._tensor_name = method._tensor_name = "all"
+    container.add_pruning_method(method)
+    mask = container.compute_mask(parameters_to_vector(scores), parameters_to_vector(masks))
+    parts = mask.split([value.numel() for value in values])
+    for (module, name), part, value in zip(pairs, parts, values, strict=True):
+        custom_from_mask(module, name, part.reshape(value.shape))
+
+
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
+    """Take away what a mask says."""
+    CustomFromMask.apply(module, name, mask)
+    return module
+
+
+def remove(module: Module, name: str) -> Module:
+    """Make a parameter plain again, with the zeros that it has. Errors: ArgumentError where it is not pruned."""
+    for number, method in hooks_of(module):
+        if method._tensor_name == name:
+            method.remove(module)
+            del module._own_hooks().forward_pre[number]
+            return module
+    raise ArgumentError(
+        f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed",
+        expected="the name of a pruned parameter",
+        got=repr(name),
+        fix="ask is_pruned first",
+    )
+
+
+def is_pruned(module: Module) -> bool:
+    """Whether a parameter of the module, or of one below, is pruned."""
+    return any(hooks_of(part) for part in module.modules())
+
+
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
+    "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
+    "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove",
+]  # fmt: skip
