@@ -37,8 +37,8 @@ class UnpackedDualTensor(NamedTuple):
 class Level:
     """One level of forward mode: the tangents of the values that depend on its duals."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, outer: tuple[Level, ...]) -> None:
+        self.outer, self.number = outer, len(outer)
         self.tangents: dict[Any, Any] = {}
 
     @staticmethod
@@ -58,6 +58,18 @@ class Level:
             target = node if node.result is None else node.result
             if target.dtype.category >= 2:
                 self.tangents[target] = transposed(node, inputs, tangents)
+
+
+_open: list[Level] = []  # of all threads
+
+
+def follow_moved(node: Any) -> None:
+    """Give a value that has been put into memory order the tangents of what it was made of: also at levels that are
+    computing just now, and are closed to what is recorded for that."""
+    for level in reversed(_open.copy()):
+        if node not in level.tangents and any(one in level.tangents for one in node.inputs):
+            with _Inside(level.outer):
+                level.follow(node, node.inputs)
 
 
 class _Composite(NamedTuple):
@@ -171,7 +183,9 @@ def _levels() -> tuple[Level, ...]:
 def enter_dual_level() -> int:
     """Open a level; its number. Levels nest."""
     levels = _levels()
-    tapes.tape().mode.duals = (*levels, Level(len(levels)))
+    level = Level(levels)
+    tapes.tape().mode.duals = (*levels, level)
+    _open.append(level)
     watch_records(pack_node, 1)
     return len(levels)
 
@@ -187,6 +201,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             fix="close the innermost level first",
         )
     levels[-1].tangents.clear()
+    _open.remove(levels[-1])
     tapes.tape().mode.duals = levels[:-1] or None
     watch_records(pack_node, -1)
 

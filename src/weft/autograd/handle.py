@@ -162,6 +162,7 @@ def without_tangents(self: Tensor) -> Tensor:
 
 LATE: dict[str, Any] = {
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
+    "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,
     "several_outputs": several_outputs,
     "without_tangents": without_tangents,

@@ -13,7 +13,7 @@ from cython.cimports.weft.graph.making import new_node
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
-from cython.cimports.weft.graph.tape import Mode, current_tape
+from cython.cimports.weft.graph.tape import Mode, ambient, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
 from cython.cimports.weft.graph.views import KIND_UNDER_NO_GRAD
 
@@ -39,6 +39,8 @@ def share(tensor: Tensor) -> Storage:
         order = dense_order(tensor._shape, tensor.strides)
         shape = tuple([tensor._shape[axis] for axis in order])
         node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
+        if ambient > 0:
+            late["follow_moved"](node)
     replace_node(storage, node)
     tensor.storage = storage
     tensor.node.live -= 1
