@@ -362,7 +362,7 @@ def test_a_damaged_model_file_is_named_and_changes_no_model(tmp_path: Path, dama
             "empty": b"",
             "cut": whole[: len(whole) // 2],
             "noise": bytes(range(256)) * 4,
-            "pickle": b"\x80\x04K\x01.",
+            "pickle": b"cos\nsystem\n(S'true'\ntR.",
             "text": b"not a model",
         }[damage]
     )

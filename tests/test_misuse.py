@@ -175,6 +175,7 @@ NOT_CALLED = {
     "bind", "install_methods", "use_deterministic_algorithms", "set_printoptions", "data_ptr",
     "set_float32_matmul_precision", "set_rng_state", "save", "load", "compile", "__getattr__", "Tensor", "Module",
     "Transformer",  # its defaults are 44 million parameters
+    "pca_lowrank", "svd_lowrank",  # go on for as many turns as they are told
 }  # fmt: skip
 # Compiled classes: Python itself says what their constructors take.
 CONSTRUCTORS = {

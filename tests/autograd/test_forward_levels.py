@@ -77,3 +77,26 @@ def test_the_tangents_of_a_level_go_with_it():
         assert fwd.unpack_dual(y).tangent.shape == (3,)
     del y
     assert count_live_nodes() <= before + 2
+
+
+def test_a_view_taken_while_a_level_computes_loses_no_tangent():
+    """The first view puts a value with strides into a storage."""
+
+    class Tripled(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x * 3
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * 3 + 0 * ctx.x[0].sum()
+
+    point, direction = weft.randn(3, 2), weft.randn(3, 2)
+    with fwd.dual_level():
+        turned = fwd.make_dual(point, direction).t() * 2
+        assert turned.stride() == (1, 2)
+        Tripled.apply(turned)
+        assert fwd.unpack_dual(turned).tangent.tolist() == (direction.t() * 2).tolist()
+        square = fwd.unpack_dual(turned.square()).tangent
+        assert weft.allclose(square, 8 * point.t() * direction.t())

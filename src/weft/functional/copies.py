@@ -5,12 +5,13 @@ views that a tensor becomes itself (`unsqueeze_`).
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from weft.errors import MutationError, ShapeError
 from weft.functional import parts, views
-from weft.functional.arguments import describe, need_tensor, wrap_dim
-from weft.functional.making import named, write_out
+from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
+from weft.functional.making import give_all, named, write_out
 from weft.functional.regions import as_strided
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.public import publish
@@ -35,17 +36,21 @@ def _copying(name: str, function: Any) -> Any:
         result = function(need_tensor(name, input), *arguments, **keywords)
         if isinstance(result, tuple):
             made = tuple([_copied(part) for part in result])
-            if out is not None:
-                for target, part in zip(out, made, strict=True):
-                    write_out(target, part)
-            return made if out is None else out
+            return made if out is None else give_all(out, made)
         return _copied(result) if out is None else write_out(out, _copied(result))
 
+    copy.__signature__ = _with_out(inspect.signature(function))  # type: ignore[attr-defined]
     return named(copy, name, f"`{name.removesuffix('_copy')}` as a copy.")
+
+
+def _with_out(signature: inspect.Signature) -> inspect.Signature:
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    return signature.replace(parameters=[*signature.parameters.values(), out])
 
 
 def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """The elements from start to end along a dimension, as a view."""
+    need_rank("slice", input, 1)
     index: list[Any] = [slice(None)] * len(input._shape)
     index[wrap_dim(dim, len(input._shape))] = slice(start, end, step)
     return input[tuple(index)]
@@ -57,9 +62,11 @@ def _alias(input: Any) -> Any:
 
 alias_copy = _copying("alias_copy", _alias)
 as_strided_copy = _copying("as_strided_copy", as_strided)
-detach_copy = _copying("detach_copy", lambda x: x.detach())
+detach_copy = _copying("detach_copy", lambda input: input.detach())
 diagonal_copy = _copying("diagonal_copy", parts.diagonal)
-expand_copy = _copying("expand_copy", lambda x, size, *, implicit=False: views.expand(x, size))
+expand_copy = _copying(
+    "expand_copy", lambda input, size, *, implicit=False: views.expand(input, size)
+)
 narrow_copy = _copying("narrow_copy", parts.narrow)
 permute_copy = _copying("permute_copy", views.permute)
 select_copy = _copying("select_copy", parts.select)
@@ -209,6 +216,7 @@ def _becoming(name: str, function: Any) -> Any:
             set_edge(input, edge)
         return input
 
+    become.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return named(
         become, f"{name}_", f"`{name}`, in place: the tensor has another shape afterwards."
     )

@@ -361,6 +361,13 @@ def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any =
 def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
     if isinstance(bins, Tensor):
         return host.to_numpy(bins)
+    if bins < 1:
+        raise ArgumentError(
+            f"histogram: bins must be > 0, but got {bins}",
+            expected="bins >= 1",
+            got=str(bins),
+            fix="pass how many intervals to count in",
+        )
     return np.linspace(low, high, bins + 1).astype(dtype)
 
 

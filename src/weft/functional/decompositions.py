@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, LinAlgError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import describe, need_rank, need_tensor
 from weft.functional.factoring import (
     LinalgEig,
     LinalgEigh,
@@ -280,6 +280,7 @@ def ormqr(
     """Q C, Q^H C, C Q or C Q^H with the Q of Householder reflections and C = `other`."""
     need_matrices("ormqr", input, "input", False)
     need_matrices("ormqr", other, "other", False)
+    need_rank("ormqr", tau, 1)
     rows = other._shape[-2 if left else -1]
     if (
         tau._shape[-1] > input._shape[-1]

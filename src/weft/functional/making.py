@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from weft.errors import DTypeError, MutationError
+from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.graph.mutation import in_place
 from weft.graph.tensor import Tensor
 from weft.tensor.leaves import give_out
@@ -35,6 +35,13 @@ def give_all(out: Any, result: Any) -> Any:
     """`write_out` for a result of one tensor or of several."""
     if not isinstance(result, tuple):
         return write_out(out, result)
+    if not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise ArgumentTypeError(
+            f"out must be a tuple of {len(result)} tensors",
+            expected=f"{len(result)} tensors",
+            got=f"{len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__,
+            fix="pass a tensor for each result",
+        )
     written = [write_out(target, part) for target, part in zip(out, result, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 

@@ -292,7 +292,22 @@ def searchsorted(
     side = side or ("right" if right else "left")
     edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
     if sorter is not None and edges.size:
-        edges = np.take_along_axis(edges, host.to_numpy(sorter), -1)
+        places = host.to_numpy(need_tensor("searchsorted", sorter, "sorter"))
+        if places.shape != edges.shape or places.dtype != np.int64:
+            raise ArgumentError(
+                "torch.searchsorted(): boundary and sorter must have the same size, and sorter be of int64",
+                expected=f"int64{list(edges.shape)}",
+                got=f"{places.dtype}{list(places.shape)}",
+                fix="pass sorted_sequence.argsort()",
+            )
+        if places.size and not 0 <= places.min() <= places.max() < edges.shape[-1]:
+            raise ArgumentError(
+                "torch.searchsorted(): sorter index out of range",
+                expected=f"0 <= index < {edges.shape[-1]}",
+                got=f"{places.min()} to {places.max()}",
+                fix="pass sorted_sequence.argsort()",
+            )
+        edges = np.take_along_axis(edges, places, -1)
     number = not isinstance(input, Tensor)
     points = np.asarray(input) if number else host.to_numpy(input)
     if side not in ("left", "right"):

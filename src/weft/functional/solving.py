@@ -28,7 +28,7 @@ from weft.functional.factoring import (
     need_matrices,
     need_same,
 )
-from weft.functional.making import write_out
+from weft.functional.making import give_all
 from weft.functional.results import result_type
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -45,12 +45,7 @@ TriangularSolve = result_type("triangular_solve", "solution cloned_coefficient")
 
 def given(out: Any, result: Any) -> Any:
     """A result, or what out= names with its values."""
-    if out is None:
-        return result
-    if isinstance(result, tuple):
-        parts = [write_out(target, part) for target, part in zip(out, result, strict=True)]
-        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    return write_out(out, result)
+    return result if out is None else give_all(out, result)
 
 
 # -- inverses and systems --------------------------------------------------------------------------------------------

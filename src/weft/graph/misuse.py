@@ -220,6 +220,11 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         ),
         "pass a function of the step",
     ),
+    "processes": (
+        "multiprocessing context or its name",
+        lambda value: isinstance(value, str) or hasattr(value, "get_start_method"),
+        "pass 'fork'",
+    ),
     "dictionary": ("dict", lambda value: isinstance(value, Mapping), "pass a dictionary"),
     "callable": ("callable", callable, "pass a function"),
     "anything": ("anything", lambda value: True, ""),
@@ -250,7 +255,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
 _BY_NAME = {
     "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
     "source x1 x2 input1 input2 abs imag real out boundaries sorted_sequence weights running_mean running_var query "
-    "key attn_mask weight bias anchor positive negative var pos_weight condition input3 offsets",
+    "key attn_mask weight bias anchor positive negative var pos_weight condition input3 offsets A B tau LU_data "
+    "LU_pivots the_template fweights aweights sorter tensor",
     "operand": "other exponent end_ value_or_tensor",
     "tensors": "tensors operands matrices",
     "int": "dim0 dim1 dim2 start_dim end_dim diagonal k chunks steps n m row col offset num_samples minlength "
@@ -258,7 +264,8 @@ _BY_NAME = {
     "ints": "dim axis dims size sizes shape shifts stride padding dilation kernel_size output_size output_padding "
     "normalized_shape split_size_or_sections split_size pad high low repeats indices_or_sections source destination",
     "number": "value fill_value beta alpha negative_slope lambd threshold start end step base eps p momentum rtol "
-    "atol margin delta label_smoothing std mean correction nan posinf neginf norm_type error max_norm clip_value",
+    "atol margin delta label_smoothing std mean correction nan posinf neginf norm_type error max_norm clip_value rcond "
+    "tol val sparsity gain",
     "operand_or_none": "min max",
     "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable invert "
     "return_inverse return_counts error_if_nonfinite accumulate wrap equal_nan ceil_mode count_include_pad "
@@ -270,7 +277,7 @@ _BY_NAME = {
     "iterable": "milestones lengths batch datasets",
     "data set": "dataset",
     "dictionary": "defaults",
-    "callable": "collate_fn worker_init_fn func fn function pack_hook unpack_hook context_fn",
+    "callable": "collate_fn worker_init_fn func fn function pack_hook unpack_hook context_fn callable",
     "tensor or tensors": "parameters params",
     "dtype": "dtype",
     "generator": "generator",
@@ -295,6 +302,20 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "can_cast": {"from_": "own dtype", "to": "own dtype"},
     "promote_types": {"type1": "own dtype", "type2": "own dtype"},
     "quantile": {"q": "reals"},
+    "nanquantile": {"q": "reals"},
+    "trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
+    "cumulative_trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
+    "histc": {"min": "float", "max": "float"},
+    "select": {"index": "int"},
+    "slice": {"start": "int", "end": "int", "step": "int"},
+    "slice_scatter": {"start": "int", "end": "int", "step": "int"},
+    "split_with_sizes": {"split_sizes": "sizes"},
+    "tensorsolve": {"dims": "sizes"},
+    "Adafactor": {"eps": "sequence"},
+    "Muon": {"ns_coefficients": "shares"},
+    "Rprop": {"etas": "shares", "step_sizes": "shares"},
+    "DataLoader": {"multiprocessing_context": "processes"},
+    "StackDataset": {"args": "data set"},
     "vector_norm": {"ord": "order"},
     "linalg_norm": {"ord": "order"},
     "tensor_backward": {"inputs": "tensor or tensors"},
@@ -371,7 +392,9 @@ _ANNOTATED = {
 
 def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
     """What a parameter takes: a key of KINDS, or None where anything goes."""
-    particular = _PARTICULAR.get(name.removesuffix("_"), {}).get(parameter.name)
+    plain = name.removesuffix("_")
+    table = _PARTICULAR.get(plain) or _PARTICULAR.get(plain.removesuffix("_copy"), {})
+    particular = table.get(parameter.name)
     if particular is not None:
         return particular
     annotated = str(parameter.annotation).replace("builtins.", "")
@@ -422,8 +445,9 @@ def _called(function: Callable[..., Any], values: list[Any]) -> str:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """A function's parameters; an in-place variant has those of the function that it wraps, but for `out`."""
-    found = inspect.signature(function)
+    """A function's parameters; an in-place variant has those of the function that it wraps, but for `out`, and what is
+    `explained_as` another function has that one's."""
+    found = inspect.signature(getattr(function, "explained_as", function))
     if function.__name__.endswith("_"):
         kept = [p for p in found.parameters.values() if p.name != "out"]
         return found.replace(parameters=kept)

@@ -6,7 +6,7 @@ view's edge is a gradient record; writing through one is left to `mutation`.
 """
 
 import cython
-from cython.cimports.weft.graph.bound import permute_row
+from cython.cimports.weft.graph.bound import late, permute_row
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, view_edge, viewed_dtype
 from cython.cimports.weft.graph.handles import blank, watch, wrap
 from cython.cimports.weft.graph.making import new_node

@@ -20,7 +20,7 @@ from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.nn.functional_activation import logsigmoid
 from weft.nn.functional_loss import pairwise_distance, reduced, reduction_of
-from weft.ops.primitives import cumulate, gather, reduce, reshape, scatter_add, take, where
+from weft.ops.primitives import cumulate, gather, reshape, scatter_add, take, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full as constant
 
@@ -357,7 +357,7 @@ def gaussian_nll_loss(
     that at eps. Errors: ArgumentError on negative variances, which reads them."""
     reduction = reduction_of(reduction, None, None)
     spread = var if isinstance(var, Tensor) else constant(tuple(input._shape), var, input._dtype)
-    if spread.numel() and bool(reduce("any", spread < 0, tuple(range(len(spread._shape))))):
+    if spread.numel() and bool((spread < 0).any()):
         raise ArgumentError(
             "var has negative entry/entries",
             expected="variances >= 0",

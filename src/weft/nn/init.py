@@ -244,6 +244,13 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
             got=str(list(tensor.shape)),
             fix="initialise matrices",
         )
+    if not 0 <= sparsity <= 1:
+        raise ArgumentError(
+            f"sparsity must be between 0 and 1, but got {sparsity}",
+            expected="0 <= sparsity <= 1",
+            got=str(sparsity),
+            fix="pass the share of zeros",
+        )
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     with weft.no_grad():
@@ -264,6 +271,7 @@ def _older(current: Any) -> Any:
         return filled
 
     initialise.__name__ = initialise.__qualname__ = name
+    initialise.explained_as = current  # type: ignore[attr-defined]
     initialise.__doc__ = f"`{name}_` under its older name; warns."
     return initialise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from weft import Tensor
@@ -269,26 +269,36 @@ class CTCLoss(_Loss):
 # -- large vocabularies --------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, init=False)
 class LinearCrossEntropyOptions:
     """How PyTorch would cut the product into pieces; here it changes nothing."""
 
-    allow_retain_graph: bool = False
-    batch_chunk_size: int | None = None
-    chunking_method: str | None = "auto"
-    acc_policy: str = "auto"
-    acc_dtype: Any = None
+    allow_retain_graph: bool
+    batch_chunk_size: int | None
+    chunking_method: str | None
+    acc_policy: str
+    acc_dtype: Any
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        allow_retain_graph: bool = False,
+        batch_chunk_size: int | None = None,
+        chunking_method: str | None = "auto",
+        acc_policy: str = "auto",
+        acc_dtype: Any = None,
+    ) -> None:
+        given = locals()
+        for field in fields(self):
+            object.__setattr__(self, field.name, given[field.name])
         policies = ("auto", "accurate", "balanced", "compact")
-        if self.acc_policy not in policies:
+        if acc_policy not in policies:
             raise ArgumentError(
-                f"invalid acc_policy: {self.acc_policy!r}",
+                f"invalid acc_policy: {acc_policy!r}",
                 expected=", ".join(policies),
-                got=repr(self.acc_policy),
+                got=repr(acc_policy),
                 fix="choose one of these",
             )
-        size = self.batch_chunk_size
+        size = batch_chunk_size
         if size is not None and (not isinstance(size, int) or size <= 0):
             raise ArgumentError(
                 f"batch_chunk_size must be positive int or None, got {size!r}",

@@ -13,6 +13,7 @@ from weft.optim.checks import (
     check_not_negative,
     check_number,
     check_rate,
+    need_pair,
     options,
 )
 from weft.optim.optimizer import Group, Optimizer
@@ -243,6 +244,8 @@ class Rprop(Optimizer):
     ) -> None:
         defaults = options(locals())
         check_rate(lr)
+        need_pair("etas", etas)
+        need_pair("step_sizes", step_sizes)
         low, high = etas
         check_number(
             "eta values",

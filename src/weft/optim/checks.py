@@ -38,6 +38,17 @@ def check_number(
         )
 
 
+def need_pair(label: str, value: Any) -> None:
+    """Errors: TypeError for an option that is not two values."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentTypeError(
+            f"{label} must be a pair of numbers",
+            expected="a tuple of two",
+            got=repr(value),
+            fix=f"pass {label}=(first, second)",
+        )
+
+
 def check_not_negative(**values: Any) -> None:
     """ValueError for an option below zero; underscores in its label are spaces, two of them one underscore."""
     for label, value in values.items():

@@ -8,7 +8,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError
-from weft.optim.checks import check_number, check_rate, check_real, options
+from weft.optim.checks import check_number, check_rate, check_real, need_pair, options
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import number, updates
 
@@ -41,6 +41,7 @@ class Adafactor(Optimizer):
         check_rate(lr, "Learning rate should be >= 0 but is: ")
         message = f"beta2_decay should be <= 0 but is: {beta2_decay}"
         check_number("beta2_decay", beta2_decay, "<= 0", lambda found: found <= 0.0, message)
+        need_pair("eps", eps)
         if eps[0] is not None:
             _check_least("epsilon1", eps[0])
         _check_least("epsilon2", eps[1])
