@@ -1,0 +1,153 @@
+"""Attention over sequences of different lengths that stand one behind the other.
+
+In: queries, keys and values of all sequences in one line, and where each begins. Out: the outputs in the same line.
+Each sequence is attended to by itself, as if it were written so; no score between two of them is made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+
+
+class AuxRequest(NamedTuple):
+    """What is wanted beside the output: the logarithm of the sum of exponentials of a query's scores."""
+
+    lse: bool = False
+
+
+def _bounds(name: str, cumulative: Any, total: int) -> list[int]:
+    """Where sequences begin, and the end of the last. Errors: ArgumentTypeError, ArgumentError."""
+    if (
+        not isinstance(cumulative, Tensor)
+        or cumulative.is_floating_point()
+        or cumulative.dim() != 1
+    ):
+        raise ArgumentTypeError(
+            f"varlen_attn: {name} must be a 1-D Tensor of integers",
+            expected="the beginning of each sequence, and the end of the last",
+            got=type(cumulative).__name__,
+            fix="for lengths 3 and 2, weft.tensor([0, 3, 5])",
+        )
+    bounds: list[int] = cumulative.tolist()
+    if not bounds or bounds[0] != 0 or bounds[-1] != total or bounds != sorted(bounds):
+        raise ArgumentError(
+            f"varlen_attn: {name} must rise from 0 to {total}",
+            expected=f"[0, ..., {total}]",
+            got=str(bounds)[:80],
+            fix="for lengths 3 and 2, weft.tensor([0, 3, 5])",
+        )
+    return bounds
+
+
+def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    """Errors: ArgumentTypeError, ArgumentError."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor):
+            raise ArgumentTypeError(
+                f"varlen_attn(): argument '{name}' must be Tensor, not {type(tensor).__name__}",
+                expected="a Tensor",
+                got=type(tensor).__name__,
+                fix="make it a tensor with weft.tensor",
+            )
+    ranks = {tensor.dim() for tensor in (query, key, value)}
+    shared = ranks == {3} and key.shape[:2] == value.shape[:2]
+    if (
+        not shared
+        or query.shape[1] % key.shape[1]
+        or query.shape[1] != key.shape[1]
+        and not enable_gqa
+    ):
+        raise ArgumentError(
+            "varlen_attn: query, key and value do not fit together",
+            expected="(positions, heads, size) each; the heads of keys divide those of queries with enable_gqa=True",
+            got=f"{list(query.shape)}, {list(key.shape)}, {list(value.shape)}",
+            fix="reshape them, or pass enable_gqa=True",
+        )
+
+
+def _one(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, window: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """One sequence: (L, H, E), (S, H, E), (S, H, V) -> (L, H, V), (H, L). The last query stands at the last key."""
+    working = query.dtype if query.dtype is weft.float64 else weft.float32
+    scores = (query.transpose(0, 1) @ key.permute(1, 2, 0)).to(
+        working
+    ) * scale  # (H, L, E) @ (H, E, S)
+    length, size = query.shape[0], key.shape[0]
+    if window != (-1, -1):
+        gap = weft.arange(size) - (weft.arange(length).unsqueeze(1) + (size - length))  # (L, S)
+        inside = weft.ones(length, size, dtype=weft.bool)
+        if window[0] >= 0:
+            inside = inside & (gap >= -window[0])
+        if window[1] >= 0:
+            inside = inside & (gap <= window[1])
+        scores = weft.where(inside, scores, -math.inf)
+        some = inside.any(-1, keepdim=True)
+        weights = weft.where(some, weft.where(some, scores, 0.0).softmax(-1), 0.0)
+    else:
+        weights = scores.softmax(-1)
+    out = weights.to(query.dtype) @ value.transpose(0, 1)  # (H, L, S) @ (H, S, V)
+    return out.transpose(0, 1), weft.logsumexp(scores, -1)
+
+
+def varlen_attn(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Tensor | None,
+    max_q: int,
+    max_k: int,
+    *,
+    return_aux: AuxRequest | None = None,
+    scale: float | None = None,
+    window_size: tuple[int, int] = (-1, -1),
+    enable_gqa: bool = False,
+    seqused_k: Tensor | None = None,
+    block_table: Tensor | None = None,
+    num_splits: int | None = None,
+) -> Any:
+    """softmax(scale * query key^T) value within each sequence. `cu_seq_q` and `cu_seq_k` are where sequences begin and
+    the last ends. `window_size` is how many keys before and after a query's place take part, -1 for all: (-1, 0) is
+    causal. With `return_aux` a pair, of which the second part is the logarithms of the sums.
+
+    Shapes: (T, H, E), (U, K, E), (U, K, V), (N + 1), (N + 1) -> (T, H, V), (H, T). Errors: ArgumentTypeError,
+    ArgumentError; NotDefinedError for pages of keys. Cost: the scores within sequences are held in memory.
+    """
+    _check(query, key, value, enable_gqa)
+    if seqused_k is not None or block_table is not None:
+        raise NotDefinedError(
+            "varlen_attn with seqused_k or block_table",
+            expected="keys and values one behind the other",
+            got="pages of keys",
+            fix="take the keys that are used before the call",
+        )
+    if key.shape[1] != query.shape[1]:
+        times = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+    starts = _bounds("cu_seq_q", cu_seq_q, query.shape[0])
+    others = starts if cu_seq_k is None else _bounds("cu_seq_k", cu_seq_k, key.shape[0])
+    if len(starts) != len(others) or others[-1] != key.shape[0]:
+        raise ArgumentError(
+            "varlen_attn: cu_seq_q and cu_seq_k are of different numbers of sequences",
+            expected=f"{len(starts)} bounds that end at {key.shape[0]}",
+            got=str(others)[:80],
+            fix="give each sequence of queries its keys",
+        )
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    lengths = [b - a for a, b in zip(starts, starts[1:], strict=False)]
+    sizes = [b - a for a, b in zip(others, others[1:], strict=False)]
+    pieces = zip(query.split(lengths), key.split(sizes), value.split(sizes), strict=True)
+    found = [_one(*piece, factor, tuple(window_size)) for piece in pieces]  # type: ignore[arg-type]
+    out = weft.cat([one for one, _ in found])
+    if return_aux is not None and return_aux.lse:
+        return out, weft.cat([sums for _, sums in found], -1)
+    return out
+
+
+__all__ = ["AuxRequest", "varlen_attn"]
