@@ -241,7 +241,7 @@ def _transposed(
     dilation: Any,
     spatial: int,
 ) -> Any:
-    """The transpose of a convolution: a convolution of the spread input with the mirrored kernel."""
+    """The transpose of a convolution."""
     need_tensor(name, input)
     _check_weight(name, weight, bias, spatial)
     need_rank(name, input, spatial + 1)
@@ -262,13 +262,19 @@ def _transposed(
         numbers(output_padding, spatial, "output_padding"),
     )
     reach = [gap * (size - 1) for size, gap in zip(weight._shape[2:], gaps, strict=True)]
-    widths = tuple(
-        [(r - edge, r - edge + more) for r, edge, more in zip(reach, edges, extra, strict=True)]
+    sizes = tuple(
+        [
+            (places - 1) * step - 2 * edge + far + more + 1
+            for places, step, edge, far, more in zip(
+                x._shape[2:], steps, edges, reach, extra, strict=True
+            )
+        ]
     )
-    kernel = convolution.mirrored(weight, groups)
-    x = convolution.margins(convolution.spread(x, steps), widths)
-    none = ((0, 0),) * spatial
-    result = convolution.convolve(x, kernel, bias, Geometry((1,) * spatial, none, gaps, groups))
+    around = tuple([(edge, edge) for edge in edges])
+    geometry = Geometry(tuple(steps), around, tuple(gaps), groups)
+    result = convolution.transposed(x, weight, geometry, sizes)
+    if bias is not None:
+        result = result + reshape(bias, (*bias._shape, *(1,) * spatial))
     return result if batched else reshape(result, result._shape[1:])
 
 

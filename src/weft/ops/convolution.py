@@ -2,12 +2,13 @@
 
 The value is a matrix product over patches: windows of the padded input are views, put in front of the product as
 (batch, positions, channels * window), the kernel stands on its right, so that one product serves a batch. Its
-derivatives are a convolution of the spread cotangent with the mirrored kernel, and a product of cotangent and
-patches, which are made again rather than kept. Arguments are checked by `weft.nn.functional_conv`.
+derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product of
+cotangent and patches, which are made again rather than kept. Arguments are checked by `weft.nn.functional_conv`.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,11 @@ from weft.graph.recording import record, record_gradient
 from weft.graph.strides import contiguous_strides
 from weft.graph.tape import tape
 from weft.ops.primitives import (
+    concat,
     conj,
     embed,
     flip,
+    full,
     matmul,
     pad,
     permute,
@@ -134,17 +137,70 @@ def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
     return record_gradient(TABLE["convolution_bias"], (x, weight, bias), tuple(geometry), result)
 
 
-def _pull_input(g: Any, weight: Any, at: Any) -> Any:
-    geometry, shape = Geometry(*at.params), at.shapes[0]
-    g = spread(g, geometry.stride)
+def transposed(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+    """The transpose of a convolution: (N, O, *positions), (O, C / G, *k) -> (N, C, *sizes)."""
+    strided = [
+        gap for step, gap in zip(geometry.stride, geometry.dilation, strict=True) if step > 1
+    ]
+    if strided and max(strided) == 1:
+        return _by_phases(y, weight, geometry, sizes)
+    return _by_spreading(y, weight, geometry, sizes)
+
+
+def _by_spreading(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+    """A convolution of y, with zeros between its elements, and the mirrored kernel."""
+    y = spread(y, geometry.stride)
     widths = []
-    for axis, size in enumerate(shape[2:]):
+    for axis, size in enumerate(sizes):
         reach = geometry.dilation[axis] * (weight._shape[2 + axis] - 1)
         before = reach - geometry.padding[axis][0]
-        widths.append((before, size - g._shape[2 + axis] - before + reach))
+        widths.append((before, size - y._shape[2 + axis] - before + reach))
     ones = (1,) * len(widths)
     back = Geometry(ones, tuple(widths), geometry.dilation, geometry.groups)
-    return convolve(g, conj(mirrored(weight, geometry.groups)), None, back)
+    return convolve(y, mirrored(weight, geometry.groups), None, back)
+
+
+def _by_phases(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+    """Elements whose places leave the same rest modulo the stride read the same part of the kernel: a convolution for
+    each of these phases, and none with zeros."""
+    stride, padding = geometry.stride, geometry.padding
+    turns = tuple(
+        [-(-(n + sum(edge)) // step) for n, edge, step in zip(sizes, padding, stride, strict=True)]
+    )
+    pieces = [_phase(y, weight, geometry, starts, turns) for starts in product(*map(range, stride))]
+    shape = (*y._shape[:1], pieces[0]._shape[1], *turns)
+    joined = reshape(
+        concat(tuple([reshape(piece, (1, *shape)) for piece in pieces]), 0), (*stride, *shape)
+    )
+    rank = len(sizes)
+    order = [part for axis in range(rank) for part in (rank + 2 + axis, axis)]
+    joined = permute(joined, (rank, rank + 1, *order))  # (N, C, turns, stride, turns, stride ...)
+    whole = tuple([turn * step for turn, step in zip(turns, stride, strict=True)])
+    joined = reshape(joined, (*shape[:2], *whole))
+    cut = [
+        (-before, size + before - have)
+        for (before, _), size, have in zip(padding, sizes, whole, strict=True)
+    ]
+    return margins(joined, tuple(cut))
+
+
+def _phase(y: Any, weight: Any, geometry: Geometry, starts: Shape, turns: Shape) -> Any:
+    """The elements of one phase: y with the part of the kernel from `starts` on in steps of the stride."""
+    widths = []
+    for axis, (start, step) in enumerate(zip(starts, geometry.stride, strict=True), 2):
+        length = max(-(-(weight._shape[axis] - start) // step), 0)
+        weight = slice_axis(weight, axis, min(start, weight._shape[axis]), length, step)
+        reach = geometry.dilation[axis - 2] * (length - 1)
+        widths.append((reach, turns[axis - 2] - y._shape[axis]))
+    if 0 in weight._shape:
+        channels = weight._shape[1] * geometry.groups
+        return full((y._shape[0], channels, *turns), 0, y._dtype)
+    back = Geometry((1,) * len(turns), tuple(widths), geometry.dilation, geometry.groups)
+    return convolve(y, mirrored(weight, geometry.groups), None, back)
+
+
+def _pull_input(g: Any, weight: Any, at: Any) -> Any:
+    return transposed(g, conj(weight), Geometry(*at.params), at.shapes[0][2:])
 
 
 def _pull_weight(g: Any, self: Any, at: Any) -> Any:
@@ -157,8 +213,8 @@ def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     outer = reshape(
         permute(g, (1, 0, *range(2, 2 + spatial))), (groups, shape[0] // groups, batch * positions)
     )
-    product = matmul(outer, transpose(conj(patches)))  # (G, O, N P) @ (G, N P, K) -> (G, O, K)
-    return reshape(product, shape)
+    found = matmul(outer, transpose(conj(patches)))  # (G, O, N P) @ (G, N P, K) -> (G, O, K)
+    return reshape(found, shape)
 
 
 def _pull_bias(g: Any) -> Any:
