@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import pickle
 import traceback
@@ -162,6 +163,10 @@ SPACES: dict[str, Any] = {
     "nn": nn,
     "init": nn.init,
     "utils": nn.utils,
+    "prune": nn.utils.prune,
+    "parametrizations": nn.utils.parametrizations,
+    "flex_attention": importlib.import_module("weft.nn.attention.flex_attention"),
+    "varlen": importlib.import_module("weft.nn.attention.varlen"),
     "optim": weft.optim,
     "lr_scheduler": weft.optim.lr_scheduler,
     "data": weft.data,

@@ -14,6 +14,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
+from weft.graph.public import publish
 
 _TABLES = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",
@@ -265,3 +266,7 @@ def create_block_mask(
         )
     parts = (*_ordered(partial & ~whole), *_ordered(whole))
     return BlockMask.from_kv_blocks(*parts, size, mask_mod, (Q_LEN, KV_LEN))
+
+
+publish(globals())
+del publish

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
+from weft.graph.public import publish
 from weft.nn.attention.block_mask import (
     BlockMask,
     and_masks,
@@ -24,15 +25,9 @@ from weft.nn.attention.block_mask import (
     or_masks,
 )
 
-
-class FlexKernelOptions(TypedDict, total=False):
-    """What PyTorch's kernels are tuned by; nothing here depends on it."""
-
-    BACKEND: str
-    BLOCK_M: int
-    BLOCK_N: int
-    num_warps: int
-    num_stages: int
+FlexKernelOptions = dict[
+    str, Any
+]  # what PyTorch's kernels are tuned by; nothing here depends on it
 
 
 class AuxRequest(NamedTuple):
@@ -159,3 +154,6 @@ __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask",
     "flex_attention", "noop_mask", "or_masks",
 ]  # fmt: skip
+
+publish(globals())
+del publish

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.graph.public import publish
 
 
 class AuxRequest(NamedTuple):
@@ -151,3 +152,6 @@ def varlen_attn(
 
 
 __all__ = ["AuxRequest", "varlen_attn"]
+
+publish(globals())
+del publish

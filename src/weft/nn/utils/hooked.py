@@ -77,7 +77,7 @@ def _hooks(module: Module) -> dict[int, Any]:
     return module._own_hooks().forward_pre
 
 
-def _need_module(module: Any, name: Any) -> None:
+def need_module(module: Any, name: Any) -> None:
     """Errors: ArgumentTypeError."""
     if not isinstance(module, Module) or not isinstance(name, str):
         raise ArgumentTypeError(
@@ -89,7 +89,7 @@ def _need_module(module: Any, name: Any) -> None:
 
 
 def _refuse_second(module: Module, name: str, kind: Any) -> None:
-    _need_module(module, name)
+    need_module(module, name)
     for hook in _hooks(module).values():
         if isinstance(hook.function, kind) and hook.function.name == name:
             raise ArgumentError(
@@ -101,7 +101,7 @@ def _refuse_second(module: Module, name: str, kind: Any) -> None:
 
 
 def _take(module: Module, name: str, kind: Any) -> Any:
-    _need_module(module, name)
+    need_module(module, name)
     for number, hook in list(_hooks(module).items()):
         if isinstance(hook.function, kind) and hook.function.name == name:
             del _hooks(module)[number]

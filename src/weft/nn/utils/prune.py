@@ -13,14 +13,9 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, AssertedError
 from weft.nn.module import Module
+from weft.nn.utils import hooked, pruning
 from weft.nn.utils.gradients import parameters_to_vector
-from weft.nn.utils.pruning import (
-    BasePruningMethod,
-    PruningContainer,
-    check_dim,
-    hooks_of,
-    need_parameter,
-)
+from weft.nn.utils.pruning import BasePruningMethod, PruningContainer
 
 
 def _check_amount(amount: Any) -> None:
@@ -63,7 +58,7 @@ def _check_structured(t: Tensor, dim: Any) -> None:
             got=str(list(t.shape)),
             fix="prune single elements",
         )
-    check_dim(t, dim)
+    pruning.check_dim(t, dim)
 
 
 def _without(mask: Tensor, places: Tensor) -> Tensor:
@@ -227,6 +222,13 @@ def global_unstructured(
     **kwargs: Any,
 ) -> None:
     """Prune several parameters as if they were one. Errors: ArgumentTypeError where the method is not unstructured."""
+    if not isinstance(pruning_method, type) or not issubclass(pruning_method, BasePruningMethod):
+        raise ArgumentTypeError(
+            f"{pruning_method!r} is not a BasePruningMethod subclass"[:120],
+            expected="a class of pruning methods",
+            got=type(pruning_method).__name__,
+            fix="use L1Unstructured or RandomUnstructured",
+        )
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise ArgumentTypeError(
@@ -236,9 +238,17 @@ def global_unstructured(
             got=method.PRUNING_TYPE,
             fix="use L1Unstructured or RandomUnstructured",
         )
-    pairs, given = list(parameters), importance_scores or {}
+    pairs = list(parameters) if isinstance(parameters, Iterable) else [parameters]
+    given = {} if importance_scores is None else importance_scores
     for pair in pairs:
-        need_parameter(*pair)
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(given, dict):
+            raise ArgumentTypeError(
+                "global_unstructured(): parameters must be pairs (module, name), importance_scores a dict",
+                expected="[(module, name), ...], and a dict of their scores or None",
+                got=f"{type(pair).__name__}, {type(given).__name__}",
+                fix="for example [(model.fc1, 'weight'), (model.fc2, 'weight')]",
+            )
+        pruning.need_parameter(*pair)
     values = [getattr(module, name).detach() for module, name in pairs]
     scores = [given.get(pair, value) for pair, value in zip(pairs, values, strict=True)]
     masks = [
@@ -262,7 +272,8 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 def remove(module: Module, name: str) -> Module:
     """Make a parameter plain again, with the zeros that it has. Errors: ArgumentError where it is not pruned."""
-    for number, method in hooks_of(module):
+    hooked.need_module(module, name)
+    for number, method in pruning.hooks_of(module):
         if method._tensor_name == name:
             method.remove(module)
             del module._own_hooks().forward_pre[number]
@@ -277,7 +288,8 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below, is pruned."""
-    return any(hooks_of(part) for part in module.modules())
+    hooked.need_module(module, "")
+    return any(pruning.hooks_of(part) for part in module.modules())
 
 
 __all__ = [

@@ -76,7 +76,7 @@ class BasePruningMethod(ABC):
     elements), "structured" (slices of the dimension `dim`) or "global" (elements, earlier ones as well).
     """
 
-    _tensor_name: str
+    _tensor_name: str = ""
     PRUNING_TYPE: ClassVar[str]
 
     def __call__(self, module: Module, inputs: Any) -> None:
@@ -170,7 +170,7 @@ class PruningContainer(BasePruningMethod):
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
-        if args:
+        if args and isinstance(args[0], BasePruningMethod):
             self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
