@@ -62,6 +62,12 @@ _EXPORTS = {
     "is_autocast_enabled": "amp",
     "is_autocast_available": "amp",
     "get_autocast_dtype": "amp",
+    "native_layer_norm": "nn.native",
+    "native_group_norm": "nn.native",
+    "native_batch_norm": "nn.native",
+    "constant_pad_nd": "nn.native",
+    "grid_sampler_2d": "nn.native",
+    "grid_sampler_3d": "nn.native",
     **_functional.EXPORTS,
 }
 

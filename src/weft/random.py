@@ -17,7 +17,7 @@ import numpy as np
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
-from weft.functional.making import by_name
+from weft.functional.making import by_name, check_apart, write_out
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
@@ -112,6 +112,13 @@ def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) 
     return _finished(law(shape, _floating(dtype), generator), requires_grad)
 
 
+def _drawn(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, out: Any) -> Any:
+    """`_draw`, into `out` where there is one."""
+    if out is None:
+        return _draw(law, size, generator, dtype, requires_grad)
+    return write_out(out, _draw(law, size, generator, dtype or out._dtype, requires_grad))
+
+
 def rand(
     *size: Any,
     generator: Any = None,
@@ -120,9 +127,10 @@ def rand(
     layout: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
+    out: Any = None,
 ) -> Any:
     """Uniform numbers in [0, 1)."""
-    return _draw(unit, size, generator, dtype, requires_grad)
+    return _drawn(unit, size, generator, dtype, requires_grad, out)
 
 
 def randn(
@@ -133,9 +141,10 @@ def randn(
     layout: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
+    out: Any = None,
 ) -> Any:
     """Normal numbers of mean 0 and variance 1."""
-    return _draw(standard_normal, size, generator, dtype, requires_grad)
+    return _drawn(standard_normal, size, generator, dtype, requires_grad, out)
 
 
 def rand_like(
@@ -276,15 +285,19 @@ def normal(
         dtype = tensors[0]._dtype
     else:
         shape = read_size("normal", (size,)) if size is not None else ()
-        dtype = _floating(dtype)
-    return _finished(standard_normal(shape, dtype, generator) * std + mean, requires_grad)
+        dtype = _floating(dtype if out is None else out._dtype)
+    result = _finished(standard_normal(shape, dtype, generator) * std + mean, requires_grad)
+    return result if out is None else write_out(out, result)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """1 with the probability that each element says (or `p`), else 0."""
     need_tensor("bernoulli", input)
     chance = input if p is None else p
-    return cast(_coins(input._shape, chance, generator), input._dtype).detach()
+    if out is not None:
+        check_apart(out, (input,))
+    result = cast(_coins(input._shape, chance, generator), input._dtype).detach()
+    return result if out is None else write_out(out, result)
 
 
 def _real(function: str, value: Any, argument: str) -> float:
@@ -331,6 +344,13 @@ def multinomial(
             got=describe("input", input),
             fix="reshape the weights",
         )
+    if input._dtype.category != 2:
+        raise DTypeError(
+            f"multinomial only supports floating-point dtypes for input, got: {input._dtype.name}",
+            expected="weights of a floating-point type",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
     weights = host.to_numpy(input).astype(np.float64)
     _check_weights(weights, num_samples, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
@@ -350,7 +370,8 @@ def multinomial(
         with np.errstate(divide="ignore"):
             races = np.where(rows > 0, -np.log1p(-draws) / np.where(rows > 0, rows, 1), np.inf)
         found = host.answering(np.argsort, races, 1, kind="stable")[:, :num_samples]
-    return host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
+    result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
+    return result if out is None else write_out(out, result)
 
 
 def _check_weights(weights: Any, count: int, replacement: bool) -> None:

@@ -56,10 +56,19 @@ def _same_strides(value: Any) -> Any:
     return shown.detach()
 
 
-def value(given: Any) -> Any:  # noqa: C901 - a case per kind
-    """An argument of a sample."""
+def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """All arguments of a call: a tensor that is given twice, as input and as out=, is one tensor in Weft."""
+    return value((args, kwargs), {})
+
+
+def value(given: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: C901 - a case per kind
+    """An argument of a sample; `known` are the tensors of its call."""
     if isinstance(given, torch.Tensor):
-        return tensor(given)
+        if known is None:
+            return tensor(given)
+        if id(given) not in known:
+            known[id(given)] = tensor(given)
+        return known[id(given)]
     if isinstance(given, torch.dtype):
         if given not in DTYPES:
             raise Missing(f"dtype {str(given).removeprefix('torch.')}")
@@ -73,15 +82,23 @@ def value(given: Any) -> Any:  # noqa: C901 - a case per kind
     if isinstance(given, torch.Generator):
         return weft.Generator()
     if isinstance(given, torch.nn.Module):
-        raise Missing("a module as an argument")
+        return _module(given)
     if isinstance(given, (tuple, list)):
-        parts = [value(part) for part in given]
+        parts = [value(part, known) for part in given]
         return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
     if isinstance(given, dict):
-        return {key: value(part) for key, part in given.items()}
+        return {key: value(part, known) for key, part in given.items()}
     if callable(given) and not isinstance(given, type):
         return function(given)
     return given
+
+
+def _module(given: Any) -> Any:
+    """A module with nothing but default settings. Errors: Missing."""
+    kind = type(given)
+    if kind.__module__.startswith("torch.nn.") and repr(given) == f"{kind.__name__}()":
+        return _by_path(f"nn.{kind.__name__}")()
+    raise Missing("a module as an argument")
 
 
 def _by_path(path: str) -> Any:

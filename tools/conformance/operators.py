@@ -68,7 +68,8 @@ class Call:
     def converted(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments in Weft."""
         s = self.sample
-        return tuple(convert.value((s.input, *s.args))), convert.value(dict(s.kwargs))
+        args, kwargs = convert.arguments((s.input, *s.args), dict(s.kwargs))
+        return args, kwargs
 
     def mine(self, function: Any = None, **options: Any) -> Any:
         """Weft's result."""
@@ -550,10 +551,20 @@ def errors(info: Any, ours: Any, most: int) -> dict[str, Column]:
         try:
             call = Call(info, given.sample_input, ours)
             call.converted()
-        except convert.Missing:
-            continue  # another device, or a layout out of scope
+        except (convert.Missing, ValueError):
+            continue  # another device, a layout out of scope, more dimensions than NumPy has
+        if _accepted(call):
+            continue  # PyTorch's list says more than PyTorch refuses
         guarded(column, given.sample_input, lambda call=call, given=given: _refused(call, given))  # type: ignore[misc]
     return {"errors": column} if column.tried else {}
+
+
+def _accepted(call: Call) -> bool:
+    try:
+        call.theirs()
+    except Exception:  # any refusal counts
+        return False
+    return True
 
 
 def _refused(call: Call, given: Any) -> list[compare.Difference]:

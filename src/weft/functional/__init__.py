@@ -50,7 +50,7 @@ _WITH_OUT = (
     "addmv addr all amax amin any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag dstack gather "
     "hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax masked_select max min "
     "mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted softmax sort std take "
-    "topk tril triu var vdot vstack"
+    "topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
 )
 _APART = ("gather", "index_select", "kthvalue", "masked_select", "take")
 FUNCTIONS.update({n: with_out(FUNCTIONS[n], n in _APART) for n in _WITH_OUT.split()})
@@ -59,7 +59,7 @@ METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }
-LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG}
+LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG, "cross": with_out(linalg.cross)}
 SPECIAL: dict[str, Any] = special.SPECIAL
 
 __all__ = ["EXPORTS", "FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]

@@ -87,6 +87,13 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="use weft.where(mask, value, input)",
             )
+        if value._dtype.is_complex and not input._dtype.is_complex:
+            raise DTypeError(
+                f"value cannot be converted to type {input._dtype.name} without overflow",
+                expected=f"a value that {input._dtype.name} holds",
+                got=describe("value", value),
+                fix="pass value.real",
+            )
         return where(mask, cast(value, input._dtype), input)
     return where(mask, fill_value(input._dtype, value), input)
 
@@ -118,6 +125,14 @@ def isclose(
 ) -> Any:
     """Whether |input - other| <= atol + rtol * |other|, element by element."""
     _same_type("isclose", input, other)
+    for name, limit in (("rtol", rtol), ("atol", atol)):
+        if limit < 0:
+            raise ArgumentError(
+                f"{name} must be greater than or equal to zero, but got {limit}",
+                expected=f"{name} >= 0",
+                got=str(limit),
+                fix="pass a limit of 0 or more",
+            )
     close = input == other
     if equal_nan and input._dtype.category >= 2:
         close = close | ((input != input) & (other != other))

@@ -422,6 +422,13 @@ def histogramdd(
     need_tensor("histogramdd", input)
     points = host.to_numpy(input).reshape(-1, input._shape[-1])
     each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * points.shape[1]
+    if len(each) != points.shape[1]:
+        raise ArgumentError(
+            f"histogramdd: expected {points.shape[1]} sequences of bin edges or numbers of bins, but got {len(each)}",
+            expected=f"bins for each of {points.shape[1]} dimensions",
+            got=str(len(each)),
+            fix="pass one for each column of the points",
+        )
     counts, edges = _in_bins("torch.histogramdd", points, each, range, weight, density)
     made = tuple(host.from_numpy(e, input._dtype) for e in edges)
     return Histogramdd(host.from_numpy(counts, input._dtype), made)

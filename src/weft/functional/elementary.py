@@ -230,6 +230,14 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
             fix="convert one with .to(dtype)",
         )
     result = call("complex", real, imag)
+    if out is not None and out._dtype is not result._dtype:
+        raise DTypeError(
+            f"Expected object of scalar type {result._dtype.name} but got scalar type {out._dtype.name} for "
+            "argument 'out'",
+            expected=f"out of type {result._dtype.name}",
+            got=describe("out", out),
+            fix="leave out= away",
+        )
     return result if out is None else write_out(out, result)
 
 

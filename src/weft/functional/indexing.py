@@ -384,7 +384,7 @@ def argwhere(input: Any) -> Any:
 def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     """The elements where the mask holds, as a vector. Reads the mask."""
     need_tensor("masked_select", mask, "mask", 2)
-    shape = broadcast_shapes([input._shape, mask._shape], "masked_select")
+    shape = broadcast_shapes([input._shape, mask._shape], "masked_select") or (1,)
     return getitem(expand(input, shape), expand(mask, shape))
 
 

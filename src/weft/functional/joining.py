@@ -90,6 +90,14 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None)
     else:
         shape = (*first[:joined], total, *first[joined + 1 :])
         result = record(_CAT, tuple(kept), (joined,), shape, kept[0]._dtype)
+    if out is not None and any(part is out for part in tensors):
+        raise ArgumentError(
+            "unsupported operation: some elements of the input tensors and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation.",
+            expected="an out= that is none of the tensors",
+            got="one of them",
+            fix="leave out= away",
+        )
     return result if out is None else write_out(out, result)
 
 

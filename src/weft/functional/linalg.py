@@ -310,8 +310,10 @@ def _adds_inside(input: Any, bias: Any, size: int) -> bool:
     )
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     """input @ weight.T + bias. Shapes: (*, in), (out, in), (out) -> (*, out). Errors: ShapeError, DTypeError."""
+    if out is not None:
+        return write_out(out, linear(input, weight, bias))
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
         need_tensor("linear", input)
         need_tensor("linear", weight, "weight", 2)

@@ -46,7 +46,7 @@ def give_all(out: Any, result: Any) -> Any:
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
 
-def _check_apart(out: Any, arguments: tuple[Any, ...]) -> None:
+def check_apart(out: Any, arguments: tuple[Any, ...]) -> None:
     """Errors: RuntimeError where `out` shows an element twice, or memory of what is read."""
     for target in out if isinstance(out, (tuple, list)) else (out,):
         for read in (x for x in arguments if isinstance(x, Tensor)):
@@ -83,7 +83,7 @@ def with_out(function: Function, apart: bool = False) -> Function:
 
     def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
         if apart and out is not None:
-            _check_apart(out, arguments)
+            check_apart(out, arguments)
         result = function(*arguments, **keywords)
         if apart and isinstance(out, Tensor) and out._dtype is not result._dtype:
             raise DTypeError(

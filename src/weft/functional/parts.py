@@ -117,6 +117,13 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     need_tensor("narrow", input)
     need_rank("narrow", input, 1)
     axis = wrap_dim(dim, len(input._shape))
+    if isinstance(start, Tensor) and (start._shape or start._dtype.category != 1):
+        raise ArgumentError(
+            "start must be an 0-dim integral Tensor.",
+            expected="an int, or an integer tensor without dimensions",
+            got=describe("start", start),
+            fix="pass a number",
+        )
     size, begin, length = input._shape[axis], operator.index(start), operator.index(length)
     if length < 0:
         raise ArgumentError(

@@ -448,7 +448,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             got=describe("input", input),
             fix="use reshape, or sum over dimensions",
         )
-    return sum_to(input, shape)
+    whole = input._dtype is dtypes.bool_ and shape != input._shape
+    return sum_to(cast(input, dtypes.int64) if whole else input, shape)
 
 
 FUNCTIONS = by_name(

@@ -267,6 +267,13 @@ def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     from weft.functional.reductions import sum as total
 
+    if len(input._shape) != 2:
+        raise ShapeError(
+            f"trace: expected a matrix, but got tensor with dim {len(input._shape)}",
+            expected="a matrix",
+            got=describe("input", input),
+            fix="use diagonal(dim1=, dim2=).sum(-1) for matrices in a batch",
+        )
     return total(_diagonal(input))
 
 

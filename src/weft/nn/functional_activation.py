@@ -26,6 +26,7 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
+from weft.functional.making import write_out
 from weft.functional.ranges import check_index
 from weft.functional.softmax import log_softmax, softmax
 from weft.generator import keep_mask
@@ -78,8 +79,10 @@ def tanh(input: Any) -> Any:
     return call("tanh", need_tensor("tanh", input))
 
 
-def gelu(input: Any, approximate: str = "none") -> Any:
+def gelu(input: Any, approximate: str = "none", *, out: Any = None) -> Any:
     """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); "tanh" approximates it."""
+    if out is not None:
+        return write_out(out, gelu(input, approximate))
     x = _prepared("gelu", input)
     if approximate not in ("none", "tanh"):
         raise ArgumentError(
@@ -99,8 +102,10 @@ def silu(input: Any, inplace: bool = False) -> Any:
     return _done(input, x * call("sigmoid", x), inplace)
 
 
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any = None) -> Any:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    if out is not None:
+        return write_out(out, softplus(input, beta, threshold))
     x = _prepared("softplus", input)
     scaled = x if beta == 1 else x * beta
     curve = call("log1p", call("exp", where(scaled > threshold, threshold, scaled)))
@@ -164,6 +169,13 @@ def prelu(input: Any, weight: Any) -> Any:
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """x limited to [min_val, max_val]; the derivative at the bounds is 0."""
     need_tensor("hardtanh", input)
+    if min_val > max_val:
+        raise ArgumentError(
+            "min_val cannot be greater than max_val",
+            expected="min_val <= max_val",
+            got=f"{min_val} > {max_val}",
+            fix="swap them",
+        )
     return _done(
         input, where(input <= min_val, min_val, where(input >= max_val, max_val, input)), inplace
     )
@@ -186,8 +198,10 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     return _done(input, x * relu6(x + 3) / 6, inplace)
 
 
-def logsigmoid(input: Any) -> Any:
+def logsigmoid(input: Any, *, out: Any = None) -> Any:
     """log(sigmoid(x)) without overflow."""
+    if out is not None:
+        return write_out(out, logsigmoid(input))
     x = _prepared("logsigmoid", input)
     return cast(call("minimum", x, 0) - call("log1p", call("exp", -call("abs", x))), input._dtype)
 
@@ -202,15 +216,26 @@ def tanhshrink(input: Any) -> Any:
     return input - call("tanh", input)
 
 
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
+def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """x moved towards 0 by lambd, 0 within."""
+    if out is not None:
+        return write_out(out, softshrink(input, lambd))
     _prepared("softshrink", input)
+    if not lambd >= 0:
+        raise ArgumentError(
+            f"lambda must be in range [0, inf) for input dtype {input._dtype.name}, but found {lambd}",
+            expected="lambd >= 0",
+            got=str(lambd),
+            fix="pass how far elements move towards 0",
+        )
     outside = where(input > 0, input - lambd, input + lambd)
     return where((input >= -lambd) & (input <= lambd), 0, outside)
 
 
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """x, 0 where |x| <= lambd."""
+    if out is not None:
+        return write_out(out, hardshrink(input, lambd))
     _prepared("hardshrink", input)
     return where((input >= -lambd) & (input <= lambd), 0, input)
 

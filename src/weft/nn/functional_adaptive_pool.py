@@ -22,9 +22,9 @@ from weft.ops.primitives import permute, reduce, reshape, take
 
 
 def _need_places(name: str, input: Any, spatial: int) -> None:
-    """Errors: ShapeError where an input has another rank, or nothing to pool."""
+    """Errors: ArgumentError where an input has another rank, ShapeError where there is nothing to pool."""
     if len(input._shape) not in (spatial + 1, spatial + 2):
-        raise ShapeError(
+        raise ArgumentError(
             f"{name}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got {list(input._shape)}",
             expected=f"(N, C, *) or (C, *) with {spatial} sizes",
             got=describe("input", input),

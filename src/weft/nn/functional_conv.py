@@ -119,6 +119,13 @@ def _check(name: str, input: Any, weight: Any, bias: Any, groups: int, spatial: 
             got=f"{describe('input', input)}, {describe('weight', weight)}",
             fix="convert one with .to(other.dtype)",
         )
+    if bias is not None and bias._dtype is not input._dtype:
+        raise DTypeError(
+            f"Input type ({input._dtype.name}) and bias type ({bias._dtype.name}) should be the same",
+            expected="one dtype",
+            got=f"{describe('input', input)}, {describe('bias', bias)}",
+            fix="convert one with .to(other.dtype)",
+        )
     channels = input._shape[-spatial - 1]
     if channels != weight._shape[1] * groups or weight._shape[0] % groups:
         raise ShapeError(

@@ -232,6 +232,13 @@ def multi_margin_loss(
     x = _rows("multi_margin_loss", input)
     _check_labels(input, target, tuple(input._shape[:1]) if len(input._shape) == 2 else ())
     rows, classes = x._shape
+    if weight is not None and weight._shape != (classes,):
+        raise ShapeError(
+            f"multi_margin_loss: expected weight to be of size ({classes},) but got {list(weight._shape)}",
+            expected=f"a weight per class ({classes},)",
+            got=describe("weight", weight),
+            fix="pass one weight per class",
+        )
     check_index("multi_margin_loss", target, classes, 0, False)
     place = reshape(cast(target, dtypes.int64), (rows, 1))
     gap = margin - gather(x, 1, place) + x  # (N, 1), (N, C) -> (N, C)

@@ -90,6 +90,14 @@ def rms_norm(
 ) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last dimensions, then scaled."""
     shape, axes = _last_axes("rms_norm", input, normalized_shape)
+    if weight is not None and weight._shape != shape:
+        raise ShapeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight._shape)} "
+            f"and normalized_shape = {list(shape)}",
+            expected=f"a weight {list(shape)}",
+            got=describe("weight", weight),
+            fix="make the weight of the sizes that are normalised",
+        )
     x = widen(input)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import DTypeError, ShapeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -19,8 +19,10 @@ from weft.functional.arguments import (
     describe,
     need_tensor,
 )
+from weft.functional.making import write_out
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
 from weft.graph.tape import tape
 from weft.nn.functional_conv import numbers
 from weft.ops.convolution import windows
@@ -51,6 +53,14 @@ class _Plan:
                 expected=f"(N, C, *) with {spatial} sizes",
                 got=describe("input", input),
                 fix="add dimensions with unsqueeze",
+            )
+        if name.startswith("max") and 0 in input._shape[-spatial - 1 :]:
+            raise ShapeError(
+                f"{name}(): Expected input's non-batch dimensions to have positive length, but input has sizes "
+                f"{list(input._shape)}",
+                expected="channels and sizes of at least 1",
+                got=describe("input", input),
+                fix="check how the input became empty",
             )
         self.kernel = numbers(kernel, spatial, "kernel_size")
         self.stride = (
@@ -302,6 +312,13 @@ def _avg_pool(
     spatial: int,
 ) -> Any:
     plan = _Plan(name, input, kernel_size, stride, padding, 1, ceil_mode, spatial)
+    if override == 0:
+        raise ArgumentError(
+            f"{name}(): divisor must be not zero",
+            expected="divisor_override other than 0",
+            got="0",
+            fix="leave divisor_override out",
+        )
     x = batched(input, spatial)
     if plan.tiles():
         total = reduce("sum", reshape(x, plan.tiled(x._shape)), plan.tile_axes())
@@ -310,7 +327,10 @@ def _avg_pool(
     divisor = _divisors(plan, include_pad, override)
     if isinstance(divisor, np.ndarray):
         divisor = host.from_numpy(divisor, input._dtype)
-    return unbatched(total / divisor, input, spatial)
+    mean = total / divisor
+    if input._dtype.category < 2:  # PyTorch's means of integers are integers
+        mean = cast(mean, input._dtype)
+    return unbatched(mean, input, spatial)
 
 
 def avg_pool1d(
@@ -335,9 +355,11 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """The mean of each window of (N, C, H, W)."""
-    return _avg_pool(
+    result = _avg_pool(
         "avg_pool2d",
         input,
         kernel_size,
@@ -348,6 +370,7 @@ def avg_pool2d(
         divisor_override,
         2,
     )
+    return result if out is None else write_out(out, result)
 
 
 def avg_pool3d(
@@ -358,9 +381,11 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """The mean of each window of (N, C, D, H, W)."""
-    return _avg_pool(
+    result = _avg_pool(
         "avg_pool3d",
         input,
         kernel_size,
@@ -371,6 +396,7 @@ def avg_pool3d(
         divisor_override,
         3,
     )
+    return result if out is None else write_out(out, result)
 
 
 __all__ = [

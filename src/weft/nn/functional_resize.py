@@ -279,6 +279,16 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` to the nearest element, under its older name."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` between four neighbours, with the corners aligned, under its older name."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
@@ -316,4 +326,12 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return reshape(x, (*lead, channels * r * r, height // r, width // r))
 
 
-__all__ = ["interpolate", "pad", "pixel_shuffle", "pixel_unshuffle", "upsample"]
+__all__ = [
+    "interpolate",
+    "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]

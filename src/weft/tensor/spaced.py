@@ -63,6 +63,13 @@ def arange(
             got="bool",
             fix="compare the numbers of a numeric arange",
         )
+    if wanted.category < 2 and step != 0 and int(step) == 0:
+        raise ArgumentError(
+            "step must be nonzero",
+            expected="a step that is not 0 as an integer",
+            got=f"step={step} for {wanted.name}",
+            fix="leave dtype and out= away, or pass a step of 1 or more",
+        )
     made = _count(start, step, _length("arange", start, end, step), wanted)
     return leaf(made if out is None else give_out(out, made), requires_grad)
 
@@ -255,6 +262,48 @@ def empty_strided(
     return leaf(made, requires_grad)
 
 
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of zeros whose dimensions lie in memory in this order, the outermost first."""
+    shape, order = read_size("empty_permuted", (size,)), read_size("layout", (physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise ArgumentError(
+            f"Number of dimensions in size does not match the length of the physical_layout, or it repeats one; got "
+            f"size={list(shape)}, physical_layout={list(order)}",
+            expected=f"each of 0 .. {len(shape) - 1} once",
+            got=str(list(order)),
+            fix="name every dimension once",
+        )
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return empty_strided(shape, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def new_empty_strided(
+    input: Any,
+    size: Any,
+    stride: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`empty_strided` of the type of this tensor."""
+    wanted = input._dtype if dtype is None else dtype
+    return empty_strided(size, stride, dtype=wanted, device=device, requires_grad=requires_grad)
+
+
 def _triangle(name: str, lower: bool) -> Any:
     def indices(
         row: int,
@@ -296,7 +345,9 @@ FUNCTIONS: dict[str, Any] = {
     "logspace": logspace,
     "eye": eye,
     "empty_strided": empty_strided,
+    "empty_permuted": empty_permuted,
     "scalar_tensor": scalar_tensor,
     "tril_indices": tril_indices,
     "triu_indices": triu_indices,
 }
+METHODS: dict[str, Any] = {"new_empty_strided": new_empty_strided}

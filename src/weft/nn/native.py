@@ -1,0 +1,93 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""What PyTorch's kernels are called: normalisation with the statistics beside the result, padding, sampling with modes
+by number. Few programs name them; they are composed of the public functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.functional.arguments import need_tensor, widen
+from weft.graph.public import publish
+from weft.graph.recording import cast
+from weft.nn.functional_grid import grid_sample
+from weft.nn.functional_norm import batch_norm, group_norm, layer_norm
+from weft.nn.functional_resize import pad as _pad
+from weft.ops.primitives import elementwise as call
+from weft.tensor.creation import empty
+
+
+def _statistics(x: Any, axes: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:
+    """Mean and 1 / deviation over axes, in at least float32."""
+    wide = widen(x)
+    variance = wide.var(axes, correction=0, keepdim=keepdim)
+    return wide.mean(axes, keepdim=keepdim), call("rsqrt", variance + eps)
+
+
+def native_layer_norm(
+    input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
+) -> tuple[Any, Any, Any]:
+    """(`layer_norm`, mean, 1 / deviation). Shapes: statistics (*, 1, ..., 1)."""
+    result = layer_norm(input, normalized_shape, weight, bias, eps)
+    rank = len(input._shape)
+    axes = tuple(range(rank - len(tuple(normalized_shape)), rank))
+    mean, scale = _statistics(input, axes, eps, True)
+    return result, cast(mean, input._dtype), cast(scale, input._dtype)
+
+
+def native_group_norm(
+    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """(`group_norm`, mean, 1 / deviation). Shapes: statistics (N, group)."""
+    result = group_norm(input, group, weight, bias, eps)
+    rows = input.reshape(N, group, C // group * HxW)
+    mean, scale = _statistics(rows, (2,), eps, False)
+    return result, cast(mean, input._dtype), cast(scale, input._dtype)
+
+
+def native_batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """(`batch_norm`, mean, 1 / deviation); the statistics are empty outside training. Shapes: statistics (C)."""
+    need_tensor("native_batch_norm", input)
+    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        none = empty(0, dtype=widen(input)._dtype)
+        return result, none, none * 1
+    axes = (0, *range(2, len(input._shape)))
+    mean, scale = _statistics(input, axes, eps, False)
+    return result, mean, scale
+
+
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+    """`nn.functional.pad` with a constant."""
+    return _pad(input, pad, "constant", value)
+
+
+def _sampled(input: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return grid_sample(input, grid, modes[mode], paddings[padding], align_corners)
+
+
+def grid_sampler_2d(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`nn.functional.grid_sample` with its modes by number. Shapes: (N, C, H, W), (N, h, w, 2) -> (N, C, h, w)."""
+    return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`grid_sampler_2d` in three dimensions. Shapes: (N, C, D, H, W), (N, d, h, w, 3) -> (N, C, d, h, w)."""
+    return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+publish(globals())
