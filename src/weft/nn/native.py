@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.errors import ArgumentTypeError
 from weft.functional.arguments import need_tensor, widen
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -68,6 +69,13 @@ def native_batch_norm(
 
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """`nn.functional.pad` with a constant."""
+    if not isinstance(pad, (tuple, list)):
+        raise ArgumentTypeError(
+            f"constant_pad_nd(): argument 'pad' must be tuple of ints, not {type(pad).__name__}",
+            expected="two widths per dimension, the last dimension first",
+            got=type(pad).__name__,
+            fix="pass a tuple",
+        )
     return _pad(input, pad, "constant", value)
 
 
