@@ -33,7 +33,8 @@ def native_layer_norm(
     rank = len(input._shape)
     axes = tuple(range(rank - len(tuple(normalized_shape)), rank))
     mean, scale = _statistics(input, axes, eps, True)
-    return result, cast(mean, input._dtype), cast(scale, input._dtype)
+    statistics = (cast(mean, input._dtype), cast(scale, input._dtype))
+    return result, *(part.detach() for part in statistics)
 
 
 def native_group_norm(
@@ -64,7 +65,7 @@ def native_batch_norm(
         return result, none, none * 1
     axes = (0, *range(2, len(input._shape)))
     mean, scale = _statistics(input, axes, eps, False)
-    return result, mean, scale
+    return result, mean.detach(), scale.detach()
 
 
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:

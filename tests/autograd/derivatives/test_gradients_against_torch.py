@@ -64,8 +64,10 @@ APART = (
     # The operation of the list is another function of the same name.
     *("linalg.lstsq/grad_oriented", "linalg.pinv/singular"),
 )
-# What PyTorch does not derive twice, contrary to its list: refused, of a constant, nan where a mask hides elements.
+# What PyTorch does not derive twice, contrary to its list: refused, of a constant, nan where a mask hides elements, a
+# weight that is not there.
 ONCE = (
+    "native_layer_norm",
     *("nn.functional.ctc_loss", "nn.functional.linear_cross_entropy/chunked"),
     "masked.logaddexp",
 )
