@@ -200,7 +200,7 @@ def _build_cat(members: list, params: tuple, shapes: tuple, stacks: dict) -> cyt
 @cython.cfunc
 def _bring_in_order(members: list) -> cython.void:
     """Sort members by where the rows of an operand lie, so that what reads them in turn finds them in order; where no
-    operand is in order as it is, and one is made of rows of batches throughout."""
+    operand is in order as it is, and one is made of rows of one batch throughout."""
     first: Node = members[0]
     chosen: cython.Py_ssize_t = -1
     index: cython.Py_ssize_t
@@ -215,17 +215,17 @@ def _bring_in_order(members: list) -> cython.void:
         node: Node
         for node in members:
             node = _below_views(node.inputs[chosen])
-            keys.append((cython.cast(Node, node.quotient).seq, node.qrow, len(keys)))
+            keys.append((node.qrow, len(keys)))
         keys.sort()
-        members[:] = [members[key[2]] for key in keys]
+        members[:] = [members[key[1]] for key in keys]
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _order_of(members: list, index: cython.Py_ssize_t) -> cython.int:
-    """Whether an operand of members in order is rows of batches in order, in another order, or something else."""
+    """Whether an operand of members in order is rows of one batch in order, in another order, or something else."""
     order: cython.int = _IN_ORDER
-    batch: cython.longlong = -1
+    batch: Node = None
     row: cython.longlong = -1
     node: Node
     quotient: Node
@@ -234,11 +234,15 @@ def _order_of(members: list, index: cython.Py_ssize_t) -> cython.int:
         prefetch_sources(members, position)
         node = _below_views(cython.cast(Node, members[position]).inputs[index])
         quotient = node.quotient
-        if quotient is None or node.state != PENDING:
+        if (
+            quotient is None
+            or node.state != PENDING
+            or (batch is not None and quotient is not batch)
+        ):
             return _NO_ROWS
-        if quotient.seq < batch or (quotient.seq == batch and node.qrow < row):
+        if node.qrow < row:
             order = _OUT_OF_ORDER
-        batch, row = quotient.seq, node.qrow
+        batch, row = quotient, node.qrow
     return order
 
 
