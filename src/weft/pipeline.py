@@ -323,7 +323,7 @@ def launch(
     commits = decide(
         program,
         memory,
-        poison(program, memory, run, failed),
+        poison(program, memory, run, failed) if failed or _counters.failures > 0 else {},
         len(program.kernels) if complete else launches[done].kernel,
     )
     if storable and complete and not failed:

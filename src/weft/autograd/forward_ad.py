@@ -10,6 +10,7 @@ and is not needed never runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.autograd.backward import grad
@@ -43,13 +44,8 @@ class Level:
 
     @staticmethod
     def follow_all(node: Any) -> None:
-        """Give a new node its tangents at all open levels, the innermost first."""
-        levels = _levels()
-        inputs = node.inputs or ()
-        for index in range(len(levels) - 1, -1, -1):
-            if any(source in levels[index].tangents for source in inputs):
-                with _Inside(levels[:index]):
-                    levels[index].follow(node, inputs)
+        """Give a new node its tangents at all open levels."""
+        _follow_at(_levels(), node)
 
     def follow(self, node: Any, inputs: tuple[Any, ...]) -> None:
         """Give a new node its tangent."""
@@ -66,10 +62,16 @@ _open: list[Level] = []  # of all threads
 def follow_moved(node: Any) -> None:
     """Give a value that has been put into memory order the tangents of what it was made of: also at levels that are
     computing just now, and are closed to what is recorded for that."""
-    for level in reversed(_open.copy()):
-        if node not in level.tangents and any(one in level.tangents for one in node.inputs):
+    _follow_at([level for level in _open if node not in level.tangents], node)
+
+
+def _follow_at(levels: Sequence[Level], node: Any) -> None:
+    """Give a node its tangents at levels, the innermost first."""
+    inputs = node.inputs or ()
+    for level in reversed(levels):
+        if any(source in level.tangents for source in inputs):
             with _Inside(level.outer):
-                level.follow(node, node.inputs)
+                level.follow(node, inputs)
 
 
 class _Composite(NamedTuple):

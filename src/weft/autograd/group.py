@@ -239,18 +239,15 @@ def _is_block(node: Node, shape: tuple) -> cython.bint:
 @cython.cfunc
 def consecutive(numbers: list) -> cython.bint:
     """Whether numbers count up from some number."""
+    first: cython.longlong = numbers[0]
     index: cython.Py_ssize_t
     for index in range(1, len(numbers)):
-        if numbers[index] != numbers[index - 1] + 1:
+        if cython.cast(cython.longlong, numbers[index]) != first + index:
             return False
-    return numbers[0] >= 0
+    return first >= 0
 
 
 @cython.cfunc
 def ascending(numbers: list) -> cython.bint:
     """Whether numbers count up from 0."""
-    index: cython.Py_ssize_t
-    for index in range(len(numbers)):
-        if cython.cast(cython.longlong, numbers[index]) != index:
-            return False
-    return True
+    return len(numbers) == 0 or (numbers[0] == 0 and consecutive(numbers))

@@ -99,28 +99,16 @@ class Categorical(Distribution):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """A category as a vector with one 1."""
+class OverCategories(Distribution):
+    """What is drawn by way of a category: `_categorical` has the probabilities."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
-
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        self._categorical = Categorical(probs, logits, validate_args=validate_args)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
+    _categorical: Categorical
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._categorical = self._categorical.expand(batch_shape)
         return made
-
-    def __repr__(self) -> str:
-        return repr(self._categorical).replace("Categorical", type(self).__name__, 1)
 
     @property
     def probs(self) -> Any:
@@ -136,6 +124,24 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> Any:
         """The shape of the parameter that was given."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(OverCategories):
+    """A category as a vector with one 1."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args=validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    def __repr__(self) -> str:
+        return repr(self._categorical).replace("Categorical", type(self).__name__, 1)
 
     @property
     def mean(self) -> Any:
@@ -189,7 +195,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories):
     """How often each category comes in `total_count` draws."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -208,31 +214,10 @@ class Multinomial(Distribution):
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with a larger batch."""
-        made = self._expanded(batch_shape, _instance)
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
-
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         """Counts that add up to the number of draws."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Log probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter that was given."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 
 import weft
 from weft.distributions import constraints
-from weft.distributions.categories import Categorical
+from weft.distributions.categories import Categorical, OverCategories
 from weft.distributions.counts import _WithOdds
-from weft.distributions.distribution import Distribution, broadcast_all, clamp_probs
+from weft.distributions.distribution import broadcast_all, clamp_probs
 from weft.distributions.elementwise_transforms import ExpTransform, SigmoidTransform
 from weft.distributions.transformed import TransformedDistribution
 
@@ -64,7 +64,7 @@ class RelaxedBernoulli(TransformedDistribution):
     probs = property(lambda self: self.base_dist.probs)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories):
     """The logarithm of a relaxed one-hot vector (Maddison, Mnih, Teh 2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -78,15 +78,6 @@ class ExpRelaxedCategorical(Distribution):
         self.temperature = temperature
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with a larger batch."""
-        made = self._expanded(batch_shape, _instance)
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
-
-    logits = property(lambda self: self._categorical.logits)
-    probs = property(lambda self: self._categorical.probs)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """Values with gradients."""

@@ -16,7 +16,7 @@ from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor, wrap_dim, wrap_dims
 from weft.functional.joining import cat, stack
-from weft.functional.making import write_out
+from weft.functional.making import given, write_out
 from weft.functional.results import result_type
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
@@ -27,10 +27,6 @@ from weft.ops.primitives import full, where
 
 Histogram = result_type("histogram", "hist bin_edges")
 Histogramdd = result_type("histogramdd", "hist bin_edges")
-
-
-def _given(out: Any, result: Any) -> Any:
-    return result if out is None else write_out(out, result)
 
 
 def _along(x: Any, axis: int, part: slice) -> Any:
@@ -67,11 +63,11 @@ def diff(
     ends = [part for part in (prepend, input, append) if part is not None]
     x = cat(ends, axis) if len(ends) > 1 else input
     if n == 0:
-        return _given(out, call("clone", x))
+        return given(out, call("clone", x))
     for _ in range(min(n, x._shape[axis])):
         later, earlier = _along(x, axis, slice(1, None)), _along(x, axis, slice(None, -1))
         x = call("ne", later, earlier) if x._dtype is dtypes.bool_ else later - earlier
-    return _given(out, x)
+    return given(out, x)
 
 
 def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
@@ -192,17 +188,22 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
 # -- covariances -------------------------------------------------------------------------------------------------------
 
 
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """The covariances of variables (rows) over observations (columns), which may have weights."""
-    need_tensor("cov", input)
+def _need_variables(name: str, input: Any) -> None:
+    """Errors: ShapeError for more than variables in rows."""
+    need_tensor(name, input)
     if len(input._shape) > 2:
         raise ShapeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {len(input._shape)} "
+            f"{name}(): expected input to have two or fewer dimensions but got an input with {len(input._shape)} "
             "dimensions",
             expected="variables in rows",
             got=describe("input", input),
             fix="take one matrix at a time",
         )
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of variables (rows) over observations (columns), which may have weights."""
+    _need_variables("cov", input)
     if input._dtype is dtypes.bool_:
         raise DTypeError(
             "cov(): bool dtype is not supported for input",
@@ -242,42 +243,34 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> tuple[Any, Any]:
     """The product of both kinds of weights, and its sum. Errors: as PyTorch's on other shapes and types."""
     weights = None
     kinds = (("fweights", fweights, 1, "integral"), ("aweights", aweights, 2, "floating point"))
-    for name, given, category, word in kinds:
-        if given is None:
+    for name, one, category, word in kinds:
+        if one is None:
             continue
         what = ""
-        if len(given._shape) > 1:
-            what = f"cov(): expected {name} to have one or fewer dimensions but got {name} with {len(given._shape)} "
+        if len(one._shape) > 1:
+            what = f"cov(): expected {name} to have one or fewer dimensions but got {name} with {len(one._shape)} "
             what += "dimensions"
-        elif given._dtype.category != category:
-            what = f"cov(): expected {name} to have {word} dtype but got {name} with {given._dtype.name} dtype"
-        elif given.numel() != x._shape[1]:
+        elif one._dtype.category != category:
+            what = f"cov(): expected {name} to have {word} dtype but got {name} with {one._dtype.name} dtype"
+        elif one.numel() != x._shape[1]:
             what = f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-            what += f"{given.numel()} != {x._shape[1]}"
-        elif bool((given < 0).any().item()):
+            what += f"{one.numel()} != {x._shape[1]}"
+        elif bool((one < 0).any().item()):
             what = f"cov(): {name} cannot be negative"
         if what:
             raise ArgumentError(
                 what,
                 expected=f"{word} numbers >= 0, one per observation",
-                got=describe(name, given),
+                got=describe(name, one),
                 fix="leave it out for equal weights",
             )
-        weights = given if weights is None else weights * given
+        weights = one if weights is None else weights * one
     return weights, None if weights is None else weights.sum()
 
 
 def corrcoef(input: Any) -> Any:
     """The correlations of variables (rows) over observations (columns)."""
-    need_tensor("corrcoef", input)
-    if len(input._shape) > 2:
-        raise ShapeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {len(input._shape)} "
-            "dimensions",
-            expected="variables in rows",
-            got=describe("input", input),
-            fix="take one matrix at a time",
-        )
+    _need_variables("corrcoef", input)
     covariances = cov(input)
     if not covariances._shape:
         return covariances / covariances
@@ -355,7 +348,7 @@ def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any =
     kept = array[(array >= low) & (array <= high)]
     places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
     counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
-    return _given(out, host.from_numpy(counts, input._dtype))
+    return given(out, host.from_numpy(counts, input._dtype))
 
 
 def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
@@ -472,7 +465,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = No
     found = np.argwhere(host.to_numpy(input) != 0)[:size]
     rows = np.full((size, len(input._shape)), fill_value, np.int64)
     rows[: len(found)] = found
-    return _given(out, host.from_numpy(rows))
+    return given(out, host.from_numpy(rows))
 
 
 publish(globals())

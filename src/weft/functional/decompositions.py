@@ -28,9 +28,10 @@ from weft.functional.factoring import (
     need_same,
 )
 from weft.functional.joining import cat
+from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.singular import LinalgSvd
-from weft.functional.solving import given, inv_ex
+from weft.functional.solving import inv_ex
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.graph.recording import cast

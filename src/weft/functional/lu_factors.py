@@ -17,8 +17,9 @@ from weft.functional.arguments import describe, need_tensor
 from weft.functional.factoring import LinalgLu, columns_first, each, need_matrices, need_same
 from weft.functional.factoring import adjoint as conjugated
 from weft.functional.joining import cat
+from weft.functional.making import given
 from weft.functional.results import result_type
-from weft.functional.solving import check_regular, given, need_rows, substituted
+from weft.functional.solving import check_regular, need_rows, substituted
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.graph.strides import broadcast_shapes

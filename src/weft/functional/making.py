@@ -31,6 +31,11 @@ def write_out(out: Any, result: Any) -> Any:
     return give_out(out, result)
 
 
+def given(out: Any, result: Any) -> Any:
+    """A result, or what `out=` names with its values."""
+    return result if out is None else give_all(out, result)
+
+
 def give_all(out: Any, result: Any) -> Any:
     """`write_out` for a result of one tensor or of several."""
     if not isinstance(result, tuple):
@@ -92,7 +97,7 @@ def with_out(function: Function, apart: bool = False) -> Function:
                 got=out._dtype.name,
                 fix="make out of the type of the input",
             )
-        return result if out is None else give_all(out, result)
+        return given(out, result)
 
     made = named(wrapper, function.__name__, function.__doc__ or "")
     made.__module__ = function.__module__

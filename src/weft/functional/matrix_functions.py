@@ -20,8 +20,9 @@ from weft.functional.factoring import (
     need_matrices,
     need_same,
 )
+from weft.functional.making import given
 from weft.functional.results import result_type
-from weft.functional.solving import given, inv, solve
+from weft.functional.solving import inv, solve
 from weft.graph.public import publish
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where

@@ -28,7 +28,7 @@ from weft.functional.factoring import (
     need_matrices,
     need_same,
 )
-from weft.functional.making import give_all
+from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -41,11 +41,6 @@ SolveEx = result_type("linalg_solve_ex", "result info")
 CholeskyEx = result_type("linalg_cholesky_ex", "L info")
 Slogdet = result_type("linalg_slogdet", "sign logabsdet")
 TriangularSolve = result_type("triangular_solve", "solution cloned_coefficient")
-
-
-def given(out: Any, result: Any) -> Any:
-    """A result, or what out= names with its values."""
-    return result if out is None else give_all(out, result)
 
 
 # -- inverses and systems --------------------------------------------------------------------------------------------

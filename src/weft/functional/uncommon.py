@@ -22,7 +22,7 @@ from weft.functional.arguments import (
 )
 from weft.functional.joining import cat, stack
 from weft.functional.linalg import bmm
-from weft.functional.making import make_in_place, write_out
+from weft.functional.making import given, make_in_place, write_out
 from weft.functional.norms import vector_norm
 from weft.functional.ordering import quantile
 from weft.functional.reductions import picked
@@ -36,10 +36,6 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
 
-def _given(out: Any, result: Any) -> Any:
-    return result if out is None else write_out(out, result)
-
-
 def addbmm(
     input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Any:
@@ -49,7 +45,7 @@ def addbmm(
     product = product if alpha == 1 else product * alpha
     if beta != 0:
         product = (input if beta == 1 else input * beta) + product
-    return _given(out, cast(product, input._dtype))
+    return given(out, cast(product, input._dtype))
 
 
 addbmm_ = make_in_place(addbmm, "addbmm")
@@ -109,7 +105,7 @@ def nanquantile(
     if keepdim:
         kept_shape = [1 if axis is None or a == axis else s for a, s in enumerate(input._shape)]
         result = result.reshape(*points._shape, *kept_shape)
-    return _given(out, result)
+    return given(out, result)
 
 
 # -- running and renormalised ------------------------------------------------------------------------------------------
@@ -127,13 +123,13 @@ def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
             fix="convert with .float()",
         )
     if not input._shape or not input.numel():
-        return _given(out, call("clone", input))
+        return given(out, call("clone", input))
     total, step, wide = call("clone", widen(input)), 1, (slice(None),) * axis
     while step < input._shape[axis]:  # after each turn, sums over twice as many
         first, later = total[(*wide, slice(0, step))], total[(*wide, slice(step, None))]
         total = cat([first, logaddexp(later, total[(*wide, slice(0, -step))])], axis)
         step *= 2
-    return _given(out, cast(total, input._dtype))
+    return given(out, cast(total, input._dtype))
 
 
 def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
@@ -154,7 +150,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -
     others = tuple(a for a in range(len(input._shape)) if a != axis)
     size = vector_norm(input, p, others, True)
     factor = where(size > maxnorm, maxnorm / (size + 1e-7), 1)
-    return _given(out, input * cast(factor, input._dtype.to_real()))
+    return given(out, input * cast(factor, input._dtype.to_real()))
 
 
 renorm_ = make_in_place(renorm, "renorm")
@@ -210,12 +206,12 @@ def index_reduce(
             reduce,
             include_self=include_self,
         )
-        return _given(out, one.reshape(()))
+        return given(out, one.reshape(()))
     axis = wrap_dim(dim, len(input._shape))
     shape = [1] * len(source._shape)
     shape[axis] = index.numel()
     places = cast(index, dtypes.int64).reshape(*shape).expand(source._shape)
-    return _given(
+    return given(
         out, scatter_reduce(input, axis, places, source, reduce, include_self=include_self)
     )
 

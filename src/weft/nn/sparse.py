@@ -35,14 +35,7 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_table(num_embeddings, embedding_dim)
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertedError(
-                "padding_idx must be within num_embeddings",
-                expected=f"-{num_embeddings} <= padding_idx < {num_embeddings}",
-                got=repr(padding_idx),
-                fix="pass the index of a row",
-            )
+        _check_table(num_embeddings, embedding_dim, padding_idx)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -120,13 +113,20 @@ class Embedding(Module):
         return text + _printed(self) + (", sparse=True" if self.sparse else "")
 
 
-def _check_table(rows: int, columns: int) -> None:
+def _check_table(rows: int, columns: int, padding: int | None) -> None:
     if rows < 0 or columns < 0:
         raise ShapeError(
             f"Trying to create tensor with negative dimension {min(rows, columns)}: [{rows}, {columns}]",
             expected="sizes >= 0",
             got=f"{rows} and {columns}",
             fix="check how the sizes were computed",
+        )
+    if padding is not None and not -rows <= padding < rows:
+        raise AssertedError(
+            "padding_idx must be within num_embeddings",
+            expected=f"-{rows} <= padding_idx < {rows}",
+            got=repr(padding),
+            fix="pass the index of a row",
         )
 
 
@@ -161,14 +161,7 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_table(num_embeddings, embedding_dim)
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertedError(
-                "padding_idx must be within num_embeddings",
-                expected=f"-{num_embeddings} <= padding_idx < {num_embeddings}",
-                got=repr(padding_idx),
-                fix="pass the index of a row",
-            )
+        _check_table(num_embeddings, embedding_dim, padding_idx)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.mode, self.sparse = scale_grad_by_freq, mode, sparse

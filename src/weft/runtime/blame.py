@@ -110,8 +110,7 @@ def _row_by_row(node: Any, source: Any, place: Any, failure: FailedRows) -> Fail
     """Examples of a batch fail with their own operand."""
     found = FailedRows()
     for row in range(node.shape[0]):
-        start = place.offset + row * place.strides[0]
-        error = failure.first_of(_rows_of(place.root, start, source.shape[1:], place.strides[1:]))
+        error = _failure_of_row(source, row, place, failure)
         if error is not None:
             found[row] = error
     return found
