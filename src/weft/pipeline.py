@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The pipeline on one screen: `batch -> collect -> fuse -> select -> plan -> lower -> launch -> commit`.
+"""The pipeline on one screen: `batch -> collect -> fuse -> select -> gang -> plan -> lower -> launch -> commit`.
 
 `flush` runs everything live on the calling thread's tape; `realize` makes sure that given tensors are computed;
 `array_of` reads a node's value as a NumPy array. Differentiation happens before, in `weft.autograd`, on batches made
@@ -42,7 +42,7 @@ from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import drop_inputs, free_idle
 from weft.graph.tape import finish, other_tapes, rejoin, tape_of
 from weft.runtime.programs import released, storable_as, store, worth_storing
-from weft.schedule import batch, collect, fuse, lower, plan, select
+from weft.schedule import batch, collect, fuse, gang, lower, plan, select
 
 require_compiled(__name__, cython.compiled)
 
@@ -257,6 +257,7 @@ def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cyt
     if config.verify:
         select.verify(program)  # before lowering, which takes the builders that it looks at
     chosen = select.text(program) if config.explain else ""
+    gang.gang(program)
     memory = plan.plan(program)
     lowering = lower.lower(program, memory)
     if config.verify:
@@ -278,6 +279,7 @@ def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None
     batch.verify(pending)
     collect.verify(program)
     fuse.verify(program)
+    gang.verify(program)
     plan.verify(program, memory)
     lower.verify(lowering)
 
@@ -307,7 +309,7 @@ def launch(
     run = Run(lowering)
     run.fill_tables()
     executable = run.executable()
-    count(len(program.kernels), len(lowering.launches), len(program.order))
+    count(gang.count(program), len(lowering.launches), len(program.order))
     if bare is not None and storable_as(bare, memory):
         form = bare
     storable = config.cache and not program.provisional and worth_storing(form)
@@ -509,7 +511,13 @@ def array_of(node: Any) -> np.ndarray[Any, Any]:
 def explain(pending: list[Any], program: Any, memory: Any, lowering: Any, chosen: str) -> None:
     """Print what the stages decided, for the parts that `config.explain` names."""
     parts = {
-        "schedule": (batch.text(pending), collect.text(program), fuse.text(program), chosen),
+        "schedule": (
+            batch.text(pending),
+            collect.text(program),
+            fuse.text(program),
+            chosen,
+            gang.text(program),
+        ),
         "memory": (plan.text(program, memory),),
         "kernels": (lower.text(lowering),),
     }

@@ -1,7 +1,7 @@
 """What each stage of the pipeline makes of a function: `stages(fn)` gives its text, stage by stage.
 
 In: a function that records something. Out: a dictionary of texts under `record`, `batch`, `collect`, `fuse`,
-`plan`, `kernels`, `lower`, made by the stages' own printers. The kernels are those of a program that has come
+`gang`, `plan`, `kernels`, `lower`, made by the stages' own printers. The kernels are those of a program that has come
 before: that a novel one runs in single operations first (`weft.schedule.select`) is not shown. Running what was
 recorded is left to the pipeline.
 """
@@ -15,7 +15,7 @@ from weft import pipeline
 from weft.graph.rows import ELEMENTWISE, SCALAR_ROW
 from weft.graph.tape import tape
 from weft.graph.targets import AccumulateGrad
-from weft.schedule import batch, collect, fuse, lower, plan
+from weft.schedule import batch, collect, fuse, gang, lower, plan
 from weft.schedule.loops import kernel_specs
 from weft.schedule.specs import kernel_text
 from weft.schedule.staging import prepare
@@ -40,6 +40,8 @@ def stages(function: Callable[[], Any]) -> dict[str, str]:
     for kernel in program.kernels:
         if kernel.kind == ELEMENTWISE:
             prepare(program, kernel)
+    gang.gang(program)
+    texts["gang"] = gang.text(program)
     memory = plan.plan(program)
     texts["plan"] = plan.text(program, memory)
     lowering = lower.lower(program, memory)

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uintptr_t
-from weft.runtime.instructions cimport Instruction, Instructions
-from weft.runtime.threads cimport Team
+from weft.runtime.instructions cimport Instruction, Instructions, Member
+from weft.runtime.threads cimport Kernel, Team
 
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
@@ -14,6 +14,14 @@ cdef enum:
     SLICE_FIRST = 200000  # ns of estimated work in its first slice: it may take a hundred times as long
     SLICE_LEAST = 5000000  # ns that a slice should take, between these two
     SLICE_MOST = 20000000
+
+cdef struct Gang:
+    # A launch over a table of members, as its kernel gets to see it.
+    Kernel kernel
+    void** resolved
+    int64_t* arguments
+    Member* members
+    int64_t count
 
 cdef class Program(Instructions):
     cdef void** resolved

@@ -15,10 +15,12 @@ from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.runtime.executor import Gang
 from cython.cimports.weft.runtime.instructions import (
     SPLIT_ABOVE,
     Instruction,
     Instructions,
+    Member,
     open_words,
 )
 from cython.cimports.weft.runtime.system import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
@@ -170,7 +172,16 @@ class Program(Instructions):
                 if not self._run_slices(launch, resolved, team):
                     return index
             else:
-                _run_units(launch, resolved, self.arguments, 0, launch.units, launch.work, team)
+                _run_units(
+                    launch,
+                    resolved,
+                    self.arguments,
+                    self.members,
+                    0,
+                    launch.units,
+                    launch.work,
+                    team,
+                )
             if timed:
                 self.times[index] += now() - began
             since_clock += launch.work + CLOCK_LAUNCHES
@@ -205,7 +216,7 @@ class Program(Instructions):
             end = min(begin + size, launch.units)
             part = cython.cast(cython.double, end - begin) / launch.units
             taken = cython.cast(int64_t, part * launch.work)
-            _run_units(launch, resolved, self.arguments, begin, end, taken, team)
+            _run_units(launch, resolved, self.arguments, self.members, begin, end, taken, team)
             begin = end
             taken = now() - began
             began += taken
@@ -289,45 +300,82 @@ def _run_units(
     launch: cython.pointer(Instruction),
     resolved: cython.pp_void,
     arguments: cython.pointer(int64_t),
+    members: cython.pointer(Member),
     begin: int64_t,
     end: int64_t,
     work: int64_t,
     team: cython.pointer(Team),
 ) -> cython.void:
     """Run the units [begin, end) of an instruction, shared out where that is worth it."""
+    gang: Gang
+    job: Job
+    job.begin = begin
+    job.end = end
+    if launch.members == 0:
+        job.kernel = launch.kernel
+        job.pointers = resolved + launch.first_pointer
+        job.arguments = arguments + launch.first_argument
+    else:
+        gang.kernel = launch.kernel
+        gang.resolved = resolved
+        gang.arguments = arguments
+        gang.members = members + launch.first_member
+        gang.count = launch.members
+        job.kernel = _run_gang
+        job.pointers = cython.cast(cython.pp_void, cython.address(gang))
+        job.arguments = cython.NULL
     if team != cython.NULL and work >= SPLIT_ABOVE:
-        _share_units(launch, resolved, arguments, begin, end, work, team)
+        _share_units(cython.address(job), launch.grain, work, team)
     elif begin < end:
-        launch.kernel(
-            resolved + launch.first_pointer, arguments + launch.first_argument, begin, end
-        )
+        job.kernel(job.pointers, job.arguments, begin, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _run_gang(
+    pointers: cython.pp_void, arguments: cython.pointer(int64_t), begin: int64_t, end: int64_t
+) -> cython.void:
+    """A kernel over a table of members, as a kernel itself: a unit is a grain of one of them."""
+    gang: cython.pointer(Gang) = cython.cast(cython.pointer(Gang), pointers)
+    low: int64_t = 0
+    high: int64_t = gang.count
+    middle: int64_t
+    stop: int64_t
+    member: cython.pointer(Member)
+    while high - low > 1:  # the last member that begins at or before `begin`
+        middle = (low + high) // 2
+        if gang.members[middle].first <= begin:
+            low = middle
+        else:
+            high = middle
+    while begin < end:
+        member = cython.address(gang.members[low])
+        low += 1
+        stop = end if low == gang.count else min(end, gang.members[low].first)
+        if begin < stop:
+            gang.kernel(
+                gang.resolved + member.first_pointer,
+                gang.arguments + member.first_argument,
+                (begin - member.first) * member.grain,
+                min((stop - member.first) * member.grain, member.units),
+            )
+            begin = stop
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _share_units(
-    launch: cython.pointer(Instruction),
-    resolved: cython.pp_void,
-    arguments: cython.pointer(int64_t),
-    begin: int64_t,
-    end: int64_t,
-    work: int64_t,
-    team: cython.pointer(Team),
+    job: cython.pointer(Job), grain: int64_t, work: int64_t, team: cython.pointer(Team)
 ) -> cython.void:
     """Share units out, or run them as one where there is nothing to cut."""
-    job: Job
-    units: int64_t = end - begin
-    job.kernel = launch.kernel
-    job.pointers = resolved + launch.first_pointer
-    job.arguments = arguments + launch.first_argument
-    job.begin = begin
-    job.end = end
-    job.piece = _piece_units(units, launch.grain, work, cython.cast(int64_t, team.size))
+    units: int64_t = job.end - job.begin
+    job.piece = _piece_units(units, grain, work, cython.cast(int64_t, team.size))
     if job.piece < units:
-        share(team, cython.address(job), (units + job.piece - 1) // job.piece)
+        share(team, job, (units + job.piece - 1) // job.piece)
     elif units > 0:
-        job.kernel(job.pointers, job.arguments, begin, end)
+        job.kernel(job.pointers, job.arguments, job.begin, job.end)
 
 
 @cython.cfunc

@@ -13,6 +13,15 @@ cdef struct Instruction:
     int64_t units
     int64_t grain
     int64_t work
+    int64_t first_member
+    int64_t members  # 0: the launch is one call; otherwise a unit is a grain of one of the members
+
+cdef struct Member:
+    int64_t first  # grains of the members before it
+    int64_t units
+    int64_t grain
+    int64_t first_pointer
+    int64_t first_argument
 
 cdef struct Pointer:
     int64_t slot
@@ -22,8 +31,9 @@ cdef class Instructions:
     cdef Instruction* code
     cdef Pointer* pointers
     cdef int64_t* arguments
-    cdef Py_ssize_t count, pointer_count, argument_count
-    cdef Py_ssize_t code_room, pointer_room, argument_room
+    cdef Member* members
+    cdef Py_ssize_t count, pointer_count, argument_count, member_count
+    cdef Py_ssize_t code_room, pointer_room, argument_room, member_room
     cdef readonly Py_ssize_t slot_count
     cdef int64_t work
     cdef int64_t shared_work
@@ -34,6 +44,8 @@ cdef class Instructions:
                         int64_t units, int64_t grain, int64_t work) except -1
     cdef int set_pointer(self, Py_ssize_t index, int64_t slot, int64_t offset) except -1
     cpdef int patch_units(self, Py_ssize_t index, int64_t units, int64_t work=*) except -1
+    cdef int add_member(self, Instruction* launch, Py_ssize_t pointers, Py_ssize_t arguments,
+                        int64_t units, int64_t grain) except -1
     cdef int _check_idle(self) except -1
     cdef int _check_index(self, Py_ssize_t index) except -1
     cdef int _count_work(self, Instruction* launch, int sign) except -1

@@ -2,7 +2,8 @@
 """The instructions of a program: flat arrays of launches, pointers and arguments.
 
 A launch is a kernel's address, pointers as (slot, byte offset), arguments, and its units with their
-grain and an estimate of their work. `Instructions` builds them, patches them between runs, copies
+grain and an estimate of their work; or such a kernel over a table of members, each with pointers,
+arguments and units of its own, which run in any order. `Instructions` builds them, patches them between runs, copies
 and lists them. Running them is left to `executor.Program`.
 """
 
@@ -16,6 +17,7 @@ from cython.cimports.cpython.buffer import (
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.runtime.instructions import Member
 from cython.cimports.weft.runtime.threads import Kernel
 
 from weft._compiled import require
@@ -39,6 +41,7 @@ class Instructions:
         free(self.code)
         free(self.pointers)
         free(self.arguments)
+        free(self.members)
 
     def __len__(self):
         return self.count
@@ -68,14 +71,80 @@ class Instructions:
         is kept alive with the program.
         """
         index = self.add(address, len(pointers), len(arguments), units, grain, work)
-        at: cython.Py_ssize_t = self.code[index].first_pointer
-        for slot, offset in pointers:
-            self.set_pointer(at, slot, offset)
-            at += 1
-        self.set_arguments(self.code[index].first_argument, arguments)
+        self._fill(
+            self.code[index].first_pointer, self.code[index].first_argument, pointers, arguments
+        )
         if owner is not None:
             self.held.append(owner)
         return index
+
+    def join(
+        self, pointers: object, arguments: object, units: int, grain: int = 1, work: int = -1
+    ) -> None:
+        """Let the last launch run its kernel on these, too: one launch over a table of members.
+
+        Members run in any order and at the same time: none may read what another one writes.
+        """
+        if self.count == 0 or units < 0 or grain < 1:
+            raise ArgumentError(
+                "Program.join",
+                expected="a launch to join, units >= 0, grain >= 1",
+                got=f"{self.count} launches, units {units}, grain {grain}",
+            )
+        self._check_idle()
+        launch: cython.pointer(Instruction) = cython.address(self.code[self.count - 1])
+        taken: int64_t = launch.work
+        self._count_work(launch, -1)
+        if launch.members == 0:
+            launch.first_member = self.member_count
+            self.add_member(launch, 0, 0, launch.units, launch.grain)
+        self.add_member(launch, len(pointers), len(arguments), units, grain)
+        launch.grain = 1
+        launch.work = taken + (units if work < 0 else work)
+        self._count_work(launch, 1)
+        member: cython.pointer(Member) = cython.address(self.members[self.member_count - 1])
+        self._fill(member.first_pointer, member.first_argument, pointers, arguments)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_member(
+        self,
+        launch: cython.pointer(Instruction),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain: int64_t,
+    ) -> cython.int:
+        """One more entry in the table of the last launch; the first one takes over what the launch has."""
+        first: cython.bint = launch.members == 0
+        _reserve(self, 0, pointers, arguments)
+        self.members = cython.cast(
+            cython.pointer(Member),
+            _enlarge(
+                self.members,
+                cython.address(self.member_room),
+                self.member_count + 1,
+                cython.sizeof(Member),
+            ),
+        )
+        member: cython.pointer(Member) = cython.address(self.members[self.member_count])
+        member.first = 0 if first else launch.units
+        member.units = units
+        member.grain = grain
+        member.first_pointer = launch.first_pointer if first else self.pointer_count
+        member.first_argument = launch.first_argument if first else self.argument_count
+        self.pointer_count += pointers
+        self.argument_count += arguments
+        self.member_count += 1
+        launch.members += 1
+        launch.units = member.first + (units + grain - 1) // grain
+        return 0
+
+    def _fill(self, at: int, first: int, pointers: object, arguments: object) -> None:
+        for slot, offset in pointers:
+            self.set_pointer(at, slot, offset)
+            at += 1
+        self.set_arguments(first, arguments)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -104,6 +173,7 @@ class Instructions:
         launch.grain = grain
         launch.units = 0
         launch.work = 0
+        launch.members = 0
         self.pointer_count += pointers
         self.argument_count += arguments
         self.count += 1
@@ -172,6 +242,10 @@ class Instructions:
         if not 0 <= index < self.count or units < 0:
             raise VerificationError(f"instruction {index} of {self.count}, units {units}")
         launch: cython.pointer(Instruction) = cython.address(self.code[index])
+        if launch.members > 0:
+            raise VerificationError(
+                f"units of instruction {index}, which has {launch.members} members"
+            )
         self._count_work(launch, -1)
         launch.units = units
         launch.work = units if work < 0 else work
@@ -211,6 +285,17 @@ class Instructions:
         memcpy(other.code, self.code, self.count * cython.sizeof(Instruction))
         memcpy(other.pointers, self.pointers, self.pointer_count * cython.sizeof(Pointer))
         memcpy(other.arguments, self.arguments, self.argument_count * cython.sizeof(int64_t))
+        other.members = cython.cast(
+            cython.pointer(Member),
+            _enlarge(
+                other.members,
+                cython.address(other.member_room),
+                self.member_count,
+                cython.sizeof(Member),
+            ),
+        )
+        memcpy(other.members, self.members, self.member_count * cython.sizeof(Member))
+        other.member_count = self.member_count
         other.count = self.count
         other.pointer_count = self.pointer_count
         other.argument_count = self.argument_count

@@ -112,6 +112,9 @@ class Run:
         for launch in self.lowering.launches:
             spec = launch.spec
             address = spec.final_address if launch.final else spec.address
+            if launch.members:
+                _append_gang(program, address, launch.members)
+                continue
             pointers = launch.pointers
             if spec.checked:
                 pointers = [
@@ -123,3 +126,11 @@ class Run:
                 address, pointers, launch.arguments, launch.units, launch.grain, launch.work
             )
         return program
+
+
+def _append_gang(program: Executable, address: int, members: list[Any]) -> None:
+    """One instruction that runs a kernel on several sets of operands."""
+    first, *others = members
+    program.append(address, first.pointers, first.arguments, first.units, first.grain, first.work)
+    for other in others:
+        program.join(other.pointers, other.arguments, other.units, other.grain, other.work)

@@ -27,6 +27,7 @@ from weft._compiled import require
 from weft.errors import ExecutionError
 from weft.graph.rows import SCALAR_ROW
 from weft.runtime.launch import SCALAR_CELL
+from weft.schedule import gang
 from weft.schedule.plan import is_private
 
 require(__name__, cython.compiled)
@@ -154,7 +155,7 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
     template.held = [launch.spec for launch in lowering.launches]
     template.launches = len(lowering.launches)
-    template.kernels = len(program.kernels)
+    template.kernels = gang.count(program)
     template.size = len(signature.nodes)
     _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], commits)
     _uses += 1

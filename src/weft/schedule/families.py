@@ -50,6 +50,7 @@ def lower_region(lowering: Any, node: Any) -> None:
             (slot, start * strides[axis] * size, strides),
         )
         start += part.shape[axis]
+    lowering.abreast()
 
 
 def base_root(lowering: Any, node: Any) -> Any:

@@ -23,6 +23,7 @@ cdef class Launch:
     cdef readonly long long work
     cdef readonly int kernel
     cdef readonly object table
+    cdef readonly list members
 
 cdef class Lowering:
     cdef readonly Program program

@@ -42,7 +42,8 @@ class KernelSpec:
 @cython.no_gc
 @cython.cclass
 class Launch:
-    """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries."""
+    """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries. Of a
+    gang one call for all `members`, which are launches, too; its units are grains of theirs."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Launch:
         kernel: cython.int,
         final: cython.bint = False,
         table=None,
+        members: list | None = None,
     ):
         self.spec = spec
         self.pointers = pointers
@@ -65,6 +67,7 @@ class Launch:
         self.kernel = kernel
         self.final = final
         self.table = table
+        self.members = members
 
 
 @cython.cclass
@@ -76,6 +79,7 @@ class Lowering:
         self.plan = plan
         self.launches = []
         self.scratch = []
+        self.current = -1
 
     @cython.cfunc
     def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
@@ -112,6 +116,10 @@ class Lowering:
         """Append a copy between strided regions, each (slot, byte offset, strides)."""
         lower_copy(self, dtype, shape, source, target)
 
+    def abreast(self):
+        """The launches of the kernel in hand do not wait for each other: those of one code become one."""
+        self.launches = joined([[launch] for launch in self.launches])
+
     def contiguous(self, node: Node):
         """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
         slot, offset, strides = self.place_of(node)
@@ -131,33 +139,91 @@ class Lowering:
 def lower(program: Program, plan: Plan) -> Lowering:
     """The launches of a planned program, in order."""
     lowering: Lowering = Lowering(program, plan)
+    launches: list = []
+    members: list = []  # the launches of each kernel of the gang in hand
     kernel: Kernel
-    node: Node
     for kernel in program.kernels:
+        if kernel.position != lowering.current:
+            launches.extend(joined(members))
+            members = []
         lowering.current = kernel.position
-        if kernel.kind == ELEMENTWISE:
-            lower_kernel(lowering, kernel)
-            continue
-        node = kernel.nodes[0]
-        if node not in plan.slots:
-            continue
-        if kernel.kind == VIEW:
-            _lower_reshape(lowering, node)
-        elif kernel.kind == INDEX:
-            lower_indexed(lowering, node)
-        elif kernel.kind == REGION:
-            families.lower_region(lowering, node)
-        elif kernel.kind == CONTRACT:
-            families.lower_matmul(lowering, node)
-        elif kernel.kind == SCAN:
-            families.lower_scan(lowering, node)
-        elif kernel.kind == SCATTER:
-            families.lower_scatter(lowering, node)
-        elif kernel.kind == ROWS:
-            lower_rows(lowering, node)
-        else:
-            raise VerificationError("lower", expected="a kind of kernel", got=repr(kernel))
+        lowering.launches = []
+        _lower_one(lowering, kernel)
+        members.append(lowering.launches)
+    launches.extend(joined(members))
+    lowering.launches = launches
     return lowering
+
+
+@cython.cfunc
+def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
+    """Append the launches of one kernel."""
+    if kernel.kind == ELEMENTWISE:
+        lower_kernel(lowering, kernel)
+        return
+    node: Node = kernel.nodes[0]
+    if node not in lowering.plan.slots:
+        return
+    if kernel.kind == VIEW:
+        _lower_reshape(lowering, node)
+    elif kernel.kind == INDEX:
+        lower_indexed(lowering, node)
+    elif kernel.kind == REGION:
+        families.lower_region(lowering, node)
+    elif kernel.kind == CONTRACT:
+        families.lower_matmul(lowering, node)
+    elif kernel.kind == SCAN:
+        families.lower_scan(lowering, node)
+    elif kernel.kind == SCATTER:
+        families.lower_scatter(lowering, node)
+    elif kernel.kind == ROWS:
+        lower_rows(lowering, node)
+    else:
+        raise VerificationError("lower", expected="a kind of kernel", got=repr(kernel))
+
+
+@cython.cfunc
+def joined(members: list) -> list:
+    """The launches of a gang: those of its members that run the same codes in the same order are one each."""
+    if len(members) < 2:
+        return members[0] if members else []
+    alike: dict = {}
+    for launches in members:
+        codes = tuple([(id(launch.spec), launch.final) for launch in launches])
+        alike.setdefault(codes, []).append(launches)
+    found: list = []
+    for group in alike.values():
+        for step in zip(*group, strict=True):
+            found.append(step[0] if len(step) == 1 else _together(list(step)))
+    return found
+
+
+@cython.cfunc
+def _together(members: list) -> Launch:
+    """One launch for all."""
+    pointers: list = []
+    arguments: list = []
+    units: cython.longlong = 0
+    work: cython.longlong = 0
+    launch: Launch
+    for launch in members:
+        pointers.extend(launch.pointers)
+        arguments.extend(launch.arguments)
+        units += (launch.units + launch.grain - 1) // launch.grain
+        work += launch.work
+    launch = members[0]
+    return Launch(
+        launch.spec,
+        pointers,
+        arguments,
+        units,
+        1,
+        work,
+        launch.kernel,
+        launch.final,
+        None,
+        members,
+    )
 
 
 @cython.cfunc
@@ -197,7 +263,8 @@ def text(lowering: Lowering):
             f"s{slot}+{offset}" if offset else f"s{slot}" for slot, offset in launch.pointers
         )
         lines.append(
-            f"k{launch.kernel} {launch.spec.name}{' final' if launch.final else ''} ({pointers}) "
+            f"k{launch.kernel} {launch.spec.name}{' final' if launch.final else ''}"
+            f"{f' x {len(launch.members)}' if launch.members else ''} ({pointers}) "
             f"units {launch.units} grain {launch.grain}"
         )
     return "\n".join(lines)

@@ -102,7 +102,12 @@ def _assign(program: Program, result: Plan) -> cython.void:
     free: dict = {}
     kernel: Kernel
     node: Node
+    position: cython.int = -1
     for kernel in program.kernels:
+        if _reuse and kernel.position != position and position >= 0:
+            for root in expiring.get(position, ()):
+                _expire(program, result, root, free)
+        position = kernel.position
         for node in kernel.stores:
             if kernel.kind == REGION and _takes_base(program, result, kernel, node):
                 continue
@@ -114,10 +119,6 @@ def _assign(program: Program, result: Plan) -> cython.void:
             else:
                 result.slots[node] = len(result.external) + len(result.sizes)
                 result.sizes.append(size)
-        if not _reuse:
-            continue
-        for root in expiring.get(kernel.position, ()):
-            _expire(program, result, root, free)
 
 
 @cython.cfunc

@@ -1,0 +1,204 @@
+"""Gangs: kernels of one code in one launch; who may join, what it costs in memory, that no bit depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from runtime_kernels import addresses, kernels
+
+import weft
+from weft import optim
+from weft.debug import stages
+from weft.errors import ArgumentError, VerificationError
+from weft.runtime import programs
+from weft.runtime.executor import Program
+from weft.runtime.pool import reset_peak, stats
+from weft.runtime.threads import get_num_threads, set_num_threads
+from weft.schedule import gang
+
+HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Iterator[None]:
+    threads, gangs = get_num_threads(), gang.set_gangs(True)
+    yield
+    set_num_threads(threads)
+    gang.set_gangs(gangs)
+
+
+@contextmanager
+def without_gangs() -> Iterator[None]:
+    before = gang.set_gangs(False)
+    programs.clear()
+    try:
+        yield
+    finally:
+        gang.set_gangs(before)
+        programs.clear()
+
+
+# -- the executor --------------------------------------------------------------------------------------------------
+
+
+def joined_program(sizes: list[int], grain: int, work: int) -> Program:
+    """target += 1 over source, for several pairs of slots, in one launch."""
+    program = Program()
+    for number, size in enumerate(sizes):
+        pointers = [(2 * number, 0), (2 * number + 1, 0)]
+        if number == 0:
+            program.append(kernels()["add"], pointers, [1], size, grain, work)
+        else:
+            program.join(pointers, [1], size, grain + number, work)
+    return program
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("work", [1, HOUR])
+def test_members_are_all_run_once(threads: int, work: int) -> None:
+    set_num_threads(threads)
+    sizes = [5, 0, 1000, 1, 0, 37, 4096]
+    arrays = [np.arange(size, dtype=np.float32) for size in sizes for _ in range(2)]
+    program = joined_program(sizes, 4, work)
+    assert len(program) == 1
+    assert program.copy().run(addresses(*arrays)) == 1
+    for source, target in zip(arrays[::2], arrays[1::2], strict=True):
+        assert (target == source + 1).all()
+
+
+def test_joining_needs_a_launch_and_units_of_members_are_fixed() -> None:
+    with pytest.raises(ArgumentError, match="a launch to join"):
+        Program().join([(0, 0)], [0], 1)
+    program = joined_program([3, 4], 1, 1)
+    with pytest.raises(ArgumentError):
+        program.join([(0, 0)], [0], 1, 0)
+    with pytest.raises(VerificationError, match="2 members"):
+        program.patch_units(0, 5)
+
+
+def test_what_is_appended_behind_a_gang_is_a_launch_of_its_own() -> None:
+    program = joined_program([3, 4], 1, 1)
+    program.append(kernels()["add"], [(1, 0), (4, 0)], [1], 3)
+    program.join([(3, 0), (5, 0)], [1], 4)
+    arrays = [np.arange(size, dtype=np.float32) for size in (3, 3, 4, 4, 3, 4)]
+    assert program.run(addresses(*arrays)) == 2
+    assert (arrays[4] == arrays[0] + 2).all() and (arrays[5] == arrays[2] + 2).all()
+
+
+# -- who joins -----------------------------------------------------------------------------------------------------
+
+
+def gangs_of(function: object) -> list[str]:
+    return stages(function)["gang"].splitlines()
+
+
+def test_independent_kernels_of_one_code_join() -> None:
+    values = [weft.randn(n, n) for n in (2, 3, 4)]
+    found = gangs_of(lambda: [(x.exp() + 1).sqrt() for x in values])
+    assert found == ["k0 x 3: exp add sqrt"]
+
+
+def test_what_reads_another_member_stays_behind_it() -> None:
+    x = weft.randn(4, 4)
+
+    def chain() -> object:
+        found = [x]
+        for _ in range(3):
+            found.append((found[-1] @ x).exp())
+        return found
+
+    assert gangs_of(chain) == []
+
+
+def test_iterations_stay_side_by_side() -> None:
+    """Each member of the second chain joins its twin of the first one, not the last kernel of its code."""
+    values = [weft.randn(n, n) for n in (3, 5)]
+
+    def iterated() -> object:
+        found = []
+        for x in values:
+            y = x
+            for _ in range(4):
+                y = (y @ x).tanh()
+            found.append(y)
+        return found
+
+    assert [line.split(":")[0] for line in gangs_of(iterated)] == [f"k{i} x 2" for i in range(8)]
+
+
+def test_large_temporaries_do_not_join() -> None:
+    rows = gang.MOST_BYTES // 4 // 64
+    large = [weft.randn(rows, 64) for _ in range(3)]
+    small = [weft.randn(rows // 2, 64) for _ in range(4)]
+    weft.realize()
+    assert gangs_of(lambda: [x.exp().T @ x for x in large]) == []
+    found = gangs_of(lambda: [x.exp().T @ x for x in small])
+    assert found == ["k0 x 2: exp", "k1 x 2: matmul", "k2 x 2: exp", "k3 x 2: matmul"]
+
+
+def test_a_layer_and_its_input_get_their_gradients_in_one_launch() -> None:
+    model = weft.nn.Sequential(*[weft.nn.Linear(48, 48), weft.nn.ReLU()] * 2)
+    x = weft.randn(48, 48)
+    weft.realize()
+    found = gangs_of(lambda: model(x).sum().backward())
+    assert any("matmul" in line or "linear" in line for line in found)
+
+
+# -- what does not depend on it ------------------------------------------------------------------------------------
+
+
+def trained(name: str, **options: object) -> list[np.ndarray]:
+    weft.manual_seed(0)
+    model = weft.nn.Sequential(weft.nn.Linear(7, 40), weft.nn.Tanh(), weft.nn.Linear(40, 3))
+    given = [p for p in model.parameters() if name != "Muon" or p.ndim == 2]
+    optimizer = getattr(optim, name)(given, **options)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = model(weft.randn(16, 7)).square().mean()
+        loss.backward()
+        weft.nn.utils.clip_grad_norm_(given, 1.0)
+        optimizer.step()
+    return [p.detach().numpy().copy() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Adafactor", "Muon", "Rprop"])
+def test_bits_do_not_depend_on_gangs_or_threads(name: str) -> None:
+    expected = trained(name)
+    set_num_threads(2)
+    found = [trained(name)]
+    with without_gangs():
+        found.append(trained(name))
+    with weft.eager():
+        found.append(trained(name))
+    for values in found:
+        for one, other in zip(expected, values, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+def peak_of_a_step(name: str) -> int:
+    """Bytes beyond those that are in use before and after."""
+    given = [weft.zeros(64, 64, requires_grad=True) for _ in range(24)]
+    optimizer = getattr(optim, name)(given)
+    for _ in range(5):
+        for parameter in given:
+            parameter.grad = weft.ones(64, 64)
+        weft.realize()
+        before = stats()["allocated"]
+        reset_peak()
+        optimizer.step()
+    return stats()["peak"] - before
+
+
+def test_an_update_needs_no_more_memory() -> None:
+    found = peak_of_a_step("AdamW")
+    with without_gangs():
+        assert found <= peak_of_a_step("AdamW")
+
+
+def test_what_members_leave_for_each_other_is_bounded() -> None:
+    found = peak_of_a_step("Muon")
+    with without_gangs():
+        assert found <= peak_of_a_step("Muon") + 6 * gang.MOST_BYTES
