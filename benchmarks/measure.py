@@ -11,13 +11,14 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from benchmarks.counting import Events
+from benchmarks.limits import Work
 
 PAUSE = 0.004  # between turns: the other library's workers stop spinning
 Result = Sequence[Any]
@@ -46,6 +47,8 @@ class Line:
     figures: dict[str, float]
     unit: str = "s"
     note: str = ""
+    target: float | None = None  # the least ratio of PyTorch's figure to Weft's that is wanted
+    limit: float | None = None  # the seconds that the machine needs at least
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Context:
     repeats: int = 15
     turn_seconds: float = 0.05
     budget_seconds: float = 8.0
+    rivals: dict[str, Any] = field(default_factory=dict)  # like libraries: some workloads have them
     report: Callable[[Line], None] = field(default=print)
 
     def pick(self, full: Any, quick: Any) -> Any:
@@ -69,10 +73,21 @@ Note = Callable[[dict[str, float]], str]
 
 
 def compare(
-    context: Context, title: str, make: Callable[[Any], Job], note: Note | None = None
+    context: Context,
+    title: str,
+    make: Callable[[Any], Job],
+    note: Note | None = None,
+    *,
+    target: float | None = None,
+    work: Work | None = None,
+    rivals: Mapping[str, Callable[[Any], Job]] | None = None,
 ) -> None:
-    """Measure a workload and report its line; `note` makes words of the figures."""
+    """Measure a workload and report its line; `note` makes words of the figures, `work` is what the limit is computed
+    from, `rivals` says how others than PyTorch and Weft do it."""
     jobs = {name: make(module) for name, module in context.libraries.items()}
+    for name, make_rival in (rivals or {}).items():
+        if name in context.rivals:
+            jobs[name] = make_rival(context.rivals[name])
     check(title, jobs)
     runs, turns = plan(context, {name: settle(job) for name, job in jobs.items()})
     gc.collect()
@@ -87,7 +102,9 @@ def compare(
             job.clean_up()
     figures = {name: statistics.median(values) for name, values in times.items()}
     words = [note(figures)] if note else []
-    context.report(Line(title, figures, "s", "; ".join([*words, *events.words()])))
+    limit = work.seconds(context.threads) if work else None
+    note_text = "; ".join([*words, *events.words()])
+    context.report(Line(title, figures, "s", note_text, target, limit))
 
 
 def check(title: str, jobs: dict[str, Job]) -> None:

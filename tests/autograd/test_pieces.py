@@ -26,7 +26,7 @@ SPLITS: dict[str, tuple[tuple[int, ...], Callable[[Any], list[Any]], bool]] = {
     "a piece is left out": ((3, 8), lambda x: list(x.chunk(4, 1))[1:], False),
     "pieces that overlap": ((3, 8), lambda x: [x[:, :5], x[:, 3:]], False),
     "a piece twice": ((3, 8), lambda x: [x[:, :4], x[:, :4], x[:, 4:]], False),
-    "along the first dimension": ((4, 3), lambda x: list(x.chunk(2, 0)), False),
+    "along the first dimension": ((4, 3), lambda x: list(x.chunk(2, 0)), True),
     "every other": ((3, 8), lambda x: [x[:, ::2], x[:, 1::2]], False),
 }
 

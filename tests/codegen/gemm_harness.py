@@ -65,7 +65,8 @@ def product(
     batch, m, n = out.shape
     k = a.shape[2]
     chosen = target or host()
-    launch = launch_gemm(dtype, batch, m, n, k, chosen)
+    along = strides(a)[2] == 1, strides(b)[1] == 1
+    launch = launch_gemm(dtype, batch, m, n, k, chosen, along)
     variant = variant or launch.variant
     units = unit_count(dtype, variant, chosen, batch, m, n)
     if variant == launch.variant:

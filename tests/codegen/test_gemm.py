@@ -162,6 +162,37 @@ def test_a_row_does_not_depend_on_its_batch(dtype: str) -> None:
         same(part, whole[:, :, :columns])
 
 
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_few_rows_have_kernels_of_their_own(dtype: str, rows: int) -> None:
+    """Straight and turned, with columns and k that fill no vectors, more k than a chunk, and on every target: the bits
+    are those of the large tile."""
+    rng = np.random.default_rng(rows)
+    for n, k in ((150, 37), (70, 2100), (129, 0)):
+        a, b = draw(rng, dtype, 1, rows, k), draw(rng, dtype, 1, k, n)
+        turned = np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1)
+        tall = np.ascontiguousarray(b.transpose(0, 2, 1))
+        for target in TARGETS:
+            tile = "tile{}x{}".format(*full_tile(dtype, target))
+            expected = product(dtype, a, b, empty(dtype, 1, rows, n), tile, target)
+            for right in (b, turned):
+                same(product(dtype, a, right, empty(dtype, 1, rows, n), None, target), expected)
+            columns = np.ascontiguousarray(a).transpose(0, 2, 1)
+            out = product(dtype, tall, columns, empty(dtype, 1, n, rows), None, target)
+            same(out.transpose(0, 2, 1), expected)
+
+
+def test_which_kernel_few_rows_take() -> None:
+    def variant(m: int, n: int, *along: bool) -> str:
+        return launch_gemm("float32", 1, m, n, 64, AVX512, (along[0], along[1])).variant
+
+    assert variant(2, 512, True, False) == "exact2x8"
+    assert variant(2, 512, True, True) == "turned2x1"
+    assert variant(512, 2, True, False) == "turned2x1_swapped"
+    assert variant(9, 512, True, True) == "tile14x2"
+    assert variant(4, 10, True, False) == "tile14x2"
+
+
 def layouts(array: Array) -> list[Array]:
     """The same values in other strides: transposed, spread out, reversed."""
     batch, rows, columns = array.shape

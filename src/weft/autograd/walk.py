@@ -36,7 +36,7 @@ from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction,
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft.autograd import merging
+from weft.autograd import joining, merging
 from weft.autograd.observe import UNSET
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
@@ -403,7 +403,10 @@ class Walk(Discovery):
             if cython.cast(Tensor, part)._shape != shape:
                 part = reshape(part, shape)
             parts.append(part)
-        for part in join_blocks(parts, shape):
+        parts = join_blocks(parts, shape)
+        if len(parts) > 1 and not self.create and self.units is None:
+            parts = joining.join(parts, shape)
+        for part in parts:
             result = part if result is None else result + part
         return result
 

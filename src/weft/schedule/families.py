@@ -70,10 +70,10 @@ def _gemm(dtype: str, variant: str) -> Any:
 
 
 @lru_cache(4096)
-def _gemm_shape(dtype: str, batch: int, m: int, n: int, k: int) -> Any:
+def _gemm_shape(dtype: str, batch: int, m: int, n: int, k: int, along: tuple[bool, bool]) -> Any:
     from weft.codegen.gemm import launch_gemm
 
-    return launch_gemm(dtype, batch, m, n, k)
+    return launch_gemm(dtype, batch, m, n, k, along=along)
 
 
 def _batch_strides(
@@ -160,7 +160,8 @@ def _lower_product(lowering: Any, node: Any, left: Any, right: Any, shape: Any) 
 def _launch_gemm(
     lowering: Any, dtype: str, batch: int, m: int, n: int, k: int, pointers: Any, arguments: Any
 ) -> None:
-    shape = _gemm_shape(dtype, batch, m, n, k)
+    along = arguments[6] == 1, arguments[8] == 1
+    shape = _gemm_shape(dtype, batch, m, n, k, along)
     suffix = "_bias" if len(pointers) > 3 else ""
     lowering.add(
         _gemm(dtype, shape.variant + suffix),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..target import Target, host
+from ..target import AVX2, Target, host
 from .integers import VARIANT as INTEGER_VARIANT
 from .spec import NUMBERS, full_tile, parse
 
 PIECE_FLOPS = 2e6  # with less work than this a second thread does not pay
 WIDE = 128  # columns from which one row is worth a kernel of its own
+FEW = 7  # as many rows have one, where columns fill its registers
+TURNED = 8  # as many rows read the other operand where it lies also when it lies along k
+REGISTERS = {AVX2.name: 16}  # of vectors; 32 elsewhere
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,20 @@ class Launch:
 
 @lru_cache(maxsize=4096)
 def launch_gemm(
-    dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
+    dtype: str,
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    target: Target | None = None,
+    along: tuple[bool, bool] = (False, False),
 ) -> Launch:
-    """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]."""
+    """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]; `along` says of A and of B whether neighbours in
+    memory are neighbours along k."""
     if dtype not in NUMBERS:
         return Launch(INTEGER_VARIANT, batch * m, grain(2.0 * n * max(k, 1)))
     chosen = target or host()
-    variant = pick(dtype, m, n, chosen)
+    variant = pick(dtype, m, n, chosen, along)
     spec = parse(dtype, variant, chosen)
     rows, columns = (n, m) if spec.swapped else (m, n)
     row_units, column_units = -(-rows // spec.unit_rows), -(-columns // spec.width)
@@ -46,13 +56,28 @@ def grain(flops: float) -> int:
     return max(1, round(PIECE_FLOPS / max(flops, 1.0)))
 
 
-def pick(dtype: str, m: int, n: int, target: Target) -> str:
+def pick(
+    dtype: str, m: int, n: int, target: Target, along: tuple[bool, bool] = (False, False)
+) -> str:
     """Vectors lie along the columns of C, or along its rows where columns are few."""
     rows, vectors = full_tile(dtype, target)
     columns = parse(dtype, f"tile{rows}x{vectors}", target).columns
     swapped = n < m and n <= columns
     few, many = (n, m) if swapped else (m, n)
     kind = f"tile{rows}x{vectors}"
-    if few == 1 and many >= WIDE:
+    if few <= TURNED and many >= columns and along[not swapped] and NUMBERS[dtype].native:
+        kind = f"turned{max(few, 1)}x1"
+    elif few == 1 and many >= WIDE:
         kind = f"exact1x{4 * vectors}"
+    elif 1 < few < min(rows, FEW + 1) and NUMBERS[dtype].planes == 1:
+        broad = _broad(few, vectors, target)
+        if broad > 1 and many >= broad * columns // vectors:
+            kind = f"exact{few}x{broad}"
     return kind + ("_swapped" if swapped else "")
+
+
+def _broad(rows: int, vectors: int, target: Target) -> int:
+    """Vectors of columns beside each other that leave room for one of B each and one of A: a power of two, so that
+    panels fill most widths. Few rows that are walked in narrow panels wait for memory at every k."""
+    room = (REGISTERS.get(target.name, 32) - 1) // (rows + 1)
+    return 1 << (min(room, 4 * vectors).bit_length() - 1)

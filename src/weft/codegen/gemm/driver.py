@@ -17,6 +17,7 @@ from llvmlite import ir
 from ..elementary.lanes import Lanes
 from ..text import I64, Builder, Value
 from .code import (
+    Function,
     Index,
     address,
     buffer,
@@ -32,7 +33,8 @@ from .code import (
 from .micro import Micro, row_panel
 from .output import Put, Shift, fold
 from .panels import Gather
-from .spec import CHUNK, DEPTH, Spec
+from .spec import CHUNK, Spec
+from .turned import Turned
 
 
 class Parts:
@@ -44,12 +46,17 @@ class Parts:
         self.rows = (
             micros[spec.rows] if spec.exact else row_panel(module, f"{name}.rows", spec, micros)
         )
+        self.turned = (
+            Turned(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
+        )
         self.gather = Gather(module, f"{name}.gather", spec).build()
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
         own = () if spec.exact else (self.rows,)
         self.all: list[Builder] = [*micros.values(), *own, self.gather, self.fold, self.put]
+        if self.turned:
+            self.all.append(self.turned)
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -65,7 +72,11 @@ class Driver:
         planes = spec.number.planes
         self.line = spec.width * planes  # of the buffers
         self.packed_a = buffer(self.f, self.element, spec.a_plane * planes)
-        self.packed_b = buffer(self.f, self.element, DEPTH * self.line)
+        self.packed_b = buffer(
+            self.f,
+            self.element,
+            self.spec.depth * (self.spec.b_stride if self.spec.turned else self.line),
+        )
         self.chain = buffer(self.f, self.element, spec.group_rows * self.line)
         self.total = buffer(self.f, self.element, spec.group_rows * self.line)
 
@@ -132,8 +143,8 @@ class Driver:
     def group(self, row: Index, rows: Index, buffered: Lanes) -> None:
         """All of K for some rows; K = 0 is one empty block, whose sums are zero."""
         f = self.f
-        with loop(f, maximum(self.k, 1), DEPTH) as start:
-            depth = minimum(self.k - start, DEPTH)
+        with loop(f, maximum(self.k, 1), self.spec.depth) as start:
+            depth = minimum(self.k - start, self.spec.depth)
             self.block(row, rows, start, depth)
             reached = start + depth
             ended = (reached & (CHUNK - 1)).equals(0) | reached.equals(self.k)
@@ -188,15 +199,45 @@ class Driver:
             )  # fmt: skip
             with loop(f, self.panels) as panel:
                 whole = (panel + 1) * spec.columns <= self.columns
-                place, stride = self.panel_of_b(
-                    panel, start, depth, unpacked & whole, i.equals(0), single
-                )
-                out, out_stride = self.place_of_tile(panel, row, i)
                 carry = (start & (CHUNK - 1)).equals(0) ^ 1
-                leading = () if spec.exact else (count,)
-                self.parts.rows.invoke(
-                    f, *leading, self.packed_a, place, stride, depth, out, out_stride, carry
-                )
+                out, out_stride = self.place_of_tile(panel, row, i)
+                if self.parts.turned:
+                    self.turned_panel(
+                        self.parts.turned, panel, start, depth, whole, out, out_stride, carry
+                    )
+                else:
+                    place, stride = self.panel_of_b(
+                        panel, start, depth, unpacked & whole, i.equals(0), single
+                    )
+                    leading = () if spec.exact else (count,)
+                    self.parts.rows.invoke(
+                        f, *leading, self.packed_a, place, stride, depth, out, out_stride, carry
+                    )
+
+    def turned_panel(
+        self, turned: Function, panel: Index, start: Index, depth: Index, whole: Lanes,
+        out: Value, out_stride: Index, carry: Lanes,
+    ) -> None:  # fmt: skip
+        """A panel whose B lies along k: whole vectors of k where it lies, the rest packed."""
+        f, spec = self.f, self.spec
+        column = self.column + panel * spec.columns
+        fits = whole & self.b_strides[1].equals(1)
+        read = fits.where(depth & -spec.lanes, 0)
+        with when(f, read > 0):
+            source = self.element_address(self.b, self.b_strides, self.batch, start, column)
+            turned.invoke(f, self.packed_a, source, self.b_strides[2], read, out, out_stride, carry)
+        with when(f, (read < depth) | depth.equals(0)):
+            source = self.element_address(self.b, self.b_strides, self.batch, start + read, column)
+            self.parts.gather.invoke(
+                f, source, self.b_strides[1], self.b_strides[2], depth - read,
+                minimum(self.columns - panel * spec.columns, spec.columns),
+                self.packed_b, number(f, spec.b_stride), number(f, spec.columns),
+            )  # fmt: skip
+            a = address(f, self.packed_a, read, self.element)
+            self.parts.rows.invoke(
+                f, a, self.packed_b, number(f, spec.b_stride), depth - read, out, out_stride,
+                carry | (read > 0),
+            )  # fmt: skip
 
     def panel_of_b(
         self, panel: Index, start: Index, depth: Index, unpacked: Lanes, first: Lanes,
@@ -208,7 +249,7 @@ class Driver:
         source = self.element_address(
             self.b, self.b_strides, self.batch, start, self.column + column
         )
-        slot = single.where(number(f, 0), panel * (DEPTH * spec.b_stride))
+        slot = single.where(number(f, 0), panel * (spec.depth * spec.b_stride))
         packed = address(f, self.packed_b, slot, self.element)
         with when(f, first & (unpacked ^ 1)):
             self.parts.gather.invoke(

@@ -61,6 +61,7 @@ class Spec:
     rows: int  # of the register tile
     vectors: int  # of columns in the register tile
     exact: bool  # M is a multiple of `rows`: no smaller tiles
+    turned: bool  # B is read along k and turned in registers
     swapped: bool  # computes the transpose: A and B, M and N change places
     biased: bool  # adds a vector along N in the end
     target: Target
@@ -80,6 +81,11 @@ class Spec:
     def columns(self) -> int:
         """Columns of the register tile."""
         return self.lanes * self.vectors
+
+    @property
+    def depth(self) -> int:
+        """Elements of K in one block. What is not packed is walked as far as a chain goes."""
+        return CHUNK if self.turned else DEPTH
 
     @property
     def width(self) -> int:
@@ -105,7 +111,7 @@ class Spec:
     @property
     def a_stride(self) -> int:
         """Between rows of a packed panel of A; not a power of two, which would crowd cache sets."""
-        return DEPTH + 16
+        return self.depth + 16
 
     @property
     def a_plane(self) -> int:
@@ -127,11 +133,11 @@ class Spec:
 
 @cache
 def parse(dtype: str, variant: str, target: Target) -> Spec:
-    """The record behind a variant's name, such as tile14x2, exact3x4_bias, exact1x8_swapped."""
-    match = re.fullmatch(r"(tile|exact)(\d+)x(\d+)(_swapped)?(_bias)?", variant)
+    """The record behind a variant's name, such as tile14x2, exact3x4_bias, turned2x1, exact1x8_swapped."""
+    match = re.fullmatch(r"(tile|exact|turned)(\d+)x(\d+)(_swapped)?(_bias)?", variant)
     if match is None:
         raise ValueError(f"no GEMM variant is called {variant!r}")
     kind, rows, vectors, swapped, biased = match.groups()
     number = NUMBERS[dtype]
-    flags = kind == "exact", bool(swapped), bool(biased)
+    flags = kind != "tile", kind == "turned", bool(swapped), bool(biased)
     return Spec(number, int(rows), int(vectors), *flags, target)

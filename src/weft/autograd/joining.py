@@ -1,0 +1,147 @@
+"""Cotangents that come to one place from many times of a loop, brought together before they are added up.
+
+In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
+rows that were taken out one by one come as zeros with a block in them: the blocks are laid one behind the other. The
+gradients of a weight that was used at each time come as products over a few rows: one product over all rows takes their
+place, where bringing the rows together moves less than the products do. Sums over rows likewise. What is replaced is
+read by nobody and never runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.edges import value_of
+from weft.graph.handles import wrap_node
+from weft.graph.node import PENDING_STATE
+from weft.graph.rows import SCALAR_ROW, VIEW
+from weft.graph.strides import contiguous_strides
+from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
+
+FEW = 4  # sums of fewer parts are added up
+
+
+def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Contributions with the same sum as `parts`, tensors of one shape."""
+    kinds: dict[str, list[Any]] = {"put": [], "matmul": [], "sum": []}
+    others = []
+    for part in parts:
+        node = value_of(part)
+        free = node.state == PENDING_STATE and node.quotient is None
+        fits = _FITS.get(node.row.name) if free else None
+        if fits is not None and fits(node, shape):
+            kinds[node.row.name].append(part)
+        else:
+            others.append(part)
+    for name, alike in kinds.items():
+        others += _JOINS[name](alike, shape) if len(alike) > 1 else alike
+    return others
+
+
+# -- blocks of rows in zeros -----------------------------------------------------------------------
+
+
+def _is_rows(node: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is zeros but for whole neighbouring rows of the first dimension."""
+    base, block = node.inputs
+    offset, strides = node.params
+    row = _row_size(shape)
+    return (
+        row > 0
+        and block.numel > 0
+        and offset % row == 0
+        and block.numel % row == 0
+        and _dense(block.shape, strides)
+        and _is_zero(base)
+    )
+
+
+def _row_size(shape: tuple[int, ...]) -> int:
+    size = 1 if shape else 0
+    for length in shape[1:]:
+        size *= length
+    return size
+
+
+def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides are those of memory order; along a dimension of one element any will do."""
+    own = contiguous_strides(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
+
+
+def _is_zero(node: Any) -> bool:
+    while node.row.kind == VIEW and node.inputs is not None:
+        node = node.inputs[0]
+    return node.row is SCALAR_ROW and node.params == 0
+
+
+def _join_rows(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """The blocks one behind the other, zeros where there are none; as they came where two overlap."""
+    row = _row_size(shape)
+    blocks = []
+    for number, part in enumerate(parts):
+        node = value_of(part)
+        block = node.inputs[1]
+        blocks.append((node.params[0] // row, block.numel // row, number, block))
+    blocks.sort(key=lambda block: block[:3])
+    pieces, reached = [], 0
+    for start, count, _, block in blocks:
+        if start < reached:
+            return parts
+        if start > reached:
+            pieces.append(_zeros(parts[0], (start - reached, *shape[1:])))
+        pieces.append(reshape(wrap_node(block), (count, *shape[1:])))
+        reached = start + count
+    if reached < shape[0]:
+        pieces.append(_zeros(parts[0], (shape[0] - reached, *shape[1:])))
+    return [concat(tuple(pieces), 0)]
+
+
+def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    return full(shape, 0, like.dtype)
+
+
+# -- products and sums over rows -------------------------------------------------------------------
+
+
+def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is a product over fewer rows than it takes to bring them together."""
+    left, right = node.inputs
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        return False
+    m, rows = left.shape
+    n = right.shape[1]
+    return bool(rows * (m + n) <= m * n)
+
+
+def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
+    products = [value_of(part).inputs for part in parts]
+    left = concat(tuple(transpose(wrap_node(a)) for a, _ in products), 0)  # (rows, m)
+    right = concat(tuple(wrap_node(b) for _, b in products), 0)  # (rows, n)
+    return [matmul(transpose(left), right)]
+
+
+def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
+    return len(node.inputs[0].shape) == 2 and node.params == ((0,), False)
+
+
+def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """One sum over all rows."""
+    if len(parts) < FEW:
+        return parts
+    rows = concat(tuple(wrap_node(value_of(part).inputs[0]) for part in parts), 0)
+    return [reduce("sum", rows, (0,))]
+
+
+_FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
+    "put": _is_rows,
+    "matmul": _is_thin,
+    "sum": _is_column_sum,
+}
+_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any]]] = {
+    "put": _join_rows,
+    "matmul": _join_products,
+    "sum": _join_sums,
+}
