@@ -8,7 +8,11 @@ from typing import Any
 Spelling = Callable[..., Any]
 
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
-PRIVATE = ("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power")
+PRIVATE = (
+    *("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power"),
+    *("attention_forward", "attention_backward"),
+    *("attention_masked_forward", "attention_masked_backward"),
+)
 _NAMED = (
     "add sub mul div floor_divide remainder fmod neg abs sign sgn reciprocal square pow maximum minimum atan2 exp exp2 "
     "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
@@ -48,6 +52,17 @@ def _convolution(lib: Any, x: Any, weight: Any, *bias: Any, params: Any) -> Any:
     convolve = F.conv1d if len(stride) == 1 else F.conv2d
     flat = [side for pair in reversed(padding) for side in pair]
     return convolve(F.pad(x, flat), weight, *bias, stride=stride, dilation=dilation, groups=groups)
+
+
+def _attention(lib: Any, q: Any, k: Any, v: Any, mask: Any, params: Any) -> Any:
+    scale, causal, _ = params
+    if mask is not None and causal:
+        rows, columns = q.shape[-2], k.shape[-2]
+        future = lib.ones(rows, columns).triu(1) > 0
+        mask, causal = mask.masked_fill(future, float("-inf")), False
+    return lib.nn.functional.scaled_dot_product_attention(
+        q, k, v, mask, is_causal=causal, scale=scale, enable_gqa=True
+    )
 
 
 SPELLINGS: dict[str, Spelling] = {name: _named(name) for name in _NAMED.split()}
@@ -103,6 +118,8 @@ SPELLINGS.update(
         "linear_bias": lambda lib, x, weight, bias, params: lib.nn.functional.linear(
             x, weight, bias
         ),
+        "attention": lambda lib, q, k, v, params: _attention(lib, q, k, v, None, params),
+        "attention_masked": lambda lib, *operands, params: _attention(lib, *operands, params),
         "softmax": lambda lib, x, params: lib.softmax(x, params[0]),
         "log_softmax": lambda lib, x, params: lib.log_softmax(x, params[0]),
         "norm": lambda lib, x, params: lib.linalg.vector_norm(x, 2, params[0], True),

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Scaled dot product attention, composed of two products and a softmax."""
+"""Scaled dot product attention: one kernel where nothing but values is wanted, else two products and a softmax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from weft.functional.linalg import product
 from weft.functional.softmax import masked_softmax, softmax
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
+from weft.graph.strides import elementwise_strides
+from weft.graph.tape import tape
 from weft.nn.functional_activation import dropout
+from weft.ops.attention import LARGEST, PLAIN, attend
 from weft.ops.primitives import expand, iota, reshape, transpose, where
 
 require(__name__, cython.compiled)
@@ -81,6 +84,75 @@ def _masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
     return scores + cast(attn_mask, scores._dtype)
 
 
+def _is_plain(q: Any, k: Any, v: Any, mask: Any, enable_gqa: bool) -> bool:
+    """Whether shapes and types are those of the kernels: equal leading dimensions (heads may be shared), sizes that
+    registers hold, and a mask without a gradient."""
+    if q._dtype is not dtypes.float32 and q._dtype is not dtypes.float64:
+        return False
+    lead, length, depth = q._shape[:-2], k._shape[-2], q._shape[-1]
+    if k._shape != (*k._shape[:-2], length, depth) or v._shape[:-1] != k._shape[:-1]:
+        return False
+    if k._shape[:-2] != lead:
+        groups = k._shape[-3] if len(k._shape) > 2 else 0
+        if not enable_gqa or k._shape[:-2] != (*lead[:-1], groups) or groups == 0:
+            return False
+        if lead[-1] % groups:
+            return False
+    if not 0 < depth <= LARGEST or not 0 < v._shape[-1] <= LARGEST or 0 in q._shape or length == 0:
+        return False
+    return mask is None or _mask_fits(mask, (*lead, q._shape[-2], length))
+
+
+def _mask_fits(mask: Any, scores: Any) -> bool:
+    shape = mask._shape
+    if mask._dtype.category not in (0, 2) or len(shape) > len(scores):
+        return False
+    if mask._dtype.category == 2 and mask.requires_grad and tape().mode.grad:
+        return False
+    for have, want in zip(shape, scores[len(scores) - len(shape) :], strict=True):
+        if have != want and have != 1:
+            return False
+    return True
+
+
+def _in_four(x: Any) -> Any:
+    """(..., H, L, E) with one leading dimension before the heads."""
+    shape = (1, 1, *x._shape)[-4:] if len(x._shape) < 4 else x._shape
+    count = 1
+    for size in shape[:-3]:
+        count *= size
+    return reshape(x, (count, *shape[-3:]))
+
+
+def _mask_in_four(mask: Any, dtype: Any, scores: Any) -> Any:
+    """The mask as what is added to scores, (B or 1, H or 1, L or 1, S)."""
+    if mask._dtype is dtypes.bool_:
+        mask = where(mask, 0.0, -math.inf)
+    mask = cast(mask, dtype)
+    shape = (*(1,) * (len(scores) - len(mask._shape)), *mask._shape)
+    wide = (*shape[:-1], scores[-1])
+    if len(shape) > 4 and any(size != 1 for size in shape[:-3]):
+        wide = (*scores[:-3], *shape[-3:-1], scores[-1])
+    return _in_four(expand(reshape(mask, shape), wide))
+
+
+def _fused(q: Any, k: Any, v: Any, mask: Any, factor: float, is_causal: bool) -> Any:
+    scores = (*q._shape[:-1], k._shape[-2])
+    if mask is not None:
+        mask = _mask_in_four(mask, q._dtype, scores)
+    if len(q._shape) != 4:
+        params = (factor, is_causal, PLAIN)
+        result = attend(_in_four(q), _in_four(k), _in_four(v), mask, params)
+        return reshape(result, (*q._shape[:-1], v._shape[-1]))
+    strides = elementwise_strides(q._shape, [(q._shape, q.strides)])
+    beside = strides is not None and strides[3] == 1
+    order = tuple(sorted(PLAIN, key=lambda axis: -strides[axis])) if beside else PLAIN
+    result = attend(q, k, v, mask, (factor, is_causal, order))
+    if beside and q._shape == result._shape:  # as PyTorch's kernel
+        result.strides = strides
+    return result
+
+
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -93,13 +165,20 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(query key^T scale + mask) value; a row whose keys are all masked gives zeros.
 
-    Shapes: (..., L, E), (..., S, E), (..., S, V) -> (..., L, V). Cost: the L x S scores are held in memory.
+    Shapes: (..., L, E), (..., S, E), (..., S, V) -> (..., L, V). Cost: the L x S scores are not kept, but with dropout,
+    with E or V above 256, with leading dimensions that broadcast, or with a mask that has a gradient.
     """
     _check(query, key, value)
-    if enable_gqa:
-        key, value = _shared_heads(key, query._shape[-3]), _shared_heads(value, query._shape[-3])
     q, k, v = widen(query), widen(key), widen(value)
     factor = 1 / math.sqrt(q._shape[-1]) if scale is None else scale
+    if (
+        dropout_p == 0
+        and not (is_causal and attn_mask is not None)
+        and _is_plain(q, k, v, attn_mask, enable_gqa)
+    ):
+        return cast(_fused(q, k, v, attn_mask, float(factor), bool(is_causal)), query._dtype)
+    if enable_gqa:
+        k, v = _shared_heads(k, q._shape[-3]), _shared_heads(v, q._shape[-3])
     scores = (
         product(q, transpose(k), "scaled_dot_product_attention") * factor
     )  # (..., L, E) @ (..., E, S)

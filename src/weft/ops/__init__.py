@@ -1,15 +1,25 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `structure`, `indexing`, `contraction` hold the rows; `row` how one is written; `primitives` the rows
-as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed operations.
+`elementwise`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written; `primitives`
+the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed operations.
 """
 
-from weft.ops import analysis, composite, contraction, convolution, elementwise, indexing, structure
+from weft.ops import (
+    analysis,
+    attention,
+    composite,
+    contraction,
+    convolution,
+    elementwise,
+    indexing,
+    structure,
+)
 from weft.ops.row import TABLE
 
 __all__ = [
     "TABLE",
     "analysis",
+    "attention",
     "composite",
     "contraction",
     "convolution",

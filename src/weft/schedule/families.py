@@ -84,8 +84,13 @@ def _batch_strides(
 
 
 def lower_matmul(lowering: Any, node: Any) -> None:
-    """matmul, and linear as a product with the weight read by columns."""
+    """matmul, and linear as a product with the weight read by columns; attention has kernels of its own."""
     if node.numel == 0:
+        return
+    if node.row.name.startswith("attention"):
+        from weft.schedule.attention import lower_attention
+
+        lower_attention(lowering, node)
         return
     a, b = node.inputs[:2]
     left, right = lowering.place_of(a), lowering.place_of(b)

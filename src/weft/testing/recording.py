@@ -22,6 +22,7 @@ from weft.graph.recording import cast, record, record_elementwise
 from weft.graph.rows import KIND_NAMES
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel
+from weft.ops.attention import attend
 from weft.ops.convolution import Geometry, convolve
 from weft.ops.elementwise import tied
 from weft.schedule.batch import gather_rows
@@ -58,6 +59,8 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 COMPOSITES.update(
     {name: lambda x, params, name=name: special.SPECIAL[name](x) for name in bessel.VALUES}
 )
+COMPOSITES["attention"] = lambda q, k, v, params: attend(q, k, v, None, params)
+COMPOSITES["attention_masked"] = attend
 COMPOSITES["tied"] = lambda x, y, params: tied(x, y)
 COMPOSITES["first_power"] = lambda x, y, params: tied(x, y, "first_power")
 COMPOSITES["zeta"] = lambda s, q, params: special.SPECIAL["zeta"](s, q)

@@ -273,6 +273,8 @@ def directions(arrays: list[Array], which: list[int], seed: int = 0) -> list[Arr
 # -- large samples: enough work for several threads and several blocks ------------------------------------------------
 
 _GRID = (300, 70)
+_HEADS = ((2, 4, 150, 20), (2, 2, 90, 20), (2, 2, 90, 40))  # queries, keys, values
+_SCORES, _COTANGENT = (2, 1, 150, 90), (2, 4, 150, 40)
 _LARGE: dict[str, tuple[Any, ...]] = {
     "view": (_GRID, (70, 300)),
     "permute": (_GRID, (1, 0)),
@@ -297,6 +299,20 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "linear_bias": ((90, 300), (70, 300), (70,), None),
     "convolution": ((3, 4, 20, 22), (6, 2, 3, 3), ((1, 2), ((1, 1), (0, 1)), (1, 1), 2)),
     "convolution_bias": ((3, 4, 20, 22), (6, 4, 3, 3), (6,), ((1, 1), ((1, 1), (0, 0)), (2, 1), 1)),
+    "attention": (*_HEADS, (0.25, True, (0, 2, 1, 3))),
+    "attention_masked": (*_HEADS, _SCORES, (0.25, False, (0, 1, 2, 3))),
+    "attention_forward": (*_HEADS, (0.25, True, (0, 2, 1, 3))),
+    "attention_masked_forward": (*_HEADS, _SCORES, (0.25, False, (0, 1, 2, 3))),
+    "attention_backward": (
+        _COTANGENT,
+        *_HEADS,
+        _COTANGENT,
+        (2, 4, 150, 2),
+        (0.25, True, (0, 2, 1, 3)),
+    ),
+    "attention_masked_backward": (
+        *(_COTANGENT, *_HEADS, _COTANGENT, (2, 4, 150, 2), _SCORES, (0.25, False, (0, 1, 2, 3))),
+    ),
     "gelu": (_GRID, "none"),
     "norm": (_GRID, ((1,),)),
     "view_as_real": (_GRID, None),

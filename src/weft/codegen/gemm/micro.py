@@ -107,7 +107,8 @@ class Micro:
             f.load(address(f, b, v * spec.lanes, self.element), typ=self.vector, align=spec.size)
             for v in range(count)
         ]
-        place = address(f, f.arguments["a"], k, self.element)
+        step = spec.a_step
+        place = address(f, f.arguments["a"], k if step == 1 else k * step, self.element)
         row_step: Callable[..., list[Any]] = self.complex_row if self.planes == 2 else self.real_row
         result: list[Any] = []
         for row in range(self.rows):

@@ -114,6 +114,11 @@ class Spec:
         return self.depth + 16
 
     @property
+    def a_step(self) -> int:
+        """Between values of k in a packed panel of A."""
+        return 1
+
+    @property
     def a_plane(self) -> int:
         """Elements of one plane of a packed panel of A; whole vectors of rows are written."""
         return -(-self.rows // self.lanes) * self.lanes * self.a_stride

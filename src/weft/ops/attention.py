@@ -1,0 +1,266 @@
+"""Scaled dot product attention and its gradient as two primitives, and the gradient record that joins them.
+
+Operands are (B, H, L, E), (B, G, S, E) and (B, G, S, V), where G divides H: neighbouring query heads share a head of
+keys and values; a mask is added to the scores and broadcasts to (B, H, L, S). Each primitive gives one vector of all
+that it makes: the forward one the result (B, H, L, V) and the statistics (B, H, L, 2), largest score and reciprocal of
+the sum of powers; the backward one the gradients of query, key and value. A param says in which order of dimensions
+results lie in memory, so that heads that come beside each other leave beside each other.
+Scores are not kept. Where a derivative is to be differentiated again it is composed of other rows. Arguments are
+checked by `weft.nn.functional_attention`; the order of sums is that of `weft.codegen.attention`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.graph.recording import record, record_gradient
+from weft.graph.tape import tape
+from weft.ops.primitives import (
+    elementwise,
+    expand,
+    iota,
+    matmul,
+    permute,
+    reduce,
+    reshape,
+    slice_axis,
+    transpose,
+    where,
+)
+from weft.ops.row import TABLE, define, not_differentiable
+
+Shape = tuple[int, ...]
+Params = tuple[
+    float, bool, Shape
+]  # scale; whether a row sees no later keys; order of dimensions in memory
+PLAIN = (0, 1, 2, 3)
+LARGEST = 256  # depth and width of a head, as in `weft.codegen.attention`
+
+
+def _size(*shapes: Shape) -> int:
+    return sum(math.prod(shape) for shape in shapes)
+
+
+def result_shapes(query: Shape, value: Shape) -> tuple[Shape, Shape]:
+    """(B, H, L, V) and (B, H, L, 2): what the forward primitive makes, one behind the other."""
+    return (*query[-4:-1], value[-1]), (*query[-4:-1], 2)
+
+
+def gradient_shapes(query: Shape, key: Shape, value: Shape) -> tuple[Shape, Shape, Shape]:
+    """(B, H, L, E), (B, G, S, E) and (B, G, S, V): what the backward primitive makes, one behind the other."""
+    return query[-4:], key[-4:], value[-4:]
+
+
+def _part(packed: Any, shapes: tuple[Shape, ...], number: int, order: Shape) -> Any:
+    """One of the arrays that a primitive has left one behind the other, its dimensions in memory in some order; a batch
+    of them has a dimension in front."""
+    start, shape, lead = _size(*shapes[:number]), shapes[number], packed._shape[:-1]
+    part = slice_axis(packed, len(lead), start, math.prod(shape))
+    part = reshape(part, (*lead, *[shape[axis] for axis in order]))
+    back = [len(lead) + order.index(axis) for axis in range(4)]
+    return permute(part, (*range(len(lead)), *back))
+
+
+def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:
+    """The attended values (B, H, L, V), with one gradient record."""
+    masks = () if mask is None else (mask,)
+    name = "attention_masked" if masks else "attention"
+    operands = (query, key, value, *masks)
+    mode = tape().mode
+    grad, mode.grad = mode.grad, False
+    try:
+        row = TABLE[f"{name}_forward"]
+        shapes = result_shapes(query._shape, value._shape)
+        packed = record(row, operands, params, (_size(*shapes),), query._dtype)
+        result, stats = _part(packed, shapes, 0, params[2]), _part(packed, shapes, 1, PLAIN)
+    finally:
+        mode.grad = grad
+    return record_gradient(TABLE[name], (*operands, stats), params, result)
+
+
+# -- derivatives ----------------------------------------------------------------------------------------------------
+
+
+def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: Any, at: Any) -> Any:
+    """The cotangent of query, key or value. All three are one primitive, recorded once for each, which runs once."""
+    if tape().mode.grad:
+        return _composed(number, g, operands, stats, at.params)
+    name = "attention_masked_backward" if len(operands) > 3 else "attention_backward"
+    query, key, value = (x._shape for x in operands[:3])
+    shapes = gradient_shapes(query, key, value)
+    inputs = (g, *operands[:3], out, stats, *operands[3:])
+    packed = record(TABLE[name], inputs, at.params, (*g._shape[:-4], _size(*shapes)), g._dtype)
+    return _part(packed, shapes, number, at.params[2])
+
+
+def _shared(x: Any, heads: int) -> Any:
+    """Heads of keys or values repeated for the query heads that share them."""
+    *lead, have, length, size = x._shape
+    if have == heads:
+        return x
+    wide = reshape(x, (*lead, have, 1, length, size))
+    return reshape(
+        expand(wide, (*lead, have, heads // have, length, size)), (*lead, heads, length, size)
+    )
+
+
+def _gathered(g: Any, shape: Shape) -> Any:
+    """The transpose of `_shared`."""
+    *lead, heads, length, size = g._shape
+    have = shape[-3]
+    if have == heads:
+        return g
+    grouped = reshape(g, (*lead, have, heads // have, length, size))
+    return reshape(reduce("sum", grouped, (len(lead) + 1,)), (*lead, have, length, size))
+
+
+def _composed(number: int, g: Any, operands: tuple[Any, ...], stats: Any, params: Params) -> Any:
+    """The same cotangent in rows that can be differentiated. Subtracting the largest score leaves the weights as they
+    are, so that it counts as a constant."""
+    query, key, value, *masks = operands
+    heads, axis = query._shape[-3], len(query._shape) - 1
+    keys, values = _shared(key, heads), _shared(value, heads)
+    scores = matmul(query, transpose(keys)) * params[0]
+    for mask in masks:
+        scores = scores + mask
+    if params[1]:
+        rows, columns = scores._shape[-2:]
+        scores = where(iota((columns,)) > reshape(iota((rows,)), (rows, 1)), -math.inf, scores)
+    powers = elementwise("exp", scores - slice_axis(stats, axis, 0, 1))
+    total = reduce("sum", powers, (axis,), keepdim=True)
+    weights = powers / where(total == 0, 1, total)
+    if number == 2:
+        return _gathered(matmul(transpose(weights), g), value._shape)
+    weighted = weights * matmul(g, transpose(values))
+    slopes = (weighted - weights * reduce("sum", weighted, (axis,), keepdim=True)) * params[0]
+    if number == 0:
+        return matmul(slopes, keys)
+    return _gathered(matmul(transpose(slopes), query), key._shape)
+
+
+def _pull(number: int, masked: bool) -> Any:
+    if masked:
+        return lambda g, query, key, value, mask, stats, result, at: _gradient(
+            number, g, (query, key, value, mask), result, stats, at
+        )
+    return lambda g, query, key, value, stats, result, at: _gradient(
+        number, g, (query, key, value), result, stats, at
+    )
+
+
+# -- meaning --------------------------------------------------------------------------------------------------------
+
+
+def _powers(query: Any, key: Any, mask: Any, params: Params) -> tuple[Any, Any, Any]:
+    """exp(scores - largest), the largest scores and the sums, for all heads."""
+    key = np.repeat(key, query.shape[-3] // key.shape[-3], -3)
+    scores = query @ np.swapaxes(key, -1, -2) * params[0]
+    for term in mask:
+        scores = scores + term
+    if params[1]:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    top = np.max(scores, -1, keepdims=True)
+    top = np.where(top == -np.inf, 0, top)
+    powers = np.exp(scores - top)
+    total = np.sum(powers, -1, keepdims=True)
+    return powers, top, np.where(total == 0, 1, total)
+
+
+def _values(query: Any, key: Any, value: Any, *mask: Any, params: Params) -> tuple[Any, Any]:
+    powers, top, total = _powers(query, key, mask, params)
+    shared = np.repeat(value, query.shape[-3] // value.shape[-3], -3)
+    return powers / total @ shared, np.concatenate([top, 1 / total], -1)
+
+
+def _packed(order: Shape, *parts: Any) -> Any:
+    """Arrays of four dimensions one behind the other, each in an order of dimensions."""
+    return np.concatenate([np.transpose(part, order).reshape(-1) for part in parts])
+
+
+def _forward_numpy(*operands: Any, params: Params) -> Any:
+    out, stats = _values(*operands, params=params)
+    return np.concatenate([_packed(params[2], out), _packed(PLAIN, stats)])
+
+
+def _grouped_sum(g: Any, heads: int) -> Any:
+    *lead, have, length, size = g.shape
+    return g.reshape(*lead, heads, have // heads, length, size).sum(-3)
+
+
+def _backward_numpy(
+    g: Any, query: Any, key: Any, value: Any, out: Any, stats: Any, *mask: Any, params: Params
+) -> Any:
+    """From the saved statistics, as the kernel."""
+    powers, top, _ = _powers(query, key, mask, params)
+    weights = powers * np.exp(top - stats[..., :1]) * stats[..., 1:]
+    group, heads = query.shape[-3] // key.shape[-3], key.shape[-3]
+    keys, values = np.repeat(key, group, -3), np.repeat(value, group, -3)
+    slopes = g @ np.swapaxes(values, -1, -2) - np.sum(g * out, -1, keepdims=True)
+    slopes = weights * slopes * params[0]
+    d_key = _grouped_sum(np.swapaxes(slopes, -1, -2) @ query, heads)
+    d_value = _grouped_sum(np.swapaxes(weights, -1, -2) @ g, heads)
+    return _packed(params[2], slopes @ keys, d_key, d_value)
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+_SAMPLES: list[tuple[Shape, Shape, Shape, Shape, Params]] = [
+    ((2, 2, 5, 3), (2, 2, 4, 3), (2, 2, 4, 6), (2, 2, 5, 4), (0.5, False, (0, 2, 1, 3))),
+    ((1, 4, 5, 2), (1, 2, 5, 2), (1, 2, 5, 2), (1, 1, 1, 5), (0.75, True, PLAIN)),
+    ((2, 1, 3, 20), (2, 1, 70, 20), (2, 1, 70, 3), (1, 1, 3, 70), (0.25, False, (2, 0, 1, 3))),
+]
+
+
+def _kernel_row(name: str, operands: str, shape: Any, numpy: Any, samples: Any) -> None:
+    define(
+        name,
+        kind="contract",
+        operands=operands,
+        shape=shape,
+        numpy=numpy,
+        samples=samples,
+        batch=lambda p, shapes, flags, n: p,
+        takes="float32 float64",
+        pull=not_differentiable("attention keeps one gradient record for the whole"),
+    )
+
+
+for _masked in (False, True):
+    _name = "attention_masked" if _masked else "attention"
+    _mask = " mask" if _masked else ""
+    _samples = [(q, k, v, *([m] if _masked else []), p) for q, k, v, m, p in _SAMPLES]
+    _kernel_row(
+        f"{_name}_forward",
+        f"query key value{_mask}",
+        lambda p, q, k, v, *mask: (_size(*result_shapes(q, v)),),
+        _forward_numpy,
+        _samples,
+    )
+    _kernel_row(
+        f"{_name}_backward",
+        f"cotangent query key value out stats{_mask}",
+        lambda p, g, q, k, v, *rest: (_size(*gradient_shapes(q, k, v)),),
+        _backward_numpy,
+        [
+            ((*q[:3], v[3]), q, k, v, (*q[:3], v[3]), (*q[:3], 2), *rest)
+            for q, k, v, *rest in _samples
+        ],
+    )
+    define(
+        _name,
+        kind="composite",
+        operands=f"query key value{_mask} stats",
+        shape=lambda p, q, k, v, *rest: (*q[:-1], v[-1]),
+        numpy=lambda *operands, params: _values(*operands, params=params)[0],
+        samples=_samples,
+        batch=lambda p, shapes, flags, n: p,
+        push="rule",
+        takes="float32 float64",
+        grad_name="ScaledDotProductFlashAttentionForCpuBackward0",
+        pull={name: _pull(i, _masked) for i, name in enumerate(("query", "key", "value"))},
+    )
+
+__all__ = ["LARGEST", "PLAIN", "attend", "gradient_shapes", "result_shapes"]
