@@ -144,11 +144,12 @@ def _fused(q: Any, k: Any, v: Any, mask: Any, factor: float, is_causal: bool) ->
         params = (factor, is_causal, PLAIN)
         result = attend(_in_four(q), _in_four(k), _in_four(v), mask, params)
         return reshape(result, (*q._shape[:-1], v._shape[-1]))
-    strides = elementwise_strides(q._shape, [(q._shape, q.strides)])
-    beside = strides is not None and strides[3] == 1
-    order = tuple(sorted(PLAIN, key=lambda axis: -strides[axis])) if beside else PLAIN
+    order, strides = PLAIN, elementwise_strides(q._shape, [(q._shape, q.strides)])
+    if strides is not None and strides[3] == 1:
+        steps = strides
+        order = tuple(sorted(PLAIN, key=lambda axis: -steps[axis]))
     result = attend(q, k, v, mask, (factor, is_causal, order))
-    if beside and q._shape == result._shape:  # as PyTorch's kernel
+    if order is not PLAIN and q._shape == result._shape:  # as PyTorch's kernel
         result.strides = strides
     return result
 

@@ -36,7 +36,7 @@ Shape = tuple[int, ...]
 Params = tuple[
     float, bool, Shape
 ]  # scale; whether a row sees no later keys; order of dimensions in memory
-PLAIN = (0, 1, 2, 3)
+PLAIN: Shape = (0, 1, 2, 3)
 LARGEST = 256  # depth and width of a head, as in `weft.codegen.attention`
 
 
