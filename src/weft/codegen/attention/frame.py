@@ -7,6 +7,7 @@ come heads; `group` query heads share one head of keys and values.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from llvmlite import ir
@@ -76,9 +77,7 @@ class Across(Spec):
 
 
 def across(spec: Spec) -> Across:
-    return Across(
-        spec.number, spec.rows, spec.vectors, spec.exact, spec.swapped, spec.biased, spec.target
-    )
+    return Across(**{f.name: getattr(spec, f.name) for f in fields(spec) if f.init})
 
 
 def products(module: ir.Module, name: str, spec: Spec) -> tuple[Function, list[Builder]]:
