@@ -19,6 +19,7 @@ cdef inline void hide(tuple part) noexcept:
 cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
 cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)
+cdef Node append_copy(Tape tape, Node template, tuple inputs, tuple shape, long long numel)
 cdef void show_records(Node record, Node root)
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)

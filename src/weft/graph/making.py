@@ -186,6 +186,20 @@ def append(
 
 
 @cython.cfunc
+def append_copy(
+    tape: Tape, template: Node, inputs: tuple, shape: tuple, numel: cython.longlong
+) -> Node:
+    """Append a node's operation on other inputs, none of which may fail; as recorded by the same line."""
+    node: Node = _blank(template.row, shape, numel, template.dtype)
+    node.inputs = inputs
+    hide(inputs)
+    node.offset_in_code = template.offset_in_code
+    node.code = template.code
+    link(tape, node)
+    return node
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def _judge(tape: Tape, node: Node) -> cython.void:
     """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may."""

@@ -210,3 +210,36 @@ def put_back(tensor: Tensor, node: Node):
     node.live += 1
     tensor.node.live -= 1
     tensor.node = node
+
+
+@cython.final
+@cython.cclass
+class Snapshot:
+    """The values that tensors show now, kept to go back to."""
+
+    tensors: list
+    nodes: list
+
+    def __cinit__(self):
+        self.tensors = []
+        self.nodes = []
+
+    def __dealloc__(self):
+        node: Node
+        for node in self.nodes or ():
+            node.live -= 1
+
+    def add(self, tensors):
+        """Keep the values of the tensors among these."""
+        node: Node
+        for tensor in tensors:
+            if isinstance(tensor, Tensor):
+                node = value(tensor)
+                node.live += 1
+                self.nodes.append(node)
+                self.tensors.append(tensor)
+
+    def restore(self):
+        """Let all of them show these values again."""
+        for index, tensor in enumerate(self.tensors):
+            put_back(tensor, self.nodes[index])

@@ -15,7 +15,7 @@ from weft.optim.checks import (
     options,
 )
 from weft.optim.optimizer import Group, Optimizer
-from weft.optim.updating import add_quotient_, blend_square_, decayed, number, updates
+from weft.optim.updating import add_quotient_, blend_, blend_square_, decayed, number, updates
 
 
 class Adam(Optimizer):
@@ -59,19 +59,19 @@ class Adam(Optimizer):
             names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
             return {name: weft.zeros_like(parameter) for name in names}
 
-        for parameter, gradient, state, _ in updates(self, group, start):
+        for parameter, gradient, state, _ in updates(self, group, start, by_element=True):
             step, mean, square = state["step"], state["exp_avg"], state["exp_avg_sq"]
             if decoupled:
-                parameter.mul_(1 - lr * decay)
+                parameter *= 1 - lr * decay
             else:
                 gradient = decayed(gradient, parameter, decay)
-            mean.lerp_(gradient, 1 - beta1)
+            blend_(mean, gradient, 1 - beta1)
             blend_square_(square, gradient, beta2)
             if group["amsgrad"]:
                 largest = state["max_exp_avg_sq"]
                 square = largest.copy_(weft.maximum(largest, square))
             root = square.sqrt() / (1 - beta2**step) ** 0.5
-            add_quotient_(parameter, mean, root.add_(eps), -lr / (1 - beta1**step))
+            add_quotient_(parameter, mean, root + eps, -lr / (1 - beta1**step))
 
 
 class AdamW(Adam):

@@ -20,6 +20,7 @@ from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import (
     add_quotient_,
     add_scaled_,
+    blend_,
     blend_square_,
     decayed,
     number,
@@ -72,7 +73,9 @@ class Adagrad(Optimizer):
 
     def _update_group(self, group: Group) -> None:
         lr, decay = number(group, "lr"), number(group, "weight_decay")
-        for parameter, gradient, state, _ in updates(self, group, self._start, sparse=True):
+        for parameter, gradient, state, _ in updates(
+            self, group, self._start, True, by_element=True
+        ):
             rate = lr / (1 + (state["step"] - 1) * group["lr_decay"])
             if gradient.is_sparse:
                 _adagrad_rows(parameter, gradient, state["sum"], rate, group)
@@ -121,7 +124,7 @@ class Adadelta(Optimizer):
     def _update_group(self, group: Group) -> None:
         lr, rho, eps = number(group, "lr"), group["rho"], group["eps"]
         decay = number(group, "weight_decay")
-        for parameter, gradient, state, _ in updates(self, group, _start_adadelta):
+        for parameter, gradient, state, _ in updates(self, group, _start_adadelta, by_element=True):
             gradient = decayed(gradient, parameter, decay)
             squares, changes = state["square_avg"], state["acc_delta"]
             blend_square_(squares, gradient, rho)
@@ -172,11 +175,11 @@ class RMSprop(Optimizer):
         def start(parameter: Tensor) -> Group:
             return {name: weft.zeros_like(parameter) for name in names}
 
-        for parameter, gradient, state, _ in updates(self, group, start):
+        for parameter, gradient, state, _ in updates(self, group, start, by_element=True):
             gradient = decayed(gradient, parameter, decay)
             spread = blend_square_(state["square_avg"], gradient, alpha)
             if group["centered"]:
-                mean = state["grad_avg"].lerp_(gradient, 1 - alpha)
+                mean = blend_(state["grad_avg"], gradient, 1 - alpha)
                 spread = spread.addcmul(mean, mean, value=-1)
             root = spread.sqrt() + group["eps"]
             if momentum > 0:
@@ -213,9 +216,9 @@ class Adamax(Optimizer):
     def _update_group(self, group: Group) -> None:
         lr, (beta1, beta2) = number(group, "lr"), group["betas"]
         decay = number(group, "weight_decay")
-        for parameter, gradient, state, _ in updates(self, group, _start_adamax):
+        for parameter, gradient, state, _ in updates(self, group, _start_adamax, by_element=True):
             gradient = decayed(gradient, parameter, decay)
-            mean = state["exp_avg"].lerp_(gradient, 1 - beta1)
+            mean = blend_(state["exp_avg"], gradient, 1 - beta1)
             largest = state["exp_inf"]
             largest.copy_(weft.maximum(largest * beta2, gradient.abs() + group["eps"]))
             add_quotient_(parameter, mean, largest, -lr / (1 - beta1 ** state["step"]))
@@ -265,12 +268,14 @@ class Rprop(Optimizer):
             found = parameter.detach()
             return {"prev": weft.zeros_like(found), "step_size": weft.full_like(found, size)}
 
-        for parameter, gradient, state, _ in updates(self, group, start):
+        for parameter, gradient, state, _ in updates(self, group, start, by_element=True):
             agreement = gradient * state["prev"]
-            same = weft.ones_like(agreement)
-            factor = weft.where(agreement > 0, grow, weft.where(agreement < 0, shrink, same))
-            sizes = state["step_size"]
-            sizes.copy_((sizes * factor).clamp(least, most))
-            gradient = weft.where(agreement < 0, 0.0, gradient)
+            sizes, turned = state["step_size"], agreement < 0
+            sizes.copy_(
+                weft.where(
+                    agreement > 0, sizes * grow, weft.where(turned, sizes * shrink, sizes)
+                ).clamp(least, most)
+            )
+            gradient = weft.where(turned, 0.0, gradient)
             parameter.addcmul_(gradient.sign(), sizes, value=-1)
             state["prev"].copy_(gradient)

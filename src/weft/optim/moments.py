@@ -19,6 +19,7 @@ from weft.optim.optimizer import Group, Optimizer, scalar_dtype
 from weft.optim.updating import (
     add_quotient_,
     add_scaled_,
+    blend_,
     blend_square_,
     decayed,
     number,
@@ -63,13 +64,13 @@ class RAdam(Optimizer):
     def _update_group(self, group: Group) -> None:
         lr, (beta1, beta2), eps = number(group, "lr"), group["betas"], group["eps"]
         decay, decoupled = number(group, "weight_decay"), group["decoupled_weight_decay"]
-        for parameter, gradient, state, _ in updates(self, group, _start_moments):
+        for parameter, gradient, state, _ in updates(self, group, _start_moments, by_element=True):
             step = state["step"]
             if decoupled:
-                parameter.mul_(1 - lr * decay)
+                parameter *= 1 - lr * decay
             else:
                 gradient = decayed(gradient, parameter, decay)
-            mean = state["exp_avg"].lerp_(gradient, 1 - beta1)
+            mean = blend_(state["exp_avg"], gradient, 1 - beta1)
             square = blend_square_(state["exp_avg_sq"], gradient, beta2)
             correction = 1 - beta2**step
             rate = -lr / (1 - beta1**step)
@@ -128,10 +129,10 @@ class NAdam(Optimizer):
         def start(parameter: Tensor) -> Group:
             return {"mu_product": 1.0, **_start_moments(parameter)}
 
-        for parameter, gradient, tensors, state in updates(self, group, start):
+        for parameter, gradient, tensors, state in updates(self, group, start, by_element=True):
             step = state["step"]
             if decoupled:
-                parameter.mul_(1 - lr * decay)
+                parameter *= 1 - lr * decay
             else:
                 gradient = decayed(gradient, parameter, decay)
             now, after = (
@@ -139,7 +140,7 @@ class NAdam(Optimizer):
                 for time in (step, step + 1)
             )
             product = state["mu_product"] = _rounded(state["mu_product"] * now)
-            mean = tensors["exp_avg"].lerp_(gradient, 1 - beta1)
+            mean = blend_(tensors["exp_avg"], gradient, 1 - beta1)
             square = blend_square_(tensors["exp_avg_sq"], gradient, beta2)
             root = (square / (1 - beta2**step)).sqrt() + eps
             add_quotient_(parameter, gradient, root, -lr * (1 - now) / (1 - product))
@@ -176,7 +177,7 @@ class ASGD(Optimizer):
             rate = lr if isinstance(lr, Tensor) else _rounded(lr)
             return {"eta": rate, "mu": 1.0, "ax": weft.zeros_like(parameter)}
 
-        for parameter, gradient, tensors, state in updates(self, group, start):
+        for parameter, gradient, tensors, state in updates(self, group, start, by_element=True):
             step, rate, mean = state["step"], state["eta"], tensors["ax"]
             gradient = decayed(gradient, parameter, decay)
             parameter.mul_(1 - lambd * rate)

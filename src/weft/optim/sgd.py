@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from weft import Tensor
 from weft.errors import ArgumentError
 from weft.optim.checks import check_fused, check_not_negative, check_rate, options
 from weft.optim.optimizer import Group, Optimizer
-from weft.optim.updating import add_scaled_, decayed, number
+from weft.optim.updating import Candidate, add_scaled_, decayed, number, once_for_all
 
 
 class SGD(Optimizer):
@@ -44,14 +45,17 @@ class SGD(Optimizer):
     def _update_group(self, group: Group) -> None:
         lr, momentum = number(group, "lr"), group["momentum"]
         decay = number(group, "weight_decay")
-        for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is None:
-                continue
+        for parameter, gradient, _ in once_for_all(self._candidates(group)):
             gradient = decayed(-gradient if group["maximize"] else gradient, parameter, decay)
             if momentum != 0:
                 gradient = self._with_momentum(group, parameter, gradient, momentum)
             add_scaled_(parameter, gradient, -lr)
+
+    def _candidates(self, group: Group) -> Iterator[Candidate]:
+        """Who has a gradient; there is a state only where there is momentum."""
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                yield parameter, parameter.grad, self.state[parameter] if group["momentum"] else {}
 
     def _with_momentum(
         self, group: Group, parameter: Tensor, gradient: Tensor, momentum: float

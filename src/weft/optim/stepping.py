@@ -12,11 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import weft
-from weft import Tensor
 from weft.errors import ArgumentError
 from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.mutation import put_back
+from weft.graph.mutation import Snapshot
 from weft.graph.node import FAILED_STATE
 from weft.nn.hooks import RemovableHandle, add_hook
 
@@ -70,11 +68,11 @@ class _Before:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self.values = [(p, wrap_node(value_of(p))) for p in self.parameters]
         self.state = {p: dict(s) for p, s in optimizer.state.items() if isinstance(s, dict)}
+        self.values = Snapshot()
+        self.values.add(self.parameters)
         for found in self.state.values():
-            tensors = [entry for entry in found.values() if isinstance(entry, Tensor)]
-            self.values += [(tensor, wrap_node(value_of(tensor))) for tensor in tensors]
+            self.values.add(found.values())
 
     def check(self) -> None:
         """Errors: that of the first parameter whose new value could not be computed; all are as before then."""
@@ -86,8 +84,7 @@ class _Before:
 
     def restore(self) -> None:
         """Values, state and counts of before."""
-        for tensor, former in self.values:
-            put_back(tensor, value_of(former))
+        self.values.restore()
         for parameter in list(self.optimizer.state):
             if parameter in self.state:
                 self.optimizer.state[parameter] = self.state[parameter]

@@ -13,24 +13,49 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import GradientError
+from weft.graph.repeating import Formula, accept, operands
+from weft.nn.parameter import Parameter
 from weft.optim.optimizer import Group, Optimizer
 
+accept(Parameter)
 Update = tuple[Tensor, Any, Group, Group]
+
+
+Start = Callable[[Tensor], Group]
+Candidate = tuple[Tensor, Any, Group]
 
 
 def updates(
     optimizer: Optimizer,
     group: Group,
-    start: Callable[[Tensor], Group],
+    start: Start,
     sparse: bool = False,
     counted: bool = True,
+    by_element: bool = False,
 ) -> Iterator[Update]:
     """Of each parameter that has a gradient: itself, the gradient (negated to maximize), its tensors and its state.
 
     `start` makes the state that a parameter begins with; `step` counts from there, if `counted`. The tensors of
-    complex state are real views. Errors: RuntimeError for a sparse gradient, unless the algorithm knows what to do.
+    complex state are real views. Of parameters with equal numbers in their state only the first one comes, if the
+    update is `by_element`: what depends on nothing but elements, those numbers and the group is repeated for the others
+    behind it. Errors: RuntimeError for a sparse gradient, unless the algorithm knows what to do.
     """
     maximize = group.get("maximize", False)
+    candidates = _with_state(optimizer, group, start, sparse, counted)
+    for parameter, gradient, state in once_for_all(candidates) if by_element else candidates:
+        if maximize:
+            gradient = -gradient
+        if parameter.is_complex():
+            tensors = {name: _as_real(entry) for name, entry in state.items()}
+            yield weft.view_as_real(parameter), weft.view_as_real(gradient), tensors, state
+        else:
+            yield parameter, gradient, state, state
+
+
+def _with_state(
+    optimizer: Optimizer, group: Group, start: Start, sparse: bool, counted: bool
+) -> Iterator[Candidate]:
+    """Each parameter that has a gradient, that and its state; its steps are counted."""
     for parameter in group["params"]:
         gradient = parameter.grad
         if gradient is None:
@@ -42,13 +67,25 @@ def updates(
             state.update({"step": 0, **start(parameter)} if counted else start(parameter))
         if counted:
             state["step"] += 1
-        if maximize:
-            gradient = -gradient
-        if parameter.is_complex():
-            tensors = {name: _as_real(entry) for name, entry in state.items()}
-            yield weft.view_as_real(parameter), weft.view_as_real(gradient), tensors, state
-        else:
-            yield parameter, gradient, state, state
+        yield parameter, gradient, state
+
+
+def once_for_all(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """Those among candidates whose update has to be written down: for the others, what was recorded between two of
+    them is recorded again. The update may depend on elements, on numbers in the state and on what is equal for all."""
+    known: dict[Any, Formula] = {}
+    for parameter, gradient, state in candidates:
+        given = operands(parameter, gradient, state)
+        if given is None:
+            yield parameter, gradient, state
+            continue
+        formula = known.get(given.key)
+        if formula is not None and formula.repeat(given, state):
+            continue
+        formula = Formula(given)
+        yield parameter, gradient, state
+        if formula.close(given, operands(parameter, gradient, state), state):
+            known[given.key] = formula
 
 
 def refuse_sparse(name: str) -> GradientError:
@@ -78,27 +115,30 @@ def number(group: Group, name: str) -> Any:
 
 def decayed(gradient: Tensor, parameter: Tensor, decay: Any) -> Tensor:
     """A gradient with that of half the squared norm of the parameter, times `decay`."""
-    if isinstance(decay, Tensor):
-        return gradient + parameter * decay
-    return gradient.add(parameter, alpha=decay) if decay != 0 else gradient
+    plain = not isinstance(decay, Tensor) and decay == 0
+    return gradient if plain else gradient + parameter * decay
 
 
 def add_scaled_(target: Tensor, value: Tensor, factor: Any) -> None:
     """target += factor * value."""
-    if isinstance(factor, Tensor):
-        target.add_(value * factor)
-    else:
-        target.add_(value, alpha=factor)
+    target += value * factor
 
 
 def add_quotient_(target: Tensor, above: Tensor, below: Tensor, factor: Any) -> None:
     """target += factor * above / below."""
-    if isinstance(factor, Tensor):
-        target.add_(above / below * factor)
-    else:
-        target.addcdiv_(above, below, value=factor)
+    target += above / below * factor
+
+
+def blend_(mean: Tensor, value: Tensor, share: Any) -> Tensor:
+    """mean += share * (value - mean), from the nearer end."""
+    if isinstance(share, Tensor) or abs(share) >= 0.5:
+        return mean.lerp_(value, share)
+    mean += (value - mean) * share
+    return mean
 
 
 def blend_square_(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
     """mean = keep * mean + (1 - keep) * value^2."""
-    return mean.mul_(keep).addcmul_(value, value, value=1 - keep)
+    mean *= keep
+    mean += value * (1 - keep) * value
+    return mean

@@ -1,0 +1,250 @@
+# cython: language_level=3
+"""A formula recorded for one set of tensors is recorded again for others, without running its Python.
+
+In come tensors, and what the formula recorded for the first of them; out go the same nodes on the others, whose
+storages get the new values. Only what is surely the same is taken: operations element by element without gradients, on
+tensors that are all of their storages, and numbers. Whoever asks says that the formula depends on nothing else.
+"""
+
+import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.making import append_copy
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.recording import check_budget
+from cython.cimports.weft.graph.rows import scalar_row
+from cython.cimports.weft.graph.tape import Mode, Tape, ambient, current_tape
+from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
+from cython.cimports.weft.graph.tuples import one, two
+from cython.cimports.weft.graph.views import share
+
+from weft._compiled import require
+from weft.graph.rows import ELEMENTWISE
+from weft.graph.tape import last_sequence
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_kinds: set = {Tensor}
+
+
+def accept(kind):
+    """Let tensors of a class be operands: one that changes nothing of what operations on them mean."""
+    _kinds.add(kind)
+
+
+@cython.final
+@cython.cclass
+class Operands:
+    """What a formula is about: a tensor, its gradient, and a state of tensors and numbers. `key` is equal where the
+    formula is surely the same; `tensors` are all of them."""
+
+    key = cython.declare(object, visibility="readonly")
+    tensors = cython.declare(list, visibility="readonly")
+
+
+@cython.ccall
+def operands(parameter, grad, state: dict):
+    """The operands of a formula, or None where one of them is not all of its storage."""
+    if type(parameter) not in _kinds or type(grad) not in _kinds:
+        return None
+    tensor: Tensor = parameter
+    gradient: Tensor = grad
+    mode: Mode = current_tape().mode
+    if mode.grad or mode.eager or mode.inference or ambient > 0:
+        return None
+    if mode.extra is not None or mode.fiber is not None:
+        return None
+    shape: tuple = tensor._shape
+    if not _is_plain(tensor, shape) or not _is_plain(gradient, shape):
+        return None
+    found: Operands = Operands.__new__(Operands)
+    found.tensors = [tensor, gradient]
+    parts: list = [tensor._dtype.code, gradient._dtype.code]
+    for name, entry in state.items():
+        parts.append(name)
+        if type(entry) is Tensor:
+            if not _is_plain(cython.cast(Tensor, entry), shape):
+                return None
+            parts.append(cython.cast(Tensor, entry)._dtype.code)
+            found.tensors.append(entry)
+        elif type(entry) is float or type(entry) is int:
+            parts.append(entry)
+        else:
+            return None
+    found.key = tuple(parts)
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _is_plain(tensor: Tensor, shape: tuple) -> cython.bint:
+    """Whether a handle shows, in order, all of a value of this shape that nothing else is to be told about."""
+    if tensor.strides is not None or tensor.lens != 0 or tensor.base is not None:
+        return False
+    if tensor.counter is not None or tensor.retains or tensor.inference:
+        return False
+    node: Node = tensor.node
+    storage: Storage = tensor.storage
+    if storage is not None:
+        if storage.foreign is not None or storage.former is not None:
+            return False
+        if tensor.recipe != () or tensor.offset != 0:
+            return False
+        node = storage.node
+    if node.risky or (node.state != DONE and node.state != PENDING):
+        return False
+    return node.shape == shape
+
+
+@cython.final
+@cython.cclass
+class Formula:
+    """What is recorded from its making to `close` on one set of operands; `repeat` records it on others."""
+
+    start: cython.longlong
+    versions: list
+    leaves: list  # values of the operands before
+    twins: list  # pairs of operands that have one value
+    nodes: list
+    wiring: list  # per node: for each input the number of a node, or minus one minus that of a leaf, or a shared value
+    results: list  # (number of the operand, of its new value, versions)
+    numbers: dict  # entries of the state that are other numbers now
+
+    def __init__(self, given: Operands):
+        tensor: Tensor
+        self.leaves = []
+        self.versions = []
+        self.twins = []
+        self.wiring = []
+        for tensor in given.tensors:
+            self.leaves.append(value(tensor))
+            self.versions.append(0 if tensor.storage is None else tensor.storage.version)
+        self.start = last_sequence()
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def close(self, given: Operands, after: Operands, state: dict) -> cython.bint:
+        """Look at what has been recorded since; whether it can be recorded again. `given` is what it was recorded on,
+        `after` the same operands now."""
+        if after is None or len(after.key) != len(given.key):
+            return False
+        if not _are_same(given.tensors, after.tensors):
+            return False
+        self.numbers = {}
+        for name, entry in state.items():
+            if not isinstance(entry, Tensor):
+                self.numbers[name] = entry
+        self.nodes = current_tape().since(self.start)
+        shape: tuple = cython.cast(Tensor, given.tensors[0])._shape
+        return self._wire(shape) and self._find_results(given.tensors)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _wire(self, shape: tuple) -> cython.bint:
+        """Number the inputs of all nodes; whether everything is an elementwise operation on known values."""
+        known: dict = {}
+        number: cython.Py_ssize_t = 0
+        node: Node
+        source: Node
+        for source in self.leaves:
+            number -= 1
+            if source in known:  # two operands with one value: which of them is read cannot be seen
+                self.twins.append((-1 - known[source], -1 - number))
+            else:
+                known[source] = number
+        for node in self.nodes:
+            if node.row.kind != _elementwise or node.params is not None or node.edges is not None:
+                return False
+            if node.state != PENDING or node.risky or node.shape != shape:
+                return False
+            parts: list = []
+            for source in node.inputs:
+                place = known.get(source)
+                if place is None:
+                    if source.row is not scalar_row:
+                        return False
+                    place = source
+                parts.append(place)
+            known[node] = len(self.wiring)
+            self.wiring.append(tuple(parts))
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _find_results(self, tensors: list) -> cython.bint:
+        """Which operands have a new value; it has to be one of those that were recorded."""
+        numbers: dict = {node: number for number, node in enumerate(self.nodes)}
+        self.results = []
+        tensor: Tensor
+        for index, tensor in enumerate(tensors):
+            node: Node = value(tensor)
+            if node is self.leaves[index]:
+                continue
+            number = numbers.get(node)
+            if number is None or index == 1:  # the gradient stays as it is
+                return False
+            self.results.append((index, number, tensor.storage.version - self.versions[index]))
+        return True
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def repeat(self, given: Operands, state: dict) -> cython.bint:
+        """Record the formula on other operands of the same key; False where they are not like the first ones."""
+        tensor: Tensor = given.tensors[0]
+        shape: tuple = tensor._shape
+        node: Node
+        tape: Tape = current_tape()
+        leaves: list = []
+        made: list = []
+        for tensor in given.tensors:
+            node = value(tensor)
+            leaves.append(node)
+        for index, number in self.twins:
+            if leaves[index] is not leaves[number]:
+                return False
+        numel: cython.longlong = node.numel
+        position: cython.Py_ssize_t = 0
+        for node in self.nodes:
+            parts: tuple = self.wiring[position]
+            position += 1
+            made.append(append_copy(tape, node, _inputs(parts, leaves, made), shape, numel))
+        for index, number, versions in self.results:
+            tensor = given.tensors[index]
+            storage: Storage = share(tensor)
+            replace_node(storage, made[number])
+            storage.version += versions
+            tensor.seen = storage.version
+        state.update(self.numbers)
+        check_budget()
+        return True
+
+
+@cython.cfunc
+def _inputs(parts: tuple, leaves: list, made: list) -> tuple:
+    if len(parts) == 2:
+        return two(_input(parts[0], leaves, made), _input(parts[1], leaves, made))
+    if len(parts) == 1:
+        return one(_input(parts[0], leaves, made))
+    return tuple([_input(part, leaves, made) for part in parts])
+
+
+@cython.cfunc
+def _input(part, leaves: list, made: list):
+    """An input by its number; what has none is shared."""
+    if type(part) is not int:
+        return part
+    number: cython.Py_ssize_t = part
+    return made[number] if number >= 0 else leaves[-1 - number]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _are_same(some: list, others: list) -> cython.bint:
+    """Whether two lists hold the same objects."""
+    if len(some) != len(others):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(some)):
+        if some[index] is not others[index]:
+            return False
+    return True
