@@ -1,5 +1,5 @@
 # make demo: train the Tree-LSTM on the standard library. make test: run the tests.
-# Both set up .venv here first. Another Python: make test PYTHON=python3.12
+# make bench: Weft beside PyTorch, on 1 and 2 threads. All set up .venv here first. Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,10 +7,14 @@ BIN := $(VENV)/bin
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo test lint types doctests semantics derivatives conformance clean
+.PHONY: demo bench test lint types doctests semantics derivatives conformance clean
 
 demo: $(VENV)/.demo
 	$(BIN)/weft demo $(ARGS)
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks --threads 1 $(ARGS)
+	$(BIN)/python -m benchmarks --threads 2 $(ARGS)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
@@ -55,3 +59,8 @@ $(VENV)/.demo: $(SOURCES) | $(VENV)/bin/python
 $(VENV)/.dev: $(SOURCES) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev,demo,files]'
 	@touch $@ $(VENV)/.demo
+
+# JAX is measured too where it is installed: .venv/bin/python -m pip install jax
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[torch]'
+	@touch $@

@@ -1,4 +1,7 @@
-"""The command: `python -m benchmarks [--only NAME ...] [--threads N] [--quick] [--write]`."""
+"""The command: `python -m benchmarks [--only NAME ...] [--all] [--threads N] [--quick] [--write]`.
+
+Without names: the workloads that have a target, a few minutes. `--all` adds the long and the special ones.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from benchmarks import (
     derivatives,
     dynamic,
     elementwise,
+    limits,
     moving,
     networks,
     processes,
@@ -23,7 +27,7 @@ from benchmarks import (
     training,
     watching,
 )
-from benchmarks.libraries import MODULES, load
+from benchmarks.libraries import MODULES, RIVALS, load, load_rivals
 from benchmarks.measure import Context, Line
 
 SUITE: dict[str, Callable[[Context], None]] = {
@@ -31,12 +35,14 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "chain": recording.chain,
     "loop": recording.loop,
     "gelu": elementwise.gelu,
+    "gelu32": elementwise.large_gelu,
     "norms": elementwise.norms,
     "sums": elementwise.sums,
     "transposes": moving.transposes,
     "joining": moving.joining,
     "picking": moving.picking,
     "gemm": contraction.gemm,
+    "gemm2048": contraction.large,
     "small": contraction.small,
     "skinny": contraction.skinny,
     "mlp": training.mlp,
@@ -46,6 +52,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "resnet": networks.images,
     "trees": training.trees,
     "treelstm": dynamic.syntax_trees,
+    "sentences": dynamic.sentences,
     "tagger": dynamic.tagging,
     "characters": dynamic.spelling,
     "molecules": dynamic.molecules,
@@ -61,12 +68,18 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "import": processes.importing,
     "memory": processes.memory,
 }
+CORE = (
+    "record", "chain", "loop", "gelu", "norms", "sums", "transposes", "joining", "picking", "gemm", "small", "skinny",
+    "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "first", "memory", "import",
+)  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     top = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     top.add_argument("--only", nargs="+", choices=SUITE, metavar="NAME", help=", ".join(SUITE))
+    top.add_argument("--all", action="store_true", help="not only what has a target")
+    top.add_argument("--rivals", nargs="*", choices=RIVALS, default=RIVALS, help="beside PyTorch")
     top.add_argument("--threads", type=int, default=os.cpu_count(), help="for both libraries")
     top.add_argument("--quick", action="store_true", help="small sizes, few turns: a check")
     top.add_argument("--library", choices=MODULES, help="run one side alone, to profile it")
@@ -85,12 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     names = [options.library] if options.library else list(MODULES)
     libraries = load(names, options.threads)
-    context = Context(libraries, options.threads, report=keep)
+    rivals = {} if options.library else load_rivals(options.rivals, options.threads)
+    context = Context(libraries, options.threads, report=keep, rivals=rivals)
     if options.quick:
         context = replace(context, quick=True, repeats=5, turn_seconds=0.01, budget_seconds=1.0)
-    print(*report.machine(options.threads), sep="\n", end="\n\n")
+    print(*report.machine(options.threads), limits.words(options.threads), sep="\n", end="\n\n")
     report.print_heading()
-    for name in options.only or SUITE:
+    for name in options.only or (SUITE if options.all else CORE):
         SUITE[name](context)
     if options.write:
         given = sys.argv[1:] if arguments is None else arguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from benchmarks import jax_jobs
 from benchmarks.libraries import array, normal, realize
 from benchmarks.limits import multiplied
 from benchmarks.measure import Context, Job, compare
@@ -15,7 +16,7 @@ FORMS = ("a @ b", "a.T @ b", "a @ b.T")
 
 def gemm(context: Context) -> None:
     """float32, square, tall and wide, and the transposed forms that backward needs."""
-    sizes = context.pick((256, 512, 1024, 2048), (128, 256))
+    sizes = context.pick((256, 512, 1024), (128, 256))
     for n in sizes:
         matrices(context, f"matmul {n} x {n}", n, n, n)
     n = sizes[1]
@@ -25,6 +26,12 @@ def gemm(context: Context) -> None:
     shapes = [(long, 256, 256), (256, 256, long), (256, long, 256), (long, 64, 64), (64, 256, 256)]
     for m, k, n in shapes:
         matrices(context, f"matmul {m} x {k} x {n}", m, k, n)
+
+
+def large(context: Context) -> None:
+    """2048 x 2048."""
+    n = context.pick(2048, 256)
+    matrices(context, f"matmul {n} x {n}", n, n, n)
 
 
 def small(context: Context) -> None:
@@ -55,7 +62,10 @@ def matrices(
     """One line for (m, k) @ (k, n)."""
     make = partial(product, m=m, k=k, n=n, form=form)
     work = multiplied(m, k, n)
-    compare(context, title, make, speed(m, k, n), work=work, target=target)
+    rivals = (
+        {"jax": partial(jax_jobs.product, m=m, k=k, n=n)} if form == FORMS[0] and m == n else {}
+    )
+    compare(context, title, make, speed(m, k, n), work=work, target=target, rivals=rivals)
 
 
 def speed(m: int, k: int, n: int, times: int = 1) -> Any:

@@ -11,6 +11,7 @@ import importlib.util
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from types import ModuleType
@@ -26,13 +27,19 @@ BATCHES = (1, 8, 32, 128)
 
 
 def over_batches(
-    context: Context, title: str, make: Callable[[Any, int], Job], by_hand: Any = None
+    context: Context,
+    title: str,
+    make: Callable[[Any, int], Job],
+    by_hand: Any = None,
+    batches: tuple[int, ...] = BATCHES,
 ) -> None:
     """Lines for all batch sizes; `by_hand` makes PyTorch's job for a whole batch at once."""
     short = replace(context, budget_seconds=min(context.budget_seconds, 3.0), repeats=7)
-    for batch in context.pick(BATCHES, BATCHES[:2]):
-        compare(short, f"{title}, batch {batch}", lambda lib, batch=batch: make(lib, batch))
-    for batch in context.pick(BATCHES[1:], BATCHES[1:2]) if by_hand else ():
+    for batch in context.pick(batches, batches[:2]):
+        target = 10.0 if batch == 32 else None
+        job = partial(make, batch=batch)
+        compare(short, f"{title}, batch {batch}", job, target=target)
+    for batch in context.pick(batches[1:], batches[1:2]) if by_hand else ():
         compare(
             short,
             f"{title}, batch {batch}, PyTorch packed by hand",
@@ -84,7 +91,12 @@ def syntax_trees(context: Context) -> None:
     over_batches(context, f"Tree-LSTM d {width}", make)
 
 
-def tagging(context: Context, spelled: bool = False) -> None:
+def sentences(context: Context) -> None:
+    """The tagger on 32 sentences alone."""
+    tagging(context, batches=(32,))
+
+
+def tagging(context: Context, spelled: bool = False, batches: tuple[int, ...] = BATCHES) -> None:
     """A step of a BiLSTM tagger on the library's statements: the kind of node at each token."""
     width, count = context.pick(128, 32), context.pick(1024, 64)
     statements = load_example("parser").load_statements(count)
@@ -105,6 +117,7 @@ def tagging(context: Context, spelled: bool = False) -> None:
         f"BiLSTM tagger d {width}" + (" with characters" if spelled else ""),
         make,
         lambda lib, batch: make(lib, batch, at_once=True),
+        batches,
     )
 
 

@@ -6,26 +6,41 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks.libraries import array, integers, normal, realize
+from benchmarks import jax_jobs
+from benchmarks.libraries import array, integers, normal, realize, through_compiler
+from benchmarks.limits import moved
 from benchmarks.measure import Context, Job, compare
 
 MILLION = 1 << 20
 
 
 def gelu(context: Context) -> None:
-    """The tanh form of gelu, written out."""
-    count = context.pick(4 * MILLION, MILLION // 4)
-    size = f"{count / MILLION:g}M floats"
-    compare(
-        context,
-        f"gelu written out, {size}, forward",
-        partial(forward, function=gelu_of, shape=(count,)),
-    )
-    compare(
-        context,
-        f"gelu written out, {size}, forward + backward",
-        partial(both_ways, function=gelu_sum, shape=(count,)),
-    )
+    """The tanh form of gelu, written out, on 4M floats."""
+    gelu_on(context, context.pick(4 * MILLION, MILLION // 4))
+
+
+def large_gelu(context: Context) -> None:
+    """The same on 32M floats, which no cache holds."""
+    gelu_on(context, context.pick(32 * MILLION, MILLION // 2))
+
+
+def gelu_on(context: Context, count: int) -> None:
+    """Forward, and with the gradient."""
+    size, work = f"{count / MILLION:g}M floats", moved(4 * count, 4 * count)
+    one_way = partial(forward, function=gelu_of, shape=(count,))
+    both = partial(both_ways, function=gelu_sum, shape=(count,))
+    for title, make, jax_make in (
+        ("forward", one_way, partial(jax_jobs.gelu, count=count)),
+        ("forward + backward", both, partial(jax_jobs.gelu, count=count, backward=True)),
+    ):
+        compare(
+            context,
+            f"gelu written out, {size}, {title}",
+            make,
+            target=15.0,
+            work=work,
+            rivals={"torch.compile": make, "jax": jax_make},
+        )
 
 
 def gelu_of(lib: Any, x: Any) -> Any:
@@ -41,9 +56,10 @@ def gelu_sum(lib: Any, x: Any) -> Any:
 def forward(lib: Any, function: Callable[..., Any], shape: tuple[int, ...], **options: Any) -> Job:
     """A function of one tensor."""
     x = normal(lib, *shape)
+    compiled = through_compiler(lib, partial(function, lib))
 
     def run() -> Any:
-        y = function(lib, x)
+        y = compiled(x)
         realize(lib, y)
         return y
 
@@ -53,10 +69,11 @@ def forward(lib: Any, function: Callable[..., Any], shape: tuple[int, ...], **op
 def both_ways(lib: Any, function: Callable[..., Any], shape: tuple[int, ...]) -> Job:
     """A loss of one tensor, and its gradient."""
     x = normal(lib, *shape).requires_grad_()
+    compiled = through_compiler(lib, partial(function, lib))
 
     def run() -> Any:
         x.grad = None
-        loss = function(lib, x)
+        loss = compiled(x)
         loss.backward()
         realize(lib, loss, x.grad)
         return loss
@@ -68,20 +85,27 @@ def norms(context: Context) -> None:
     """softmax; layer_norm into cross_entropy; on rows of 1000."""
     shape = context.pick((2048, 1000), (256, 1000))
     size = f"{shape[0]} x {shape[1]}"
-    compare(context, f"softmax {size}, forward", partial(forward, function=softmax, shape=shape))
-    compare(
-        context,
-        f"softmax {size}, forward + backward",
-        partial(both_ways, function=expected, shape=shape),
-    )
-    compare(
-        context, f"layer_norm {size}, forward", partial(forward, function=layer_norm, shape=shape)
-    )
-    compare(
-        context,
-        f"layer_norm + cross_entropy {size}, forward + backward",
-        partial(normed_loss, shape=shape),
-    )
+    bytes_of = 4 * shape[0] * shape[1]
+    work = moved(bytes_of, bytes_of)
+    cases: list[tuple[str, Any, float, dict[str, Any]]] = [
+        ("softmax {}, forward", partial(forward, function=softmax, shape=shape), 1.0, {}),
+        (
+            "softmax {}, forward + backward",
+            partial(both_ways, function=expected, shape=shape),
+            1.0,
+            {},
+        ),
+        ("layer_norm {}, forward", partial(forward, function=layer_norm, shape=shape), 1.0, {}),
+        (
+            "layer_norm + cross_entropy {}, forward + backward",
+            partial(normed_loss, shape=shape),
+            2.0,
+            {"jax": partial(jax_jobs.normed_loss, shape=shape)},
+        ),
+    ]
+    for title, make, target, others in cases:
+        rivals = {"torch.compile": make, **others}
+        compare(context, title.format(size), make, target=target, work=work, rivals=rivals)
 
 
 def softmax(lib: Any, x: Any) -> Any:
@@ -107,10 +131,15 @@ def normed_loss(lib: Any, shape: tuple[int, int]) -> Job:
     weight, bias = (normal(lib, classes, seed=n, scale=0.5).requires_grad_() for n in (1, 2))
     target = integers(lib, classes, rows)
 
+    def loss_of(x: Any, weight: Any, bias: Any) -> Any:
+        normed = functional.layer_norm(x, (classes,), weight, bias)
+        return functional.cross_entropy(normed, target)
+
+    compiled = through_compiler(lib, loss_of)
+
     def run() -> Any:
         x.grad = weight.grad = bias.grad = None
-        normed = functional.layer_norm(x, (classes,), weight, bias)
-        loss = functional.cross_entropy(normed, target)
+        loss = compiled(x, weight, bias)
         loss.backward()
         realize(lib, loss, x.grad, weight.grad, bias.grad)
         return loss
@@ -131,13 +160,12 @@ def sums(context: Context) -> None:
         (f"sum of {n // 32} x 32 x {m}, dim 1", (n // 32, 32, m), 1),
         (f"sum of {n // 32} x {m} x 32, dims 0 and 1", (n // 32, m, 32), (0, 1)),
     ]
+    work = moved(4 * n * m, 0)
     for title, shape, dim in cases:
-        compare(context, title, partial(total, shape=shape, dim=dim))
-    compare(
-        context,
-        f"sum of {n} x {m} transposed, dim 0",
-        partial(total, shape=(n, m), dim=0, transposed=True),
-    )
+        make = partial(total, shape=shape, dim=dim)
+        compare(context, title, make, target=1.0, work=work)
+    make = partial(total, shape=(n, m), dim=0, transposed=True)
+    compare(context, f"sum of {n} x {m} transposed, dim 0", make, target=1.0, work=work)
 
 
 def total(lib: Any, shape: tuple[int, ...], dim: Any, transposed: bool = False) -> Job:

@@ -1,17 +1,20 @@
 """The two libraries behind the same names, and what they need to get equal numbers.
 
 In: NumPy arrays and seeds. Out: tensors, models with equal weights, arrays. Weft has PyTorch's API,
-so the rest of a workload is one text for both.
+so the rest of a workload is one text for both, and for `torch.compile`. JAX has texts of its own (`jax_jobs`).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 MODULES = {"pytorch": "torch", "weft": "weft"}
+RIVALS = ("torch.compile", "jax")  # for workloads that they have, where they are installed
 
 
 def load(names: list[str], threads: int) -> dict[str, Any]:
@@ -24,6 +27,54 @@ def load(names: list[str], threads: int) -> dict[str, Any]:
             raise SystemExit(f"the benchmarks compare with {name}: {error}") from error
         loaded[name].set_num_threads(threads)
     return loaded
+
+
+class Compiled:
+    """PyTorch, whose functions and models go through `torch.compile`."""
+
+    __name__ = "torch.compile"
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torch, name)
+
+
+def load_rivals(names: Sequence[str], threads: int) -> dict[str, Any]:
+    """Those of the rivals that work here; says why another does not."""
+    loaded: dict[str, Any] = {}
+    for name in names:
+        try:
+            loaded[name] = _load_compiled() if name == "torch.compile" else _load_jax(threads)
+        except Exception as error:  # noqa: BLE001 - a rival that fails is left out, whatever the reason
+            print(f"without {name}: {type(error).__name__}: {str(error).strip()[:100]}")
+    return loaded
+
+
+def _load_compiled() -> Any:
+    """Inductor wants a C++ compiler: asked on something small."""
+    torch = importlib.import_module("torch")
+    torch._dynamo.config.recompile_limit = 64
+    torch.compile(lambda x: x * 2 + 1)(torch.ones(4))
+    return Compiled(torch)
+
+
+def _load_jax(threads: int) -> Any:
+    """XLA reads its flags when it is imported."""
+    if threads == 1:
+        flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        os.environ.setdefault("XLA_FLAGS", flags)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    return importlib.import_module("jax")
+
+
+def through_compiler(lib: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled where the library is PyTorch with its compiler."""
+    compiled: Callable[..., Any] = function
+    if isinstance(lib, Compiled):
+        compiled = lib.compile(function)
+    return compiled
 
 
 def realize(lib: Any, *tensors: Any) -> None:
@@ -61,4 +112,6 @@ def fill(lib: Any, model: Any, seed: int = 0) -> Any:
             else:
                 values = np.zeros(shape, np.float32)
             parameter.copy_(lib.tensor(values))
+    if isinstance(lib, Compiled):
+        model.compile()
     return model

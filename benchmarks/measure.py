@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.counting import Events
 from benchmarks.limits import Work
 
+ORDER = ("pytorch", "torch.compile", "jax", "weft")
 PAUSE = 0.004  # between turns: the other library's workers stop spinning
 Result = Sequence[Any]
 
@@ -58,9 +59,9 @@ class Context:
     libraries: dict[str, Any]  # name -> module, in the order of turns
     threads: int
     quick: bool = False
-    repeats: int = 15
-    turn_seconds: float = 0.05
-    budget_seconds: float = 8.0
+    repeats: int = 11
+    turn_seconds: float = 0.04
+    budget_seconds: float = 5.0
     rivals: dict[str, Any] = field(default_factory=dict)  # like libraries: some workloads have them
     report: Callable[[Line], None] = field(default=print)
 
@@ -88,6 +89,7 @@ def compare(
     for name, make_rival in (rivals or {}).items():
         if name in context.rivals:
             jobs[name] = make_rival(context.rivals[name])
+    jobs = {name: jobs[name] for name in ORDER if name in jobs}
     check(title, jobs)
     runs, turns = plan(context, {name: settle(job) for name, job in jobs.items()})
     gc.collect()

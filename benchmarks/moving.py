@@ -29,6 +29,7 @@ def transposes(context: Context) -> None:
             context,
             title,
             partial(forward, function=partial(_permuted, dims=dims), shape=shape),
+            target=1.0,
             work=moved(read=size, written=size),
         )
 
@@ -53,6 +54,7 @@ def joining(context: Context) -> None:
             context,
             f"cat of 4 x ({n} x {m}), dim {dim}",
             partial(joined, shape=(n, m), dim=dim),
+            target=1.0,
             work=moved(read=size, written=size),
         )
 
@@ -78,12 +80,14 @@ def picking(context: Context) -> None:
             context,
             f"gather {n} x {m}, dim {dim}",
             partial(gathered, shape=(n, m), dim=dim),
+            target=1.0,
             work=moved(read=size + picks, written=size),
         )
     compare(
         context,
         f"rows of {n} x {m} by index",
         partial(rows_by_index, shape=(n, m)),
+        target=1.0,
         work=moved(read=size, written=size),
     )
     for words in (64, 10000):
@@ -91,6 +95,7 @@ def picking(context: Context) -> None:
             context,
             f"embedding {n} of {words} x {m // 2}, forward + backward",
             partial(embedded, words=words, width=m // 2, count=n),
+            target=1.0,
             work=moved(read=size, written=size // 2 + FLOAT * words * m // 2),
         )
 

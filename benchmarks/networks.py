@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from functools import partial
 from itertools import cycle
 from typing import Any
 
 from benchmarks.libraries import fill, integers, normal
-from benchmarks.measure import Context, Job, compare
+from benchmarks.limits import Work
+from benchmarks.measure import Context, Job, Line, compare
 from benchmarks.training import train_job
 
 LENGTHS = range(5, 61)
+RNN, SMALL_RNN = (128, 16, LENGTHS), (16, 4, range(5, 11))  # width, batch, lengths
 
 
 def any_length(context: Context) -> None:
     """An RNN over sequences whose length is another one at every step."""
-    width, batch = context.pick((128, 16), (16, 4))
-    lengths = shuffled_lengths(context.pick(LENGTHS, range(5, 11)))
+    width, batch, some = context.pick(RNN, SMALL_RNN)
+    lengths = shuffled_lengths(some)
     compare(
         context,
         f"RNN d {width}, batch {batch}, lengths {min(lengths)} to {max(lengths)}, AdamW step",
         partial(rnn_step, width=width, batch=batch, lengths=lengths),
+        target=3.0,
+        work=Work(6.0 * batch * 2 * width * width * sum(lengths) / len(lengths)),
     )
+    compilations(context)
+
+
+def compilations(context: Context) -> None:
+    """A line with the kernels that each of the first steps compiles, in a process that has none."""
+    from benchmarks.processes import child
+
+    with tempfile.TemporaryDirectory() as cache:
+        counts = child(context, "lengths", "weft", cache)["compiled"]
+    settled = max((number for number, count in enumerate(counts, 1) if count), default=0)
+    note = f"compiled by step: {', '.join(map(str, counts[:12]))} ...; none after step {settled}"
+    context.report(Line("RNN of other lengths, kernels compiled", {}, "", note))
 
 
 def shuffled_lengths(lengths: range) -> list[int]:
@@ -33,7 +50,18 @@ def shuffled_lengths(lengths: range) -> list[int]:
 
 
 def rnn_step(lib: Any, width: int, batch: int, lengths: list[int]) -> Job:
-    """A cell written out, in a loop over the time steps; one run is one round over all lengths."""
+    """One run is one round over all lengths."""
+    step = rnn_one_step(lib, width, batch, lengths)
+
+    def one_round() -> None:
+        for _ in lengths:
+            step.run()
+
+    return Job(one_round, step.result, per=len(lengths), compare=step.compare)
+
+
+def rnn_one_step(lib: Any, width: int, batch: int, lengths: list[int]) -> Job:
+    """A cell written out, in a loop over the time steps; the lengths come round."""
     nn = lib.nn
 
     class Network(nn.Module):  # type: ignore[misc,name-defined]
@@ -54,13 +82,7 @@ def rnn_step(lib: Any, width: int, batch: int, lengths: list[int]) -> Job:
     inputs = [normal(lib, length, batch, width, seed=length) for length in lengths]
     target, upcoming = integers(lib, 10, batch), cycle(inputs)
     cost = lib.nn.functional.cross_entropy
-    step = train_job(lib, model, lambda: cost(model(next(upcoming)), target))
-
-    def one_round() -> None:
-        for _ in lengths:
-            step.run()
-
-    return Job(one_round, step.result, per=len(lengths), compare=step.compare)
+    return train_job(lib, model, lambda: cost(model(next(upcoming)), target))
 
 
 def lstm(context: Context) -> None:
@@ -70,6 +92,9 @@ def lstm(context: Context) -> None:
         context,
         f"LSTM language model, batch {batch}, T {length}, d {width}, AdamW step",
         partial(lstm_step, batch=batch, length=length, width=width),
+        target=2.0,
+        work=Work(6.0 * batch * length * (2 * 4 * width * width + width * 256)),
+        rivals={"torch.compile": partial(lstm_step, batch=batch, length=length, width=width)},
     )
 
 
@@ -108,7 +133,20 @@ def images(context: Context) -> None:
         context,
         f"ResNet of {len(widths)} blocks, {size} x {size}, batch {batch}, AdamW step",
         partial(resnet_step, batch=batch, size=size, widths=widths),
+        target=1.3,
+        work=Work(resnet_operations(batch, size, widths)),
+        rivals={"torch.compile": partial(resnet_step, batch=batch, size=size, widths=widths)},
     )
+
+
+def resnet_operations(batch: int, size: int, widths: tuple[int, ...]) -> float:
+    """Of the convolutions: forward, and of both gradients."""
+    operations = batch * size * size * 27.0 * widths[0]
+    for before, after in zip((widths[0], *widths), widths, strict=False):
+        size = size if before == after else size // 2
+        weights = 9.0 * after * (before + after) + (before * after if before != after else 0)
+        operations += batch * size * size * weights
+    return 6.0 * operations
 
 
 def resnet_step(lib: Any, batch: int, size: int, widths: tuple[int, ...]) -> Job:

@@ -14,7 +14,12 @@ OPERATIONS = 200
 def record(context: Context) -> None:
     """`a + b` on 16 numbers: Weft records it, PyTorch runs it."""
     for grad in (False, True):
-        compare(context, f"a + b, {'with' if grad else 'no'} grad", partial(addition, grad=grad))
+        compare(
+            context,
+            f"a + b, {'with' if grad else 'no'} grad",
+            partial(addition, grad=grad),
+            target=10.0 if grad else None,
+        )
 
 
 def addition(lib: Any, grad: bool) -> Job:
@@ -32,7 +37,7 @@ def addition(lib: Any, grad: bool) -> Job:
 
 def chain(context: Context) -> None:
     """200 operations on 16 numbers, forward, backward, both read."""
-    compare(context, f"chain of {OPERATIONS} ops, per op", long_chain)
+    compare(context, f"chain of {OPERATIONS} ops, per op", long_chain, target=6.0)
 
 
 def long_chain(lib: Any) -> Job:
@@ -53,7 +58,7 @@ def long_chain(lib: Any) -> Job:
 
 def loop(context: Context) -> None:
     """`while y.norm() < 1000: y = y * 1.05`: a value is read each turn."""
-    compare(context, "while y.norm() < 1000, per turn", growing)
+    compare(context, "while y.norm() < 1000, per turn", growing, target=2.0)
 
 
 def growing(lib: Any) -> Job:

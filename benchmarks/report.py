@@ -10,12 +10,18 @@ import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks import limits
 from benchmarks.measure import Line
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-HEADINGS = ("workload", "PyTorch", "Weft", "ratio", "note")
+HEADINGS = (
+    "workload", "PyTorch", "torch.compile", "JAX", "Weft", "ratio", "target", "limit", "share", "note"
+)  # fmt: skip
+NAMES = ("pytorch", "torch.compile", "jax", "weft")
+WIDTHS = (58, 9, 13, 9, 9, 8, 6, 9, 5, 0)
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 BYTES = ((2.0**30, "GB"), (2.0**20, "MB"), (2.0**10, "kB"), (1.0, "B"))
 
@@ -28,12 +34,20 @@ def with_unit(figure: float, unit: str) -> str:
     return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f} {name}"
 
 
-def cells(line: Line) -> tuple[str, str, str, str, str]:
-    """A line's columns; the ratio is PyTorch's figure over Weft's."""
-    rival, own = (line.figures.get(name) for name in ("pytorch", "weft"))
-    shown = [with_unit(figure, line.unit) if figure else "" for figure in (rival, own)]
-    ratio = f"{rival / own:.2f}x" if rival and own else ""
-    return line.title, shown[0], shown[1], ratio, line.note
+def cells(line: Line) -> tuple[str, ...]:
+    """A line's columns; the ratio is PyTorch's figure over Weft's, the share is that of the limit in Weft's time."""
+    figures = [line.figures.get(name) for name in NAMES]
+    shown = [with_unit(figure, line.unit) if figure else "" for figure in figures]
+    rival, own = figures[0], figures[-1]
+    return (
+        line.title,
+        *shown,
+        f"{rival / own:.2f}x" if rival and own else "",
+        f"{line.target:.3g}x" if line.target else "",
+        with_unit(line.limit, "s") if line.limit else "",
+        f"{line.limit / own:.0%}" if line.limit and own else "",
+        line.note,
+    )
 
 
 def print_heading() -> None:
@@ -48,13 +62,15 @@ def print_line(line: Line) -> None:
 
 def print_cells(texts: Sequence[str]) -> None:
     """Columns under each other."""
-    title, rival, own, ratio, note = texts
-    print(f"{title:<58} {rival:>9} {own:>9} {ratio:>8}  {note}", flush=True)
+    title, *others = zip(texts, WIDTHS, strict=True)
+    padded = [f"{title[0]:<{title[1]}}", *(f"{text:>{width}}" for text, width in others)]
+    print(" ".join(padded), flush=True)
 
 
 def machine(threads: int) -> list[str]:
     """What the figures depend on."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "llvmlite", "torch"))
+    names = [name for name in ("numpy", "llvmlite", "torch", "jax") if find_spec(name)]
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
     return [
         f"{cpu_name()}, {os.cpu_count()} cores, {threads} threads, {platform.system()}",
         f"Python {platform.python_version()}, weft {weft_version()}, {packages}",
@@ -86,12 +102,14 @@ def write(lines: Sequence[Line], threads: int, arguments: str, path: Path = RESU
     text = path.read_text() if path.exists() else "# Results\n"
     today = datetime.date.today().isoformat()
     rows = [" | ".join(cells(line)) for line in lines]
-    table = [" | ".join(HEADINGS), "|".join(["---", "---:", "---:", "---:", "---"]), *rows]
+    rule = "|".join(["---", *["---:"] * (len(HEADINGS) - 2), "---"])
+    table = [" | ".join(HEADINGS), rule, *rows]
     parts = [
         f"\n## {today}\n",
         *machine(threads),
+        limits.words(threads),
         f"`python -m benchmarks {arguments}`".replace(" `", "`"),
-        "\nMedians of interleaved runs; ratio is PyTorch's figure over Weft's.\n",
+        "\nMedians of interleaved runs; ratio is PyTorch's figure over Weft's, share that of the machine's limit.\n",
         *(f"| {row} |" if not row.startswith("---") else f"|{row}|" for row in table),
     ]
     path.write_text(text + "\n".join(parts) + "\n")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from typing import Any
 
+from benchmarks import jax_jobs
 from benchmarks.libraries import fill, integers, normal
+from benchmarks.limits import Work
 from benchmarks.measure import Context, Job, compare
 from benchmarks.models import SMALL_GPT, GPTSize, gpt, perceptron, tree_lstm
 
@@ -16,7 +19,15 @@ TREES_PER_STEP = 32
 
 def mlp(context: Context) -> None:
     """A step of the perceptron 64-256-256-10 on 64 examples."""
-    compare(context, "MLP 64-256-256-10, batch 64, AdamW step", mlp_step)
+    operations = 6.0 * 64 * (64 * 256 + 256 * 256 + 256 * 10) - 2.0 * 64 * 64 * 256
+    compare(
+        context,
+        "MLP 64-256-256-10, batch 64, AdamW step",
+        mlp_step,
+        target=4.0,
+        work=Work(operations),
+        rivals={"torch.compile": mlp_step, "jax": jax_jobs.mlp_step},
+    )
 
 
 def train_job(lib: Any, model: Any, loss_of: Callable[[], Any]) -> Job:
@@ -49,11 +60,24 @@ def gpt_size(context: Context) -> GPTSize:
 def language(context: Context) -> None:
     """A step of a GPT on characters."""
     size = gpt_size(context)
+    make = partial(gpt_step, size=size)
     compare(
         context,
         f"GPT {size.layers} x {size.width}, T {size.length}, batch {size.batch}, AdamW step",
-        lambda lib: gpt_step(lib, size),
+        make,
+        target=2.0,
+        work=Work(gpt_operations(size)),
+        rivals={"torch.compile": make},
     )
+
+
+def gpt_operations(size: GPTSize) -> float:
+    """Of the matrix products of a step: twice as many backward as forward; causal attention needs half of its
+    scores."""
+    tokens, width = size.batch * size.length, size.width
+    weights = 12 * width * width * size.layers + width * size.characters
+    attention = size.layers * 2 * width * size.length / 2
+    return 6.0 * tokens * (weights + attention)
 
 
 def gpt_step(lib: Any, size: GPTSize) -> Job:
@@ -81,6 +105,7 @@ def trees(context: Context) -> None:
         context,
         f"Tree-LSTM d {width}, {TREES_PER_STEP} trees per step of {size:.0f} nodes, AdamW step",
         lambda lib: tree_step(lib, data, width),
+        target=10.0,
     )
 
 

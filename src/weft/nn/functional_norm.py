@@ -175,10 +175,9 @@ def _move_statistics(
 ) -> None:
     with untracked():
         middle = reduce_over(TABLE["sum"], x, axes, True, x._dtype) / count
-        spread = reduce_over(TABLE["sum"], call("square", x - middle), axes, False, x._dtype) / (
-            count - 1
-        )
-        flat = reshape(middle, spread._shape)
+        squares = reduce_over(TABLE["sum"], call("square", x - middle), axes, True, x._dtype)
+        flat = reshape(middle, (x._shape[1],))
+        spread = reshape(squares / (count - 1), flat._shape)  # the sum is that of `standardize`
         in_place(
             running_mean, running_mean * (1 - momentum) + cast(flat, running_mean._dtype) * momentum
         )

@@ -33,6 +33,7 @@ from weft.ops.primitives import (
 from weft.ops.row import TABLE, define
 
 Shape = tuple[int, ...]
+MANY = 32  # positions that fill the columns of a product
 
 
 class Geometry(NamedTuple):
@@ -105,9 +106,34 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
         places = views._shape[2 : 2 + spatial]
         order = (0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
         patches = permute(views, order)
-    depth, positions = channels * count(kernel), count(places)
+    positions = count(places)
+    patches = reshape(patches, (batch, channels * count(kernel), positions))
+    if batch > 1 and positions >= MANY:
+        return reshape(_by_outputs(patches, weight, bias, groups), (batch, outputs, *places))
+    result = reshape(_by_positions(patches, weight, bias, groups), (batch, *places, outputs))
+    return permute(result, (0, spatial + 1, *range(1, spatial + 1)))
+
+
+def _by_outputs(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
+    """The products, one output behind the other, as images lie: (N, C K, P) -> (N, O, P)."""
+    batch, depth, positions = patches._shape
+    outputs = weight._shape[0]
     if groups == 1:
-        patches = reshape(patches, (batch, depth, positions))
+        result = matmul(reshape(weight, (outputs, depth)), patches)  # (O, K) @ (N, K, P)
+    else:
+        kernels = reshape(weight, (groups, outputs // groups, depth // groups))
+        patches = reshape(patches, (batch, groups, depth // groups, positions))
+        result = matmul(kernels, patches)  # (G, O, K) @ (N, G, K, P) -> (N, G, O, P)
+        result = reshape(result, (batch, outputs, positions))
+    return result if bias is None else result + reshape(bias, (outputs, 1))
+
+
+def _by_positions(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
+    """The same products with the kernel on the right: rows of separate examples share it, and few positions fill no
+    columns: (N, C K, P) -> (N, P, O)."""
+    batch, depth, positions = patches._shape
+    outputs = weight._shape[0]
+    if groups == 1:
         kernels = transpose(reshape(weight, (outputs, depth)))
         result = matmul(transpose(patches), kernels)  # (N, P, K) @ (K, O) -> (N, P, O)
     else:
@@ -115,10 +141,7 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
         kernels = transpose(reshape(weight, (groups, outputs // groups, depth // groups)))
         result = matmul(transpose(patches), kernels)  # (N, G, P, K) @ (G, K, O) -> (N, G, P, O)
         result = reshape(permute(result, (0, 2, 1, 3)), (batch, positions, outputs))
-    if bias is not None:
-        result = result + bias
-    result = reshape(result, (batch, *places, outputs))
-    return permute(result, (0, spatial + 1, *range(1, spatial + 1)))
+    return result if bias is None else result + bias
 
 
 def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:

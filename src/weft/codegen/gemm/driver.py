@@ -32,7 +32,7 @@ from .code import (
 )
 from .micro import Micro, row_panel
 from .output import Put, Shift, fold
-from .panels import Gather
+from .panels import Gather, Sheet
 from .spec import CHUNK, Spec
 from .turned import Turned
 
@@ -50,13 +50,14 @@ class Parts:
             Turned(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
         )
         self.gather = Gather(module, f"{name}.gather", spec).build()
+        native = spec.number.native and not spec.turned
+        self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
         own = () if spec.exact else (self.rows,)
         self.all: list[Builder] = [*micros.values(), *own, self.gather, self.fold, self.put]
-        if self.turned:
-            self.all.append(self.turned)
+        self.all += [part for part in (self.turned, self.sheet) if part]
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -190,6 +191,7 @@ class Driver:
         else:
             unpacked = Lanes(f, Value(ir.IntType(1), "false"))
         single = rows <= spec.rows
+        sheets = self.sheets_of_b(start, depth, unpacked, single)
         with loop(f, rows, spec.rows) as i:
             count = minimum(rows - i, spec.rows)
             source = self.element_address(self.a, self.a_strides, self.batch, row + i, start)
@@ -207,12 +209,28 @@ class Driver:
                     )
                 else:
                     place, stride = self.panel_of_b(
-                        panel, start, depth, unpacked & whole, i.equals(0), single
-                    )
+                        panel, start, depth, unpacked & whole,
+                        i.equals(0) & ((panel < sheets) ^ 1), single,
+                    )  # fmt: skip
                     leading = () if spec.exact else (count,)
                     self.parts.rows.invoke(
                         f, *leading, self.packed_a, place, stride, depth, out, out_stride, carry
                     )
+
+    def sheets_of_b(self, start: Index, depth: Index, unpacked: Lanes, single: Lanes) -> Index:
+        """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""
+        f, spec = self.f, self.spec
+        if self.parts.sheet is None:
+            return number(f, 0)
+        useful = self.b_strides[2].equals(1) & ((unpacked | single) ^ 1)
+        count = useful.where(quotient(self.columns, spec.columns), 0)
+        with when(f, count > 0):
+            source = self.element_address(self.b, self.b_strides, self.batch, start, self.column)
+            self.parts.sheet.invoke(
+                f, source, self.b_strides[1], depth, count, self.packed_b,
+                number(f, spec.b_stride), number(f, spec.depth * spec.b_stride),
+            )  # fmt: skip
+        return count
 
     def turned_panel(
         self, turned: Function, panel: Index, start: Index, depth: Index, whole: Lanes,

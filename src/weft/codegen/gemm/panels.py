@@ -141,6 +141,33 @@ class Gather:
                     f.store(vector, self.target(i + n, j), align=spec.size)
 
 
+class Sheet:
+    """Writes the function that packs neighbouring panels of B at once, where columns lie beside each other: each k is
+    read in one long piece, as memory likes it. `target_stride` is from k to k, `plane` from panel to panel."""
+
+    def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
+        self.spec = spec
+        self.f = Function(module, name, (*PARAMETERS[:2], *PARAMETERS[3:]))
+
+    def build(self) -> Function:
+        """`j_count` is the number of panels."""
+        f, spec = self.f, self.spec
+        stride, wide = f.index("i_stride"), f.index("target_stride")
+        with loop(f, f.index("i_count")) as i:
+            source = address(f, f.arguments["source"], stride * i, spec.number.compute)
+            target = address(f, f.arguments["target"], wide * i, spec.number.compute)
+            with loop(f, f.index("j_count")) as panel:
+                start = address(f, source, panel * spec.columns, spec.number.compute)
+                place = address(f, target, f.index("plane") * panel, spec.number.compute)
+                for lane in range(0, spec.columns, spec.lanes):
+                    piece = address(f, start, lane, spec.number.compute)
+                    vector = f.load(piece, typ=spec.vector, align=spec.size)
+                    to = address(f, place, lane, spec.number.compute)
+                    f.store(vector, to, align=spec.size)
+        f.ret_void()
+        return f
+
+
 def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:
     """The square of `rows` mirrored: first inside 16-byte pieces, then piece by piece.
 
