@@ -31,6 +31,7 @@ from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
+from weft.graph.typedict import class_like, show_as
 from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
 
@@ -187,10 +188,20 @@ class FunctionNode(GradientFunction):
 
     def name(self) -> str:
         """`<class>Backward`."""
-        return f"{self.function.__name__}Backward"
+        return f"{self.function.__name__}{self.function._ending}"
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object>"
+        return f"<weft.autograd.function.{self.name()} object at {id(self):#x}>"
+
+    def seen_as(self) -> None:
+        """Become an instance of the Function's `<class>Backward`, as users see it."""
+        if type(self) is not FunctionNode:
+            return
+        made = self.function.__dict__.get("_backward_cls")
+        if made is None:
+            made = class_like(FunctionNode, self.name(), {"__module__": __name__})
+            self.function._backward_cls = made
+        show_as(self, made)
 
     def check_usable(self) -> None:
         """Errors: RuntimeError where the saved tensors are gone."""
@@ -337,6 +348,7 @@ class Function:
         )
 
     generate_vmap_rule = False
+    _ending = "Backward"  # of the record's name
     setup_context: Any = None  # static: what forward would do with ctx, where it does not take it
 
     @staticmethod
@@ -393,9 +405,35 @@ class Function:
             outputs = _attach(cls, ctx, arguments, tuple(edges), outputs)
             if mapped is not None:
                 mapped.connect(outputs)
+        else:
+            outputs = _apart(ctx, arguments, outputs, tracked)
         if mode.duals is not None:
             push_function(cls, ctx, arguments, outputs)
         return outputs
+
+
+@cython.cfunc
+def _apart(ctx: FunctionCtx, arguments: tuple, outputs: object, tracked: cython.bint) -> object:
+    """The outputs of a call without a gradient: an argument among them becomes a view of it, as with one."""
+    if isinstance(outputs, tuple):
+        for output in outputs:
+            if _is_returned(ctx, arguments, output):
+                return tuple([_apart(ctx, arguments, part, tracked) for part in outputs])
+        return outputs
+    if not _is_returned(ctx, arguments, outputs):
+        return outputs
+    alias: Tensor = _handed_on(outputs)
+    if not tracked:
+        alias.base = None
+    return alias
+
+
+@cython.cfunc
+def _is_returned(ctx: FunctionCtx, arguments: tuple, output: object) -> cython.bint:
+    """Whether an output is an argument that has not been changed."""
+    return (
+        isinstance(output, Tensor) and _among(output, arguments) and not _among(output, ctx._dirty)
+    )
 
 
 @cython.cfunc
@@ -495,13 +533,20 @@ def _output(
         mutate(tensor, wrap(value(tensor), edge))  # its base has the new history too
         return tensor
     if _among(tensor, arguments):
-        tensor = alias_of(tensor)
-        tensor.creation = IN_FUNCTION
+        tensor = _handed_on(tensor)
     elif tensor.base is not None and _shows(tensor, arguments):
-        tensor.base = None
         tensor.creation = IN_FUNCTION
     set_edge(tensor, edge)
     return tensor
+
+
+@cython.cfunc
+def _handed_on(tensor: Tensor) -> Tensor:
+    """An argument that is a result as it stands: a view of it."""
+    alias: Tensor = alias_of(tensor)
+    alias.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
+    alias.creation = IN_FUNCTION
+    return alias
 
 
 def _dirty_view_of_several(tensor: Any) -> MutationError:

@@ -6,6 +6,7 @@ observed through the `observers` of records.
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
@@ -18,12 +19,20 @@ from weft.autograd.saving import check_allowed, pack_node
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
-from weft.graph.node import Node
+from weft.graph.node import Node as RecordedNode
 from weft.graph.public import publish
 from weft.graph.tape import watch_records
 from weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from weft.graph.tensor import Tensor
 from weft.graph.views import storage_of
+
+
+class Node(abc.ABC):
+    """What `grad_fn` is: a record of the graph, whatever it was made by."""
+
+
+for _kind in (RecordedNode, GradientFunction, AccumulateGrad):
+    Node.register(_kind)
 
 
 class GradientEdge(NamedTuple):

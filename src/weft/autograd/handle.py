@@ -18,7 +18,8 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft._lazy import later
 from weft.autograd.observe import UNSET
-from weft.autograd.records import observers_of, several_outputs
+from weft.autograd.appearance import as_seen
+from weft.autograd.records import is_piece, observers_of, several_outputs
 from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
@@ -81,6 +82,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         observers: Observers = node.observers
         if observers is None:
             observers = node.observers = Observers.__new__(Observers)
+        if is_piece(node):
+            several_outputs(node).hear(node.info[1], observers)
         watch(self)  # the hook may hold it
         return add_hook(observers.tensor_hooks, (0, hook))
     record, number = discovery.target_for(edge)
@@ -161,6 +164,7 @@ def without_tangents(self: Tensor) -> Tensor:
 
 
 LATE: dict[str, Any] = {
+    "as_seen": as_seen,
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,

@@ -7,11 +7,14 @@ it only reads them, and what users attach is kept in their `observers`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft._lazy import later
-from weft.autograd.observe import Observers, RemovableHandle, add_hook
+from weft.autograd import appearance
+from weft.autograd.appearance import as_seen
+from weft.autograd.observe import Observers, RemovableHandle, add_hook, check_replacement
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, Node
@@ -43,15 +46,24 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
         edges = [
             e for e, pull in zip(edges, pulls, strict=True) if pull is not None or e is not None
         ]
+    if isinstance(self, Node) and self.info is not None and isinstance(self.info[0], Written):
+        edges = self.info[0].edges
     return tuple((None, 0) if edge is None else shown(edge) for edge in edges)
+
+
+class Written:
+    """What users see behind a value that was written through a lens, in place of the steps: in its record's `info`."""
+
+    def __init__(self, base: Any, source: Any) -> None:
+        self.edges = (base, source)
 
 
 def shown(edge: Any) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
-    if isinstance(edge, Node) and edge.info is not None:
+    if isinstance(edge, Node) and is_piece(edge):
         return several_outputs(edge), edge.info[1]
-    found: tuple[Any, int] = discovery.target_for(edge)
-    return found
+    record, number = discovery.target_for(edge)
+    return as_seen(record), number
 
 
 class Output(NamedTuple):
@@ -77,13 +89,30 @@ class SeveralOutputs(GradientFunction):
             for params, shape in zip(pieces[::2], pieces[1::2], strict=True)
         ]
         self.seq, self.outputs = record.seq - number, len(self._pieces)
+        self._heard: set[int] = set()
 
     def name(self) -> str:
         """The name of the operation, as `SplitBackward0`."""
         return str(self._name)
 
     def __repr__(self) -> str:
-        return f"<{self._name} at {id(self):#x}>"
+        return f"<{self._name} object at {id(self):#x}>"
+
+    @property
+    def output_types(self) -> list[Any]:
+        """(shape, dtype) of each output."""
+        return [(piece.shape, piece.dtype) for piece in self._pieces]
+
+    def hear(self, number: int, observers: Observers) -> None:
+        """Tell the hooks on an output also where nothing arrives at it."""
+
+        def tell(gradient: Any) -> None:
+            for _, hook in list(observers.tensor_hooks.values() if gradient is None else ()):
+                check_replacement(hook(None), None)
+
+        if number not in self._heard:
+            self._heard.add(number)
+            add_hook(observers_of(self).tensor_hooks, (number, tell))
 
     def edge_of(self, record: Any) -> OutputEdge:
         """The edge to this record from that of one output."""
@@ -114,12 +143,23 @@ class SeveralOutputs(GradientFunction):
         return [total]
 
 
+def is_piece(record: Any) -> bool:
+    """Whether a node is one of several outputs."""
+    return record.info is not None and isinstance(record.info[0], list)
+
+
 def several_outputs(record: Any) -> SeveralOutputs:
     """What users see of the record of one output, made for the first that is looked at and kept for all."""
     joint: list[SeveralOutputs] = record.info[0]
     if not joint:
-        joint.append(SeveralOutputs(record))
+        joint.append(_class_of(record.name())(record))
     return joint[0]
+
+
+@functools.cache
+def _class_of(name: str) -> type[SeveralOutputs]:
+    """The class of the records of operations of a name."""
+    return type(name, (SeveralOutputs,), {"__module__": "builtins"})
 
 
 def metadata(self: Any) -> dict[str, Any]:
@@ -211,6 +251,7 @@ def _saved(name: str) -> tuple[property, property]:
 def install() -> None:
     """Put the attributes on the compiled classes; called once, by the package."""
     common: dict[str, Any] = {
+        **appearance.MEMBERS,
         "metadata": property(metadata),
         "register_hook": register_hook,
         "register_prehook": register_prehook,

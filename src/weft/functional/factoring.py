@@ -159,6 +159,8 @@ def columns_first(x: Any) -> Any:
 class Factored(Function):
     """A Function with one rule: `rule(saved, *cotangents)` gives the cotangents of its tensors."""
 
+    _ending = "Backward0"
+
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """The rule; nothing where no cotangent arrives."""

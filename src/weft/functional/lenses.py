@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.records import Written
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.making import by_name, write_out
@@ -228,8 +229,11 @@ def write_through_lens(tensor: Any, new: Any) -> None:
         if base is None and tapes.tape().mode.grad and new.requires_grad:
             set_edge(tensor, edge_for(new))
         return
+    behind = Written(edge_for(base), edge_for(new))
     written = _back(base, tensor.recipe[len(base.recipe) :], new)
-    mutate(base, record_elementwise(_COPY_SLICES, (written,), None))
+    copied = record_elementwise(_COPY_SLICES, (written,), None)
+    edge_for(copied).info = (behind,)
+    mutate(base, copied)
 
 
 def _write_memory(tensor: Any, new: Any) -> None:

@@ -18,6 +18,7 @@ from cython.cimports.weft.graph.tape import ambient, finish, view_kind
 from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.graph.tuples import one
+from cython.cimports.weft.graph.views import KIND_BITS, KIND_IN_FUNCTION
 
 from weft._compiled import require
 
@@ -112,9 +113,15 @@ def set_edge(tensor: Tensor, edge):
 @cython.cfunc
 def function_of(edge):
     """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
-    if isinstance(edge, Node) and cython.cast(Node, edge).info is not None:
-        return late["several_outputs"](edge)
-    return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
+    if edge is None or (type(edge) is not Node and isinstance(edge, Node)):
+        return edge  # nothing, or one that has been seen before
+    if isinstance(edge, Node):
+        info = cython.cast(Node, edge).info
+        if info is not None and isinstance(info[0], list):
+            return late["several_outputs"](edge)
+    return late["as_seen"](
+        cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
+    )
 
 
 @cython.cfunc
@@ -122,6 +129,8 @@ def function_of(edge):
 def regenerate(tensor: Tensor) -> cython.int:
     """Replay the rows that made a view on its base's present edge."""
     base: Tensor = tensor.base
+    if tensor.creation & KIND_BITS == KIND_IN_FUNCTION:
+        raise late["base_of_function"](tensor)
     tensor.seen = tensor.storage.version
     edge = edge_of(base)
     if edge is None:

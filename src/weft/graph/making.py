@@ -26,6 +26,7 @@ from cython.cimports.weft.graph.tape import (
     packer,
     unlink,
 )
+from cython.cimports.weft.graph.typedict import show_as_made
 
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -107,6 +108,7 @@ def _empty(node: Node) -> cython.void:
 def _retire(dying: cython.pointer(PyObject)) -> cython.void:
     """Free a node (tp_dealloc): emptied, it waits to be used again."""
     revive(dying)
+    show_as_made(dying, Node)
     _empty(cython.cast(Node, dying))
     keep(cython.address(_dead_nodes), dying)
     end_burial()

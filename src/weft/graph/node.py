@@ -48,5 +48,5 @@ class Node:
 
     def __repr__(self):
         if self.row.grad_name and self.edges is not None:
-            return f"<{self.row.grad_name.rpartition('::')[2]} at {id(self):#x}>"
+            return f"<{self.row.grad_name.rpartition('::')[2]} object at {id(self):#x}>"
         return f"<node {self.seq} {self.row.name} {self.dtype.name}{list(self.shape)}>"

@@ -100,7 +100,7 @@ def publish(namespace: dict):
                     _publish_methods(base)
 
 
-def _publish_methods(cls: type):
+def _publish_methods(cls: object):
     for name, method in list(vars(cls).items()):
         if name == "__init__" or (_is_function(name, method) and name != "forward"):
             setattr(cls, name, public(method))

@@ -24,6 +24,8 @@ class GradientFunction:
         self.edges = ()
         self.outputs = 1
 
+    requires_grad = True
+
     def check_usable(self):
         """Raise where saved values have been freed; called before a walk runs anything."""
 
@@ -66,6 +68,8 @@ class AccumulateGrad:
     """The sink of a leaf. The edge to it and its reference to the leaf are strong; the leaf knows it weakly: at
     `known_at`, which lies in the leaf."""
 
+    requires_grad = True
+
     @property
     def edges(self):
         return ()
@@ -77,6 +81,9 @@ class AccumulateGrad:
     def name(self):
         """The name as PyTorch prints it."""
         return "torch::autograd::AccumulateGrad"
+
+    def __repr__(self):
+        return f"<AccumulateGrad object at {id(self):#x}>"
 
 
 @cython.cfunc

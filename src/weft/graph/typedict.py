@@ -1,9 +1,17 @@
 # cython: language_level=3
 """Adding methods to a compiled class at import, so that each function is written once, in its own module, and is
-found by ordinary attribute lookup."""
+found by ordinary attribute lookup; and classes of other names for its instances."""
 
 import cython
-from cython.cimports.weft.graph.typedict import PyType_Modified, PyTypeObject
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.typedict import (
+    Py_INCREF,
+    Py_SET_TYPE,
+    Py_TPFLAGS_BASETYPE,
+    Py_TPFLAGS_HAVE_GC,
+    PyType_Modified,
+    PyTypeObject,
+)
 
 from weft._compiled import require
 
@@ -26,3 +34,27 @@ def allow_dict(cls: type, offset: cython.Py_ssize_t):
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
     pointer.tp_dictoffset = offset
     PyType_Modified(pointer)
+
+
+def class_like(cls: type, name: str, members):
+    """A class with the layout of a compiled one and another name, for `show_as`; also of one that takes no subclasses.
+    Its instances die as those of that class do."""
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    flags = pointer.tp_flags
+    pointer.tp_flags = flags | Py_TPFLAGS_BASETYPE
+    try:
+        made = type(name, (cls,), {"__slots__": (), **members})
+    finally:
+        pointer.tp_flags = flags
+    if not flags & Py_TPFLAGS_HAVE_GC:
+        cython.cast(cython.pointer(PyTypeObject), made).tp_dealloc = pointer.tp_dealloc
+    return made
+
+
+def show_as(instance, cls: type):
+    """Make an object an instance of a class that `class_like` has made of its own."""
+    Py_INCREF(cls)
+    Py_SET_TYPE(
+        cython.cast(cython.pointer(PyObject), instance),
+        cython.cast(cython.pointer(PyTypeObject), cls),
+    )

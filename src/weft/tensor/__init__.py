@@ -85,6 +85,7 @@ LATE: dict[str, Any] = {
     "size": size.of_shape,
     "snapshot": memory.snapshot,
     "truth": reading.truth,
+    "base_of_function": leaves.base_of_function,
     "view_of_function": leaves.view_of_function,
     "type_name": leaves.type_name,
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,

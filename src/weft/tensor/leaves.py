@@ -144,7 +144,8 @@ def check_saved(row: Any, tensors: Any, edges: tuple[Any, ...]) -> None:
 
 
 def _maker(tensor: Tensor) -> str:
-    name = str(tensor.grad_fn.name())
+    record = edge_for(tensor)
+    name = str(getattr(record, "function", record).name())
     return name.removesuffix("0").removesuffix("Backward")
 
 
@@ -162,12 +163,25 @@ def one_of_several_views(tensor: Tensor) -> MutationError:
 
 def view_of_function(tensor: Tensor) -> MutationError:
     """The error of changing a custom Function's output that shows the memory of an input."""
+    return _refused_view(tensor, "is being modified inplace")
+
+
+def base_of_function(tensor: Tensor) -> MutationError:
+    """The error of using such an output after what it shows has been changed."""
+    changed = "its base or another view of its base has been modified inplace"
+    tensor.seen = tensor.storage.version  # its edge can be looked at for the message
+    error = _refused_view(tensor, changed)
+    tensor.seen = -1
+    return error
+
+
+def _refused_view(tensor: Tensor, why: str) -> MutationError:
     number = getattr(edge_for(tensor), "number", 0)
     return MutationError(
-        f"Output {number} of {tensor.grad_fn.name()} is a view and is being modified inplace. This view was created "
-        "inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
-        "view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
-        "gradients. This behavior is forbidden.",
+        f"Output {number} of {_maker(tensor)} is a view and {why}. This view was created inside a custom Function (or "
+        "because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+        "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
+        "can fix this by cloning the output of the custom Function.",
         expected="an output with memory of its own",
         got="a view of an input",
         fix="clone the output of the custom Function",
