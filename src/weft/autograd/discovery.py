@@ -92,10 +92,10 @@ class Discovery:
                 for edge in self.below(node):
                     if edge is not None:
                         self.reach(edge, True)
-            elif not isinstance(current, AccumulateGrad):
-                if not self.captured and isinstance(current, GradientFunction):
+            elif isinstance(current, GradientFunction):
+                if not self.captured:
                     current.check_usable()
-                for edge in current.edges:
+                for edge in cython.cast(GradientFunction, current).edges:
                     if edge is not None:
                         self.reach(edge, True)
 
@@ -201,7 +201,12 @@ class Discovery:
     @cython.cfunc
     def wanted(self, node) -> cython.bint:
         """Whether anything below a record is part of this walk."""
-        for edge in self.below(node) if isinstance(node, Node) else node.edges:
+        edges: tuple = (
+            self.below(node)
+            if isinstance(node, Node)
+            else cython.cast(GradientFunction, node).edges
+        )
+        for edge in edges:
             if edge is None:
                 continue
             if isinstance(edge, Node):
@@ -239,3 +244,25 @@ def target_for(edge):
     if isinstance(edge, OutputEdge):
         return cython.cast(OutputEdge, edge).function, cython.cast(OutputEdge, edge).number
     return edge, 0
+
+
+def reaches_more(edges: list, ends: list):
+    """Whether graphs have leaves that do not lie behind some records."""
+    stack: list = [target_of(edge) for edge in edges if edge is not None]
+    seen: set = set(ends)
+    while stack:
+        record = stack.pop()
+        if record in seen:
+            continue
+        seen.add(record)
+        if isinstance(record, AccumulateGrad):
+            return True
+        below: tuple = (
+            cython.cast(Node, record).edges
+            if isinstance(record, Node)
+            else cython.cast(GradientFunction, record).edges
+        )
+        for edge in below:
+            if edge is not None:
+                stack.append(target_of(edge))
+    return False

@@ -18,9 +18,12 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.edges import edge_of, value
 from cython.cimports.weft.graph.frames import caller
 from cython.cimports.weft.graph.handles import PyObject_GenericSetAttr, wrap
+from cython.cimports.weft.graph.making import hide
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.targets import GradientFunction, OutputEdge, new_edge
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.tuples import one
 
 from weft._compiled import require
 from weft.autograd.forward_ad import push_function
@@ -36,6 +39,10 @@ from weft.graph.views import IN_FUNCTION, alias_of
 from weft.ops.primitives import full, sum_to
 
 require(__name__, cython.compiled)
+
+NOTHING = cython.declare(tuple, ())
+_YES = cython.declare(tuple, (True,))
+_NO = cython.declare(tuple, (False,))
 
 
 @cython.cclass
@@ -105,7 +112,7 @@ class FunctionCtx:
     __dict__ = cython.declare(dict)
 
     def __cinit__(self) -> None:
-        self._saved = self._dirty = self._constant = self.needs_input_grad = ()
+        self._saved = self._dirty = self._constant = self.needs_input_grad = NOTHING
         self._materialize = True
 
     @property
@@ -163,8 +170,8 @@ class FunctionNode(GradientFunction):
 
     ctx = cython.declare(FunctionCtx, visibility="readonly")
     function = cython.declare(object, visibility="readonly")
-    _output_types = cython.declare(list)  # shape, dtype, shape, dtype, ...
-    _inputs = cython.declare(tuple)  # (shape, dtype) of tensors
+    _output_types = cython.declare(tuple)  # shape, dtype, shape, dtype, ...
+    _inputs = cython.declare(tuple)  # likewise; None, None for what is no tensor
     call = cython.declare(object, visibility="readonly")  # its tensors in numbers, in anomaly mode
     code = cython.declare(object)
     offset_in_code = cython.declare(cython.int)
@@ -173,13 +180,13 @@ class FunctionNode(GradientFunction):
     @property
     def output_types(self) -> list[Any]:
         """(shape, dtype) of each output."""
-        types = self._output_types
-        return [(types[place], types[place + 1]) for place in range(0, len(types), 2)]
+        return list(zip(self._output_types[::2], self._output_types[1::2], strict=True))
 
     @property
     def input_types(self) -> tuple[Any, ...]:
         """(shape, dtype) of each argument; None for what is no tensor."""
-        return self._inputs
+        pairs = zip(self._inputs[::2], self._inputs[1::2], strict=True)
+        return tuple([None if shape is None else (shape, dtype) for shape, dtype in pairs])
 
     @property
     def where(self) -> str:
@@ -236,7 +243,7 @@ class FunctionNode(GradientFunction):
         else:
             returned = self.function.backward(self.ctx, *cotangents)
         parts: list = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        count: cython.Py_ssize_t = len(self._inputs)
+        count: cython.Py_ssize_t = len(self._inputs) >> 1
         while len(parts) > count and parts[len(parts) - 1] is None:
             parts.pop()
         if len(parts) != count:
@@ -254,10 +261,10 @@ class FunctionNode(GradientFunction):
 
     @cython.cfunc
     def _checked(self, index: cython.Py_ssize_t, part: object) -> object:
-        expected = self._inputs[index]
         if part is None:
             return None
-        if expected is None:
+        shape: tuple = self._inputs[2 * index]
+        if shape is None:
             raise GradientError(
                 f"function {self.name()} returned a gradient different than None at position {index + 1}, but the "
                 "corresponding forward input was not a Variable",
@@ -276,9 +283,9 @@ class FunctionNode(GradientFunction):
                 fix="return a Tensor",
                 where=self.where,
             )
-        shape, dtype = cython.cast(tuple, expected)
+        dtype = self._inputs[2 * index + 1]
         found: Tensor = cython.cast(Tensor, part)
-        if found._shape != shape:
+        if found._shape is not shape and found._shape != shape:
             if not can_expand(shape, found._shape):
                 raise GradientError(
                     f"Function {self.name()} returned an invalid gradient at index {index} - got {list(part._shape)} "
@@ -375,20 +382,8 @@ class Function:
         mode: Mode = current_tape().mode
         tracked: cython.bint = mode.grad
         ctx: FunctionCtx = FunctionCtx.__new__(FunctionCtx)
-        count: cython.Py_ssize_t = len(arguments)
-        edges: list = [None] * count
-        needs: list = [False] * count
-        needed: cython.bint = False
-        index: cython.Py_ssize_t
-        if tracked:
-            for index in range(count):
-                argument = arguments[index]
-                if isinstance(argument, Tensor):
-                    edge = edge_of(cython.cast(Tensor, argument))
-                    if edge is not None:
-                        edges[index] = edge
-                        needs[index] = needed = True
-        ctx.needs_input_grad = tuple(needs)
+        edges: tuple = _edges_of(arguments) if tracked else None
+        ctx.needs_input_grad = _needs(edges, len(arguments))
         mapped = None
         if mode.extra is not None and not keywords and "mapping" in mode.extra:
             mapped = mode.extra["mapping"].call(cls, arguments)
@@ -401,8 +396,8 @@ class Function:
                 cls.setup_context(ctx, arguments, outputs)
         finally:
             mode.grad = tracked
-        if needed:
-            outputs = _attach(cls, ctx, arguments, tuple(edges), outputs)
+        if edges is not None:
+            outputs = _attach(cls, ctx, arguments, edges, outputs)
             if mapped is not None:
                 mapped.connect(outputs)
         else:
@@ -410,6 +405,62 @@ class Function:
         if mode.duals is not None:
             push_function(cls, ctx, arguments, outputs)
         return outputs
+
+
+@cython.cfunc
+def _edges_of(arguments: tuple) -> tuple:
+    """The gradient edges of the arguments; None where none requires a gradient."""
+    count: cython.Py_ssize_t = len(arguments)
+    edge: object = None
+    if count == 1:
+        if isinstance(arguments[0], Tensor):
+            edge = edge_of(cython.cast(Tensor, arguments[0]))
+        if isinstance(edge, Node):
+            return one(edge)
+        return None if edge is None else (edge,)  # the collector may have to look through it
+    edges: list = [None] * count
+    found: cython.bint = False
+    index: cython.Py_ssize_t
+    for index in range(count):
+        argument = arguments[index]
+        if isinstance(argument, Tensor):
+            edge = edge_of(cython.cast(Tensor, argument))
+            if edge is not None:
+                edges[index] = edge
+                found = True
+    return tuple(edges) if found else None
+
+
+@cython.cfunc
+def _needs(edges: tuple | None, count: cython.Py_ssize_t) -> tuple:
+    """`needs_input_grad`: whether each argument requires a gradient."""
+    if edges is None:
+        return _NO if count == 1 else (False,) * count
+    return _YES if count == 1 else tuple([edge is not None for edge in edges])
+
+
+@cython.cfunc
+def _types_of(values: tuple, others: cython.bint) -> tuple:
+    """Shape, dtype, shape, dtype, ... of the tensors among some values; None, None for `others`, if asked for."""
+    types: list = []
+    for v in values:
+        if isinstance(v, Tensor):
+            types.append(cython.cast(Tensor, v)._shape)
+            types.append(cython.cast(Tensor, v)._dtype)
+        elif others:
+            types.append(None)
+            types.append(None)
+    found: tuple = tuple(types)
+    hide(found)
+    return found
+
+
+@cython.cfunc
+def _type_of(tensor: Tensor) -> tuple:
+    """`_types_of` for one."""
+    found: tuple = (tensor._shape, tensor._dtype)
+    hide(found)
+    return found
 
 
 @cython.cfunc
@@ -454,32 +505,42 @@ def _run(cls: object, ctx: FunctionCtx, arguments: tuple, keywords: dict) -> obj
 def _attach(
     cls: object, ctx: FunctionCtx, arguments: tuple, edges: tuple, outputs: object
 ) -> object:
-    single: cython.bint = not isinstance(outputs, tuple)
-    values: tuple = (outputs,) if single else outputs
-    tensors: list = []
-    types: list = []
-    inputs: list = []
-    result: list = []
-    for v in values:
-        if isinstance(v, Tensor):
-            tensors.append(v)
-            types.append(cython.cast(Tensor, v)._shape)
-            types.append(cython.cast(Tensor, v)._dtype)
-    for a in arguments:
-        if isinstance(a, Tensor):
-            inputs.append((cython.cast(Tensor, a)._shape, cython.cast(Tensor, a)._dtype))
-        else:
-            inputs.append(None)
     record: FunctionNode = FunctionNode.__new__(FunctionNode)
     record.ctx, record.function, record.edges = ctx, cls, edges
-    record.outputs = len(tensors)
-    record._output_types, record._inputs = types, tuple(inputs)
+    if len(arguments) == 1:  # a tensor: it has an edge
+        record._inputs = _type_of(arguments[0])
+    else:
+        record._inputs = _types_of(arguments, True)
     code: cython.pointer(PyObject) = caller(cython.address(record.offset_in_code))
     record.code = None if code == cython.NULL else cython.cast(object, code)
-    if current_tape().mode.anomaly:
-        from weft.autograd.figures import Call
+    if isinstance(outputs, Tensor) and ctx._saved is NOTHING and ctx._dirty is NOTHING:
+        record._output_types = _type_of(outputs)
+        if current_tape().mode.anomaly:
+            _count(record, arguments, [outputs])
+        return _output(ctx, record, outputs, 0, arguments)
+    return _attach_several(ctx, record, arguments, outputs)
 
-        record.call = Call(arguments, tensors)
+
+def _count(record: FunctionNode, arguments: tuple, tensors: list) -> None:
+    """Keep the figures of a call, in anomaly mode."""
+    from weft.autograd.figures import Call
+
+    record.call = Call(arguments, tensors)
+
+
+@cython.cfunc
+def _attach_several(
+    ctx: FunctionCtx, record: FunctionNode, arguments: tuple, outputs: object
+) -> object:
+    """The rest of `_attach` where there may be several outputs, or something is saved or dirty."""
+    single: cython.bint = not isinstance(outputs, tuple)
+    values: tuple = (outputs,) if single else outputs
+    tensors: list = [v for v in values if isinstance(v, Tensor)]
+    result: list = []
+    record.outputs = len(tensors)
+    record._output_types = _types_of(values, False)
+    if current_tape().mode.anomaly:
+        _count(record, arguments, tensors)
     if len(ctx._saved) > 0:
         ctx._record = weakref.ref(record)
     if len(ctx._dirty) > 0:

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import weft
+from weft.autograd.backward import make_roots, walk
+from weft.autograd.discovery import reaches_more
 from weft.autograd.functional import or_zeros, reached
-from weft.autograd.graph import GradientEdge, get_gradient_edge
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
 from weft.graph import tape as tapes
@@ -23,23 +24,25 @@ from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
 from weft.graph.making import make_node
 from weft.graph.tape import finish
-from weft.graph.targets import AccumulateGrad, OutputEdge
 from weft.ops import TABLE
 
 _CLONE = TABLE["clone"]
 
 
-@contextmanager
-def _level(name: str) -> Iterator[None]:
+class _level:  # noqa: N801 - used like a function
     """Inside a transform: gradients on, and `backward` and `requires_grad_` refused."""
-    mode = tapes.tape().mode
-    former = mode.extra
-    mode.extra = {**(former or {}), "transform": name}
-    try:
-        with weft.enable_grad():
-            yield
-    finally:
-        mode.extra = former
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.mode = mode = tapes.tape().mode
+        self.former = (mode.extra, mode.grad)
+        mode.extra = {**(mode.extra or {}), "transform": self.name}
+        mode.grad = True
+
+    def __exit__(self, *exc: object) -> None:
+        self.mode.extra, self.mode.grad = self.former
 
 
 @contextmanager
@@ -55,7 +58,7 @@ def _transposing() -> Iterator[None]:
 
 
 class Point:
-    """Where a function is differentiated: the trees of its arguments, as fresh aliases and as edges."""
+    """Where a function is differentiated: the trees of its arguments, as fresh aliases and as their records."""
 
     def __init__(self, primals: Any, name: str) -> None:
         self.tree, self.name = primals, name
@@ -71,7 +74,7 @@ class Point:
         self.tracked = weft.is_grad_enabled()
         with weft.enable_grad():
             self.fresh = [_alias(leaf) for leaf in self.given]
-        self.edges = [get_gradient_edge(tensor) for tensor in self.fresh]
+        self.records = [edge_for(tensor) for tensor in self.fresh]
 
     def arguments(self) -> Any:
         """The aliases in the structure of the arguments."""
@@ -83,25 +86,20 @@ class Point:
             return False
         if any(leaf.requires_grad for leaf in self.given):
             return True
-        stops = {edge.node for edge in self.edges}
-        return any(out.requires_grad and _reaches_more(out, stops) for out in outputs)
+        return reaches_more([edge_for(out) for out in outputs], self.records)
 
     def pull(self, outputs: list[Any], seeds: list[Any], create: bool, retain: bool) -> list[Any]:
         """The gradients by the arguments, zeros where there are none."""
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
-        found: Any = (None,) * len(self.edges)
+        found: dict[Any, Any] = {}
         if pairs:
-            found = weft.autograd.grad(
-                [pair[0] for pair in pairs],
-                self.edges,
-                [pair[1] for pair in pairs],
-                retain_graph=retain,
-                create_graph=create,
-                allow_unused=True,
-            )
+            ends = [pair[0] for pair in pairs]
+            roots = make_roots(ends, [pair[1] for pair in pairs])
+            found = walk(ends, roots, dict.fromkeys(self.records, True), retain, create, False)
+        gradients = [found.get((record, 0)) for record in self.records]
         return [
             weft.zeros_like(leaf) if g is None else g
-            for leaf, g in zip(self.given, found, strict=True)
+            for leaf, g in zip(self.given, gradients, strict=True)
         ]
 
     def push(self, outputs: list[Any], tangents: list[Any], create: bool) -> list[Any]:
@@ -126,23 +124,6 @@ def _alias(leaf: Any) -> Any:
     record.payload, record.considered = (tuple(value.shape),), True  # joins no batch of records
     finish(record)
     return wrap_node(value, record)
-
-
-def _reaches_more(output: Any, stops: set[Any]) -> bool:
-    """Whether a graph has leaves other than those behind some records."""
-    edge: GradientEdge = get_gradient_edge(output)
-    stack, seen = [edge.node], set(stops)
-    while stack:
-        record = stack.pop()
-        if record in seen:
-            continue
-        seen.add(record)
-        if isinstance(record, AccumulateGrad):
-            return True
-        for below in record.edges:
-            if below is not None:
-                stack.append(below.function if isinstance(below, OutputEdge) else below)
-    return False
 
 
 def released(values: list[Any], create: bool) -> list[Any]:
