@@ -1,7 +1,8 @@
 """How gradient records look to users: of a class with their name, with PyTorch's questions.
 
-In comes a record that leaves for a user's hands (`grad_fn`, `next_functions`, an edge); out comes the same record, as an
-instance of a class that is called like it (`AddBackward0`), made for the first of the name. Nothing inside looks at it.
+In comes a record that leaves for a user's hands (`grad_fn`, `next_functions`, an edge); out comes the same record, as
+an instance of a class that is called like it (`AddBackward0`), made for the first of the name. Nothing inside looks at
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def as_seen(record: Any) -> Any:
     """The record, as an instance of a class with its name."""
     if type(record) is Node:
         show_as(record, _class_of(record.name().rpartition("::")[2]))
-    elif isinstance(record, GradientFunction) and hasattr(type(record), "seen_as"):
+    elif hasattr(type(record), "seen_as"):
         record.seen_as()
     return record
 
@@ -45,8 +46,7 @@ def as_seen(record: Any) -> Any:
 @functools.cache
 def _class_of(name: str) -> type:
     """The class of the records of operations of a name."""
-    made = class_like(Node, name, {"__module__": "builtins", "__dir__": _questions})
-    return made  # type: ignore[no-any-return]
+    return class_like(Node, name, {"__module__": "builtins", "__dir__": _questions})  # type: ignore[no-any-return]
 
 
 def _questions(self: Any) -> list[str]:
@@ -65,9 +65,9 @@ def sequence_number(self: Any) -> int:
 
 def input_metadata(self: Any) -> tuple[InputMetadata, ...]:
     """Shape, dtype and device of each gradient that a record takes: of its outputs."""
-    if isinstance(self, AccumulateGrad):
-        self = self.variable
-    types = self.output_types if isinstance(self, GradientFunction) else [(self.shape, self.dtype)]
+    record = self.variable if isinstance(self, AccumulateGrad) else self
+    several = isinstance(self, GradientFunction)
+    types = record.output_types if several else [(record.shape, record.dtype)]
     return tuple([InputMetadata(list(shape), dtype, bound_to("device")) for shape, dtype in types])
 
 

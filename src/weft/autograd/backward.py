@@ -196,7 +196,7 @@ def backward(
     if chosen is not None:
         if not chosen:
             raise GradientError(
-                "'inputs' argument to .backward() cannot be empty.",
+                "`inputs` argument to `backward()` cannot be empty.",
                 expected="at least one tensor",
                 got="an empty list",
                 fix="leave inputs out to accumulate into all leaves",
@@ -272,6 +272,7 @@ def grad(
             materialize_grads,
         )
     chosen = _as_tuple(inputs)
+    roots = make_roots(results, _as_tuple(grad_outputs, len(results)))
     targets = []
     for tensor in chosen:
         edge = find_edge(tensor)
@@ -287,7 +288,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = walk(
         results,
-        make_roots(results, _as_tuple(grad_outputs, len(results))),
+        roots,
         captured,
         keep,
         create_graph,
@@ -296,21 +297,22 @@ def grad(
     return tuple(
         _result(
             found.get(target),
+            place,
             output_of(tensor),
             allow_unused or materialize_grads,
             materialize_grads,
         )
-        for target, tensor in zip(targets, chosen, strict=True)
+        for place, (target, tensor) in enumerate(zip(targets, chosen, strict=True))
     )
 
 
-def _result(gradient: Any, tensor: Any, allowed: bool | None, materialize: bool) -> Any:
+def _result(gradient: Any, place: int, tensor: Any, allowed: bool | None, materialize: bool) -> Any:
     if gradient is not None:
         return gradient
     if not allowed:
         raise GradientError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-            "this is the desired behavior.",
+            f"The differentiated Tensor at index {place} appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior.",
             expected="inputs that the outputs depend on",
             got=f"an unused {tensor.dtype.name}{list(tensor.shape)}",
             fix="pass allow_unused=True",

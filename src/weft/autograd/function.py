@@ -571,7 +571,7 @@ def _check_dirty(ctx: FunctionCtx, tensors: list) -> object:
             )
         if tensor.leaf_grad:
             raise MutationError(
-                "a leaf Variable that requires grad is being used in an in-place operation.",
+                "a leaf Variable that requires grad has been used in an in-place operation.",
                 expected="a tensor that is not a leaf",
                 got="a leaf with requires_grad=True among mark_dirty",
                 fix="clone it before the call",

@@ -271,11 +271,13 @@ def _vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
             )
         return (_one(like[0].detach()),)
     _, items = _as_tuple(v, "v", name)
-    if len(items) != len(like) or any(
-        a._shape != b._shape for a, b in zip(items, like, strict=True)
-    ):
+    pairs = zip(items, like, strict=False)
+    wrong = next((place for place, (a, b) in enumerate(pairs) if a._shape != b._shape), -1)
+    if len(items) != len(like) or wrong >= 0:
         raise ShapeError(
-            "v has invalid size",
+            f"v has invalid size: should be {like[wrong].shape} but got {items[wrong].shape}."
+            if len(items) == len(like)
+            else "v has invalid size",
             expected=", ".join(str(list(t.shape)) for t in like),
             got=", ".join(str(list(t.shape)) for t in items),
             fix="pass vectors of the same shapes",

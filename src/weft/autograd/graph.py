@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ContextDecorator
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,7 +17,7 @@ from weft.autograd.discovery import target_for
 from weft.autograd.observe import RemovableHandle
 from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft.errors import ArgumentError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.node import Node as RecordedNode
@@ -27,7 +28,7 @@ from weft.graph.tensor import Tensor
 from weft.graph.views import storage_of
 
 
-class Node(abc.ABC):
+class Node(abc.ABC):  # noqa: B024 - asked by isinstance only
     """What `grad_fn` is: a record of the graph, whatever it was made by."""
 
 
@@ -63,8 +64,8 @@ def find_edge(target: Any) -> Any:
     if isinstance(target, Tensor):
         return edge_for(target)
     if not isinstance(target, GradientEdge):
-        raise ArgumentTypeError(
-            f"Expected a Tensor or a GradientEdge, but got {type(target).__name__}",
+        raise GradientError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(target).__name__}",
             expected="tensors, or edges from weft.autograd.graph.get_gradient_edge",
             got=repr(target)[:60],
             fix="pass the tensors that were computed",
@@ -158,11 +159,12 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
         super().__init__(lambda tensor: tensor, lambda tensor: tensor)
 
 
-class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's name
     """Refuse `saved_tensors_hooks` inside, with a message: as a context or a decorator."""
 
     def __init__(self, error_message: str) -> None:
         self.message = error_message
+        self._former: list[Any] = []
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
@@ -173,11 +175,11 @@ class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
                 got=f"{len(mode.saved_hooks)} in force",
                 fix="enter disable_saved_tensors_hooks outside of them",
             )
-        self._former = mode.extra
+        self._former.append(mode.extra)
         mode.extra = {**(mode.extra or {}), "hooks_disabled": self.message}
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self._former
+        tapes.tape().mode.extra = self._former.pop()
 
 
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name

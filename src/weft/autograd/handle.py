@@ -17,8 +17,8 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft._lazy import later
-from weft.autograd.observe import UNSET
 from weft.autograd.appearance import as_seen
+from weft.autograd.observe import UNSET
 from weft.autograd.records import is_piece, observers_of, several_outputs
 from weft.errors import GradientError
 from weft.graph import tape as tapes

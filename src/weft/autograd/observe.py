@@ -120,7 +120,11 @@ def add_hook(table: dict, entry: object) -> RemovableHandle:
     return handle
 
 
-def check_replacement(new: Any, old: Any) -> Any:
+def _name(hook: Any) -> str:
+    return str(getattr(hook, "__name__", type(hook).__name__))
+
+
+def check_replacement(new: Any, old: Any, hook: Any = None) -> Any:
     """A gradient that a hook returned in place of another. Errors: TypeError, RuntimeError (changed the size)."""
     if new is None:
         return old
@@ -140,14 +144,14 @@ def check_replacement(new: Any, old: Any) -> Any:
         )
     if tuple(new.shape) != tuple(old.shape):
         raise GradientError(
-            "hook has changed the size of value",
+            f"hook '{_name(hook)}' has changed the size of value",
             expected=str(list(old.shape)),
             got=str(list(new.shape)),
             fix="return a gradient of the same shape",
         )
     if new.dtype is not old.dtype:
         raise GradientError(
-            "hook has changed the type of value",
+            f"hook '{_name(hook)}' has changed the type of value (was {old.type()} got {new.type()})",
             expected=old.dtype.name,
             got=new.dtype.name,
             fix="return a gradient of the same dtype",
@@ -160,12 +164,14 @@ def before_one(observers: Observers, gradient: object) -> object:
     """`before_node` for a record with one output. As in PyTorch, hooks are also called where nothing arrives."""
     if len(observers.tensor_hooks) == 1:
         (entry,) = observers.tensor_hooks.values()
-        new = cython.cast(tuple, entry)[1](gradient)
+        hook = cython.cast(tuple, entry)[1]
+        new = hook(gradient)
         if new is not None:
-            gradient = check_replacement(new, gradient)
+            gradient = check_replacement(new, gradient, hook)
     elif observers.tensor_hooks:
         for entry in list(observers.tensor_hooks.values()):
-            gradient = check_replacement(cython.cast(tuple, entry)[1](gradient), gradient)
+            hook = cython.cast(tuple, entry)[1]
+            gradient = check_replacement(hook(gradient), gradient, hook)
     if observers._retained is not None:
         _retain_all(observers, [gradient])
     return gradient
@@ -177,7 +183,7 @@ def before_node(observers: Observers, gradients: tuple) -> tuple:
     values: list = list(gradients)
     if observers.tensor_hooks:
         for number, hook in list(observers.tensor_hooks.values()):
-            values[number] = check_replacement(hook(values[number]), values[number])
+            values[number] = check_replacement(hook(values[number]), values[number], hook)
     if observers._retained is not None:
         _retain_all(observers, values)
     return tuple(values)
@@ -204,22 +210,30 @@ def before_pull(observers: Observers, gradients: tuple) -> tuple:
         return gradients
     values = list(gradients)
     for hook in list(observers.prehooks.values()):
-        values = list(_replaced(hook(tuple(values)), values))
+        values = list(_replaced(hook(tuple(values)), values, hook))
     return tuple(values)
 
 
-def _replaced(result: Any, old: list[Any]) -> Any:
+def _replaced(result: Any, old: list[Any], hook: Any) -> Any:
     if result is None:
         return old
+    if not isinstance(result, (tuple, list, Tensor)):
+        raise ArgumentTypeError(
+            f"expected tuple, but hook returned '{type(result).__name__}'",
+            expected=f"a tuple of {len(old)} gradients, or None",
+            got=type(result).__name__,
+            fix="return one per value, or nothing",
+        )
     items = result if isinstance(result, (tuple, list)) else (result,)
     if len(items) != len(old):
         raise GradientError(
-            f"hook returned an incorrect number of values (expected {len(old)}, got {len(items)})",
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(items)}, but expected "
+            f"{len(old)})",
             expected=f"{len(old)} gradients",
             got=str(len(items)),
             fix="return one per value, or None",
         )
-    return [check_replacement(new, before) for new, before in zip(items, old, strict=True)]
+    return [check_replacement(new, before, hook) for new, before in zip(items, old, strict=True)]
 
 
 @cython.cfunc
@@ -228,7 +242,7 @@ def after_node(observers: Observers, parts: list, gradients: tuple) -> list:
     if not observers._posthooks:
         return parts
     for hook in list(observers.posthooks.values()):
-        parts = list(_replaced(hook(tuple(parts), gradients), parts))
+        parts = list(_replaced(hook(tuple(parts), gradients), parts, hook))
     return parts
 
 
@@ -245,5 +259,5 @@ def observe_leaf(leaf: Tensor, gradient: object) -> object:
         return gradient
     observers: Observers = leaf.hooks
     for _, hook in list(observers.tensor_hooks.values()):
-        gradient = check_replacement(hook(gradient), gradient)
+        gradient = check_replacement(hook(gradient), gradient, hook)
     return gradient

@@ -15,6 +15,7 @@ from weft._lazy import later
 from weft.autograd import appearance
 from weft.autograd.appearance import as_seen
 from weft.autograd.observe import Observers, RemovableHandle, add_hook, check_replacement
+from weft.errors import GradientError
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, Node
@@ -108,7 +109,7 @@ class SeveralOutputs(GradientFunction):
 
         def tell(gradient: Any) -> None:
             for _, hook in list(observers.tensor_hooks.values() if gradient is None else ()):
-                check_replacement(hook(None), None)
+                check_replacement(hook(None), None, hook)
 
         if number not in self._heard:
             self._heard.add(number)
@@ -229,6 +230,14 @@ class SavedTensor:
         """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
         if self._node.released:
             raise discovery.freed(self._node)
+        if self._node.observers is not None and self._index in self._node.observers.packed:
+            raise GradientError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time.",
+                expected="a saved value without hooks",
+                got=f"one of {self._node.name()} with hooks",
+                fix="do in one pair what both should do, or nest saved_tensors_hooks",
+            )
         saving.pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
 
     def __repr__(self) -> str:

@@ -70,7 +70,7 @@ def apply_pack(tensor: Any, pairs: list[Pair]) -> Packed:
         if before._version != version:
             raise MutationError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-                "can not be modified by in-place operations as this can lead to unexpected side-effects.",
+                "cannot be modified by in-place operations as this can lead to unexpected side-effects.",
                 expected="a hook that leaves its argument as it is",
                 got="an in-place operation on it",
                 fix="clone it in the hook",

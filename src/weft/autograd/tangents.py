@@ -96,7 +96,9 @@ def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[
             )
         if part._shape != kind[0]:
             raise GradientError(
-                f"function {function.__name__} returned a forward gradient of another shape at index {number}",
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
+                f"is not supported. Tensor is of size {list(kind[0])} while the given forward gradient of function "
+                f"{function.__name__} at index {number} is of size {list(part._shape)}.",
                 expected=str(list(kind[0])),
                 got=str(list(part._shape)),
                 fix="return a tangent of the output's shape",

@@ -1,13 +1,21 @@
 """Function transforms: derivatives, Jacobians and maps of functions, which nest arbitrarily."""
 
+from weft.func.compatibility import (
+    debug_unwrap,
+    functionalize,
+    replace_all_batch_norm_modules_,
+)
 from weft.func.derivatives import grad, grad_and_value, jvp, linearize, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
 from weft.func.modules import functional_call, stack_module_state
+from weft.func.rearranging import rearrange
 from weft.graph.public import publish
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -15,6 +23,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

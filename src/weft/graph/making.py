@@ -29,7 +29,7 @@ from cython.cimports.weft.graph.tape import (
 from cython.cimports.weft.graph.typedict import show_as_made
 
 from weft._compiled import require
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
 from weft.graph import rows as kinds
 from weft.graph.rows import COMPOSITE
 
@@ -202,23 +202,39 @@ def append_copy(
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _judge(tape: Tape, node: Node) -> cython.void:
-    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may."""
+@cython.exceptval(-1)
+def _judge(tape: Tape, node: Node) -> cython.int:
+    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may.
+
+    Errors: DimensionError where a dimension to look up in is none of the operand's."""
     global _danger
     source: Node
     if node.inputs is None:
-        return
+        return 0
     if node.row.kind == INDEX or node.row.kind == SCATTER:
         source = node.inputs[0]
+        if not 0 <= node.params[0] < len(source.shape):
+            raise _no_such_dimension(node)
         if not within(node.inputs[1], source.shape[node.params[0]]):
             node.risky = True
             _danger = _danger or tape.running is None
-            return
+            return 0
     for source in node.inputs:
         if source.risky and source.state != DONE:
             node.risky = True
-            return
+            return 0
+    return 0
+
+
+def _no_such_dimension(node: Node) -> DimensionError:
+    rank: int = len(node.inputs[0].shape)
+    return DimensionError(
+        f"{node.row.name}: Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], "
+        f"but got {node.params[0]})",
+        expected=f"a dimension of a tensor of shape {list(node.inputs[0].shape)}",
+        got=f"dim={node.params[0]}",
+        fix="count the dimensions of the tensor with .ndim",
+    )
 
 
 def mark_failed(node: Node, error):

@@ -113,7 +113,7 @@ def drop_inputs(node: Node) -> cython.void:
 def note_idle(node: Node) -> cython.void:
     """A walk or a handle has let go of a node that other records hold as a gradient edge: its value may go too, once
     what is pending has read it."""
-    if node.buffer is not None and node.state == DONE:
+    if node.buffer is not None and node.state == DONE and _idle is not None:  # as it is at exit
         _idle.append(node)
 
 

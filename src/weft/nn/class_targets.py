@@ -21,10 +21,11 @@ from weft.ops.primitives import gather, reshape, where
 def check_target_kind(input: Any, target: Any) -> None:
     """Errors: DTypeError on targets of the input's shape that are no probabilities, on others that are no classes."""
     need_tensor("cross_entropy", target, "target", 2)
-    if target._shape == input._shape and len(input._shape):
+    if target._shape == input._shape:
         if target._dtype.category < 2:
             raise DTypeError(
-                f"Expected floating point type for target with class probabilities, got {target._dtype.name}",
+                f"Expected floating point type for target with class probabilities, got "
+                f"{TYPE_NAMES[target._dtype.name]}",
                 expected="probabilities as floating-point numbers",
                 got=describe("target", target),
                 fix="drop the dimension of classes, or convert with .float()",
@@ -79,8 +80,15 @@ def check_classes(input: Any, target: Any) -> None:
             fix="convert the targets with .long()",
         )
     rank = len(input._shape)
+    if rank == 0:
+        raise ArgumentError(
+            "Expected 1 or more dimensions (got 0)",
+            expected="a number per class in the last dimension",
+            got=describe("input", input),
+            fix="unsqueeze the input",
+        )
     want = (input._shape[0], *input._shape[2:]) if rank > 1 else ()
-    if target._shape == want:
+    if target._shape == want or (rank == 1 and target._shape == (1,)):
         return
     if rank > 1 and target._shape[:1] != input._shape[:1]:
         size = target._shape[0] if target._shape else 1

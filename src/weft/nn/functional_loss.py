@@ -79,6 +79,8 @@ def nll_loss(
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
     check_classes(input, target)
+    if len(input._shape) == 1:
+        target = reshape(target, ())
     if weight is not None:
         check_class_weights(input, weight)
     picked, ignored, classes = picked_classes(input, target, ignore_index)

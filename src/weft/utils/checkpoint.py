@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft.autograd.function import Function, Saved
-from weft.autograd.graph import current_walk, saved_tensors_hooks
+from weft.autograd.graph import saved_tensors_hooks
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.graph import tape as tapes
@@ -23,16 +23,33 @@ from weft.graph.edges import edge_for, value_of
 from weft.graph.handles import wrap_node
 from weft.graph.public import all_public
 from weft.graph.rows import COMPOSITE, SCALAR_ROW, VIEW
+from weft.utils.checkpoint_extras import (
+    DefaultDeviceType,
+    GraphExecGroup,
+    check_backward_validity,
+    detach_variable,
+    get_device_states,
+    set_checkpoint_debug_enabled,
+    set_device_states,
+    walk_or_group,
+)
 
 __all__ = [
     "CheckpointError",
     "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 _early_stop: bool | None = None  # what `set_checkpoint_early_stop` says
@@ -233,7 +250,7 @@ class _Frame:
         self.compares = options.determinism_check == "default"
         self.count = 0
         self.metadata: list[Any] = []
-        self.walk = -2
+        self.walk: Any = None
         self.values: dict[int, Any] = {}
 
     def pack(self, tensor: Any) -> _Holder:
@@ -247,7 +264,7 @@ class _Frame:
         """A save again: from the recomputation of this walk, each once."""
         if holder.kept is not None:
             return holder.kept
-        walk = current_walk()
+        walk = walk_or_group()
         if walk != self.walk or holder.number not in self.values:
             self.recompute()
             self.walk = walk

@@ -1,0 +1,105 @@
+"""What goes with checkpointing: walks that share one recomputation, states of devices, and PyTorch's helpers."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import weft
+from weft.autograd.graph import current_walk
+from weft.errors import ArgumentTypeError, GradientError
+from weft.graph import tape as tapes
+
+
+class GraphExecGroup:
+    """Backwards inside one group use one recomputation of each checkpoint (without `use_reentrant`). Each save can be
+    used once: the parts of the graph that they walk over must not overlap.
+
+    Errors: RuntimeError where one is entered inside another.
+    """
+
+    def __enter__(self) -> GraphExecGroup:
+        mode = tapes.tape().mode
+        if _group() is not None:
+            raise GradientError(
+                f"GraphExecGroup contexts cannot be nested. Already inside group {_group()}",
+                expected="one group at a time",
+                got="a second one",
+                fix="leave the first group",
+            )
+        self._former = mode.extra
+        mode.extra = {**(mode.extra or {}), "group": self}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        tapes.tape().mode.extra = self._former
+
+
+def _group() -> Any:
+    return (tapes.tape().mode.extra or {}).get("group")
+
+
+def walk_or_group() -> Any:
+    """What one recomputation serves: the group in force, or the walk that is running."""
+    group = _group()
+    return current_walk() if group is None else group
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Nothing to switch: errors of a checkpoint name what differs in any case."""
+    yield
+
+
+class DefaultDeviceType:
+    """The kind of device whose random states are kept where no tensor says it."""
+
+    _kind: ClassVar[str] = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Choose the kind."""
+        DefaultDeviceType._kind = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The kind that was chosen."""
+        return DefaultDeviceType._kind
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """Number and random state of each device that the arguments lie on, but for the CPU: there is no other yet."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Give devices their random states again: there are none but the CPU's, which is no part of this."""
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn where no tensor requires grad."""
+    if not any(value.requires_grad for value in inputs if isinstance(value, weft.Tensor)):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors of a tuple detached, asking for gradients where they did. Errors: RuntimeError on no tuple."""
+    if not isinstance(inputs, tuple):
+        raise ArgumentTypeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}",
+            expected="a tuple",
+            got=type(inputs).__name__,
+            fix="write (tensor,)",
+        )
+    return tuple(
+        value.detach().requires_grad_(value.requires_grad)
+        if isinstance(value, weft.Tensor)
+        else value
+        for value in inputs
+    )
