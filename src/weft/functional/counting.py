@@ -449,7 +449,9 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     for size in reversed(sizes):
         coordinates.append(rest % size if size else rest * 0)
         rest = rest // size if size else rest * 0
-    return tuple(reversed(coordinates))
+    if not coordinates:
+        return ()
+    return stack(coordinates[::-1], -1).unbind(-1)
 
 
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:

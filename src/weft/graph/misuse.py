@@ -359,6 +359,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "interpolate": {"size": "ints", "scale_factor": "numbers"},
     "upsample": {"size": "ints", "scale_factor": "numbers"},
     "make_subclass": {"require_grad": "bool"},
+    "histogramdd": {"bins": "anything"},
     "is_contiguous": {"memory_format": "memory format"},
     "size": {"dim": "int"},
     "frombuffer": {"buffer": "buffer"},
