@@ -422,6 +422,14 @@ def histogramdd(
             got=str(len(each)),
             fix="pass one for each column of the points",
         )
+    for part in each:
+        if isinstance(part, Tensor) and len(part._shape) != 1:
+            raise ArgumentError(
+                "histogramdd(): bin edges should be vectors",
+                expected="edges with one dimension",
+                got=describe("bins", part),
+                fix="flatten the edges",
+            )
     counts, edges = _in_bins("torch.histogramdd", points, each, range, weight, density)
     made = tuple(host.from_numpy(e, input._dtype) for e in edges)
     return Histogramdd(host.from_numpy(counts, input._dtype), made)

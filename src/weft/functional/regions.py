@@ -119,10 +119,7 @@ def _is_channels_last(input: Any) -> bool:
 
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     """The tensor itself if it is contiguous (or in the named format), a copy that is otherwise."""
-    if memory_format is None or memory_format.name == "contiguous_format":
-        strides = None
-    else:
-        strides = format_strides(input._shape, memory_format)
+    strides = None if memory_format is None else format_strides(input._shape, memory_format)
     if input.strides == strides:
         return input
     copy = call("clone", input)

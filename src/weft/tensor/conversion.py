@@ -15,7 +15,7 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import check_device, device
-from weft.tensor.layout import MemoryFormat, is_contiguous, preserve_format
+from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format
 from weft.tensor.leaves import TYPE_NAMES
 
 BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
@@ -32,7 +32,8 @@ def _in_format(made: Tensor, memory_format: MemoryFormat | None) -> Tensor:
     """A tensor in a named format: itself where it is."""
     if memory_format is None or memory_format is preserve_format:
         return made
-    if is_contiguous(made, memory_format):
+    strides = format_strides(made._shape, memory_format)
+    if made.strides == strides or is_contiguous(made, memory_format):
         return made
     return clone(made, memory_format=memory_format)
 
