@@ -46,7 +46,6 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "small": contraction.small,
     "skinny": contraction.skinny,
     "mlp": training.mlp,
-    "updates": training.updates,
     "gpt": training.language,
     "lengths": networks.any_length,
     "lstm": networks.lstm,

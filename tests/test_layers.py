@@ -40,6 +40,7 @@ LAYERS = [
         "debug",
         "testing",
         "linalg",
+        "array_api",
         "fft",
         "signal",
         "masked",

@@ -49,6 +49,9 @@ def test_nested_state_comes_back(tmp_path: Path) -> None:
     [
         "bool",
         "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
         "int8",
         "int16",
         "int32",

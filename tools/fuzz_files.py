@@ -24,7 +24,7 @@ import weft
 from weft.errors import WeftError
 
 MEMORY = 8 << 30
-SLOW = 5.0
+SLOW = 5.0  # seconds of work, which a busy machine does not lengthen
 
 
 def seeds() -> list[bytes]:
@@ -104,15 +104,15 @@ def within(content: bytes, rng: random.Random) -> bytes:
 
 def attempt(content: bytes) -> str:
     """What came of reading a file."""
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         found = weft.load(io.BytesIO(content))
         _touch(found)
         result = "loaded"
     except WeftError as error:
         result = type(error).__name__
-    if time.monotonic() - begin > SLOW:
-        raise TimeoutError(f"{time.monotonic() - begin:.1f} s")
+    if time.process_time() - begin > SLOW:
+        raise TimeoutError(f"{time.process_time() - begin:.1f} s of work")
     return result
 
 

@@ -66,16 +66,6 @@ _EXPORTS = {
     "native_group_norm": "nn.native",
     "native_batch_norm": "nn.native",
     "constant_pad_nd": "nn.native",
-    "native_dropout_backward": "nn.private",
-    "_softmax_backward_data": "nn.private",
-    "_native_batch_norm_legit": "nn.private",
-    "_batch_norm_with_update": "nn.private",
-    "_upsample_bilinear2d_aa": "nn.private",
-    "_unsafe_masked_index": "nn.private",
-    "_unsafe_masked_index_put_accumulate": "nn.private",
-    "_chunk_cat": "nn.private",
-    "_segment_reduce": "nn.private",
-    "segment_reduce": "nn.private",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
     **_functional.EXPORTS,
@@ -99,6 +89,18 @@ def _most_pending_bytes() -> int:
     return most_pending_bytes()
 
 
+def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
+    """The array API standard's functions for this tensor: `weft.array_api`. Errors: ValueError on another version."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise errors.ArgumentError(
+            f"there is no version {api_version!r} of the array API here",
+            expected="2024.12 or an earlier one",
+            got=repr(api_version),
+            fix="leave api_version out",
+        )
+    return _find("array_api")
+
+
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
@@ -106,6 +108,7 @@ def _join() -> None:
     _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
+    methods["__array_namespace__"] = _array_namespace
     _install_methods(_all_public(methods))
     functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
     plain = ("Tensor", "compile", "pi", "e", "inf", "nan")

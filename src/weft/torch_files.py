@@ -54,11 +54,11 @@ _DTYPES = {
     "long": "int64",
     "cfloat": "complex64",
     "cdouble": "complex128",
+    "uint16": "uint16",
+    "uint32": "uint32",
+    "uint64": "uint64",
 }
 _OTHER = (
-    "uint16",
-    "uint32",
-    "uint64",
     "complex32",
     "chalf",
     "quint8",

@@ -13,7 +13,8 @@ from kernel_reference import from_bfloat16, philox, to_bfloat16
 from weft.codegen.ir import Instr, LoopKernel, Operand, Store
 from weft.codegen.target import AVX2, AVX512, NEON, Target, host
 
-INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS = (*UNSIGNED, "int8", "int16", "int32", "int64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 REAL = ("bool", *INTEGERS, *FLOATS)
@@ -240,7 +241,7 @@ WRAPPING = {
 def test_integer_arithmetic(op, dtype):
     a, b = sample(dtype, 1), sample(dtype, 2)
     b[0], a[1] = 0, np.iinfo(dtype).min
-    b[1] = -1 if dtype != "uint8" else 255
+    b[1] = np.iinfo(dtype).max if dtype in UNSIGNED else -1
     assert_same(run(op, dtype, (dtype, dtype), a, b), WRAPPING[op](a, b))
 
 
@@ -269,7 +270,7 @@ def test_shifts(op, dtype):
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_power(dtype):
     a = np.tile(np.array([0, 1, 2, 3, 5, 255, 254, 7], "int64"), 26)[:COUNT].astype(dtype)
-    b = np.arange(COUNT).astype("int64") % 23 - (0 if dtype == "uint8" else 9)
+    b = np.arange(COUNT).astype("int64") % 23 - (0 if dtype in UNSIGNED else 9)
     expected = []
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         if y >= 0:
@@ -308,7 +309,11 @@ def saturated(values: np.ndarray, dtype: str) -> np.ndarray:
     wide = np.trunc(np.nan_to_num(values.astype("float64"), nan=0.0, posinf=1e300, neginf=-1e300))
     low = wide <= float(info.min)
     high = wide >= float(info.max)
-    inner = np.where(low | high, 0, wide).astype("int64").astype(dtype)
+    inner = (
+        np.where(low | high, 0, wide)
+        .astype("uint64" if dtype in UNSIGNED else "int64")
+        .astype(dtype)
+    )
     return np.where(low, info.min, np.where(high, info.max, inner)).astype(dtype)
 
 

@@ -292,7 +292,7 @@ def test_bfloat16_keeps_infinity_and_nan() -> None:
     assert result[0, 0, 3] == -np.inf
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint64", "int8", "int16", "int32", "int64"])
 def test_integers_wrap(dtype: str) -> None:
     rng = np.random.default_rng(10)
     info = np.iinfo(dtype)

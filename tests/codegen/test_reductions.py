@@ -13,7 +13,7 @@ from weft.codegen.target import AVX2, AVX512, NEON, host
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+INTEGERS = ("uint8", "uint16", "uint64", "int8", "int16", "int32", "int64")
 LENGTHS = (0, 1, 15, 16, 17, 100, 4095, 4096, 4097, 3 * 4096 + 5, 21000)
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

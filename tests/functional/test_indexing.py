@@ -27,7 +27,6 @@ INDICES: dict[str, tuple[Any, ...]] = {
     "slice negative": (slice(-3, -1),),
     "slice long": (slice(0, 99),),
     "slice empty": (slice(3, 1),),
-    "slice backwards": (slice(None, None, -1),),
     "none": (None,),
     "none between": (ALL, None, 1),
     "ellipsis": (...,),
@@ -326,3 +325,49 @@ def test_messages(call: Any, text: str) -> None:
         call(weft.zeros(3, 4))
     assert "test_indexing.py" in str(caught.value)
     caught.match("\n  fix ")
+
+
+BACKWARD = [
+    np.s_[::-1], np.s_[::-2], np.s_[3:0:-1], np.s_[-1:-9:-3], np.s_[0:3:-1], np.s_[:2:-1], np.s_[10::-1],
+    np.s_[..., ::-1], np.s_[::-1, ::-2], np.s_[None, 1:, ::-1], np.s_[1, ::-1], np.s_[::-1, [0, 2]],
+    np.s_[[0, 1], ::-2],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", BACKWARD, ids=str)
+@pytest.mark.parametrize("shape", [(4, 5), (2, 3), (3, 0)])
+def test_slices_that_go_backwards(index: Any, shape: tuple[int, ...]) -> None:
+    array = np.arange(float(np.prod(shape))).reshape(shape)
+    try:
+        wanted = array[index]
+    except IndexError:
+        with pytest.raises(IndexError):
+            weft.tensor(array)[index]
+        return
+    x = weft.tensor(array, requires_grad=True)
+    found = x[index]
+    np.testing.assert_array_equal(found.detach().numpy(), wanted)
+    new = np.random.default_rng(0).normal(size=wanted.shape)
+    (found * weft.tensor(new)).sum().backward()
+    slopes, changed, y = np.zeros_like(array), array.copy(), weft.tensor(array)
+    np.add.at(slopes, index, new)
+    np.testing.assert_array_equal(x.grad.numpy(), slopes)
+    changed[index] = new
+    y[index] = weft.tensor(new)
+    np.testing.assert_array_equal(y.numpy(), changed)
+
+
+def test_a_leaf_is_not_written_backwards() -> None:
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        weft.ones(2, requires_grad=True)[::-1] = 0
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_masks_without_dimensions_take_all_or_nothing(mask: bool) -> None:
+    x = weft.arange(6.0).reshape(2, 3)
+    for index in (mask, np.array(mask), weft.tensor(mask)):
+        assert x[index].tolist() == x.numpy()[np.array(mask)].tolist()
+        assert x[index].shape == (int(mask), 2, 3) and x[0, index].shape == (int(mask), 3)
+        y = weft.tensor(5.0)
+        y[index] = 3
+        assert y.item() == (3 if mask else 5) and y[index].shape == (int(mask),)

@@ -22,6 +22,8 @@ torch = pytest.importorskip("torch")
 
 PUBLIC = [row for row in ROWS if row.name in SPELLINGS]
 every_row = pytest.mark.parametrize("row", PUBLIC, ids=lambda row: row.name)
+# PyTorch only stores the wide unsigned types; tests/array_api has them.
+TYPES = [t for t in dtypes.ALL if t.name not in ("uint16", "uint32", "uint64")]
 EPS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6, "complex64": 2e-5}
 
 
@@ -157,9 +159,9 @@ def compare(row: Any, sample: Sample, dtype: str, params: Any) -> str:
 def test_values_types_and_strides(row: Any) -> None:
     """In every type, also those that are refused, at every layout, and where special values meet."""
     wrong = []
-    for dtype in dtypes.ALL:
+    for dtype in TYPES:
         for sample in cases(row, dtype.name):
-            for params in dtypes.ALL if row.name == "cast" else [sample.params]:
+            for params in TYPES if row.name == "cast" else [sample.params]:
                 text = compare(row, sample, dtype.name, params)
                 if text:
                     wrong.append(f"{dtype.name} {sample} {params}: {text}")
@@ -358,7 +360,7 @@ NUMBERS = (True, 3, 1.5, 2j)
 
 def operand_pairs() -> Iterator[tuple[str, Any]]:
     """What to combine: a vector of each type with a vector, a 0-d tensor and a number of every type."""
-    for first, second in itertools.product(dtypes.ALL, dtypes.ALL):
+    for first, second in itertools.product(TYPES, TYPES):
         for shape in ((2,), ()):
             yield (
                 f"{first.name}[2], {second.name}{list(shape)}",
@@ -367,7 +369,7 @@ def operand_pairs() -> Iterator[tuple[str, Any]]:
                     lib.ones(shape, dtype=getattr(lib, b)),
                 ),
             )
-    for first, number in itertools.product(dtypes.ALL, NUMBERS):
+    for first, number in itertools.product(TYPES, NUMBERS):
         yield (
             f"{first.name}[2], {number!r}",
             lambda lib, a=first.name, n=number: (lib.ones(2, dtype=getattr(lib, a)), n),

@@ -10,7 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .text import I32, Value
-from .values import COMPLEX, DOUBLE, ELEMENTS, FLOAT, FLOATS, HALF, HALVES, I16, REAL, Lanes
+from .values import (
+    COMPLEX,
+    DOUBLE,
+    ELEMENTS,
+    FLOAT,
+    FLOATS,
+    HALF,
+    HALVES,
+    I16,
+    REAL,
+    UNSIGNED,
+    Lanes,
+)
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -39,7 +51,7 @@ def _imaginary(e: Emitter, v: Lanes, real: str) -> Value:
 def _to_float(e: Emitter, v: Lanes, dtype: str) -> Value:
     target = e.vector(ELEMENTS[dtype])
     if v.dtype not in FLOATS:
-        signed = v.dtype not in ("bool", "uint8")
+        signed = v.dtype not in ("bool", *UNSIGNED)
         convert = e.builder.sitofp if signed else e.builder.uitofp
         value = convert(v.value, target)
         return round_half(e, dtype, value) if dtype in HALVES else value
@@ -61,7 +73,7 @@ def _to_integer(e: Emitter, v: Lanes, dtype: str) -> Value:
         return e.builder.trunc(v.value, target)
     if width == element.width:
         return v.value
-    extend = e.builder.zext if v.dtype in ("bool", "uint8") else e.builder.sext
+    extend = e.builder.zext if v.dtype in ("bool", *UNSIGNED) else e.builder.sext
     return extend(v.value, target)
 
 
@@ -73,15 +85,17 @@ def _saturated(e: Emitter, v: Lanes, dtype: str) -> Value:
     b, element = e.builder, ELEMENTS[dtype]
     number = Lanes("float64" if v.value.type.element == DOUBLE else "float32", v.value)
     precision = 53 if number.dtype == "float64" else 24
-    bits = element.width - (dtype != "uint8")
-    highest, lowest = (1 << bits) - 1, 0 if dtype == "uint8" else -(1 << bits)
+    unsigned = dtype in UNSIGNED
+    bits = element.width - (not unsigned)
+    highest, lowest = (1 << bits) - 1, 0 if unsigned else -(1 << bits)
     top = highest if bits <= precision else (1 << bits) - (1 << (bits - precision))
     low, high = e.constant(lowest, number.dtype), e.constant(top, number.dtype)
     safe = e.select(e.isnan(number), e.constant(0, number.dtype), number)
     safe = e.select(e.lt(safe, low), low, safe)
     safe = e.select(e.gt(safe, high), high, safe)
     wide = e.vector(element if element.width >= 32 else I32)
-    result = b.trunc(b.fptosi(safe.value, wide), e.vector(element))
+    convert = b.fptoui if unsigned else b.fptosi
+    result = b.trunc(convert(safe.value, wide), e.vector(element))
     if top == highest:
         return result
     beyond = e.gt(number, high)

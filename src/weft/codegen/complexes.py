@@ -1,8 +1,8 @@
-"""Complex arithmetic and functions over pairs of real vectors.
+"""Complex arithmetic and functions over pairs of real vectors; the inverse functions have a module of their own.
 
 Products are the textbook formula with four multiplications, quotients Smith's; magnitudes and
 square roots scale by powers of two, so that nothing overflows on the way.  The functions follow
-their definitions through real exp, log, sin and cos.
+their definitions through real exp, log, sin and cos; infinities and nan give what annex G of C99 has.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from .emitter import Emitter
 
 
-def _parts(v: Lanes) -> tuple[Lanes, Lanes]:
+def parts(v: Lanes) -> tuple[Lanes, Lanes]:
     real, imag = v.parts
     return Lanes(REAL[v.dtype], real), Lanes(REAL[v.dtype], imag)
 
 
 def add(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a + b."""
-    pairs = zip(_parts(a), _parts(b), strict=True)
+    pairs = zip(parts(a), parts(b), strict=True)
     return e.complex(*(e.add(x, y) for x, y in pairs))
 
 
 def sub(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a - b."""
-    pairs = zip(_parts(a), _parts(b), strict=True)
+    pairs = zip(parts(a), parts(b), strict=True)
     return e.complex(*(e.sub(x, y) for x, y in pairs))
 
 
 def mul(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a * b."""
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    (ar, ai), (br, bi) = parts(a), parts(b)
     real = e.sub(e.mul(ar, br), e.mul(ai, bi))
     return e.complex(real, e.add(e.mul(ar, bi), e.mul(ai, br)))
 
 
 def div(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a / b, by Smith's method; with b zero, each part of a divided by |b|."""
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    (ar, ai), (br, bi) = parts(a), parts(b)
     swap = e.lt(e.abs(br), e.abs(bi))
     large, small = e.select(swap, bi, br), e.select(swap, br, bi)
     zero = e.constant(0, br.dtype)
@@ -58,13 +58,13 @@ def div(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
 
 def eq(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a == b."""
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    (ar, ai), (br, bi) = parts(a), parts(b)
     return e.logical_and(e.eq(ar, br), e.eq(ai, bi))
 
 
 def magnitude(e: Emitter, v: Lanes) -> Lanes:
     """|v|: in float64 for complex64, else scaled by the larger part."""
-    real, imag = _parts(v)
+    real, imag = parts(v)
     infinite = e.logical_or(e.isinf(real), e.isinf(imag))
     if v.dtype == "complex64":
         x, y = e.cast(real, "float64"), e.cast(imag, "float64")
@@ -86,14 +86,21 @@ def _scaled_magnitude(e: Emitter, x: Lanes, y: Lanes) -> Lanes:
 
 def sqrt(e: Emitter, v: Lanes) -> Lanes:
     """The square root with a real part >= 0."""
-    real, imag = _parts(v)
+    real, imag = parts(v)
     half, zero = e.constant(0.5, real.dtype), e.constant(0, real.dtype)
     size = e.add(e.mul(magnitude(e, v), half), e.mul(e.abs(real), half))
     main = e.sqrt(size)
     other = e.select(e.eq(main, zero), zero, e.div(e.mul(e.abs(imag), half), main))
     left = e.lt(real, zero)
-    imaginary = e.intrinsic("copysign", e.select(left, main, other).value, imag.value)
-    return e.complex(e.select(left, other, main), Lanes(imag.dtype, imaginary))
+    main, other = e.select(left, other, main), e.select(left, main, other)
+    endless, infinity = e.isinf(imag), e.constant(float("inf"), imag.dtype)
+    main, other = e.select(endless, infinity, main), e.select(endless, infinity, other)
+    return e.complex(main, copysign(e, other, imag))
+
+
+def copysign(e: Emitter, size: Lanes, sign: Lanes) -> Lanes:
+    """The size of the one number with the sign of the other."""
+    return Lanes(size.dtype, e.intrinsic("copysign", size.value, sign.value))
 
 
 def sign(e: Emitter, v: Lanes) -> Lanes:
@@ -101,27 +108,36 @@ def sign(e: Emitter, v: Lanes) -> Lanes:
     size = magnitude(e, v)
     nothing, one = e.eq(size, e.constant(0, size.dtype)), e.constant(1, size.dtype)
     safe = e.select(nothing, one, size)
-    return e.complex(*(e.div(part, safe) for part in _parts(v)))
+    return e.complex(*(e.div(part, safe) for part in parts(v)))
 
 
 def exp(e: Emitter, v: Lanes) -> Lanes:
-    """exp(re) * (cos(im) + i sin(im))."""
-    real, imag = _parts(v)
+    """exp(re) * (cos(im) + i sin(im)); of an infinite re the size, whatever im is."""
+    real, imag = parts(v)
     size, zero = e.elementary("exp", real), e.constant(0, real.dtype)
     flat = e.eq(imag, zero)
     sine = e.select(flat, imag, e.mul(size, e.elementary("sin", imag)))
     cosine = e.select(flat, size, e.mul(size, e.elementary("cos", imag)))
-    return e.complex(cosine, sine)
+    lost = e.logical_and(e.isinf(real), e.logical_not(e.isfinite(imag)))
+    sine = e.select(e.logical_and(lost, e.eq(size, zero)), zero, sine)
+    return e.complex(e.select(lost, size, cosine), sine)
 
 
 def log(e: Emitter, v: Lanes) -> Lanes:
-    """log|v| + i angle(v)."""
-    real, imag = _parts(v)
-    return e.complex(e.elementary("log", magnitude(e, v)), e.elementary("atan2", imag, real))
+    """log|v| + i angle(v); near the unit circle the size by the real log1p of |v|^2 - 1."""
+    real, imag = parts(v)
+    one, half = e.constant(1, real.dtype), e.constant(0.5, real.dtype)
+    across = e.lt(e.abs(real), e.abs(imag))
+    large, small = (e.abs(e.select(across, *pair)) for pair in ((imag, real), (real, imag)))
+    close = e.logical_and(e.gt(large, half), e.lt(large, e.constant(2, real.dtype)))
+    more = e.fma(e.sub(large, one), e.add(large, one), e.mul(small, small))
+    near = e.mul(half, e.elementary("log1p", e.select(close, more, one)))
+    size = e.select(close, near, e.elementary("log", magnitude(e, v)))
+    return e.complex(size, e.elementary("atan2", imag, real))
 
 
 def _scaled(e: Emitter, v: Lanes, factor: float) -> Lanes:
-    return e.complex(*(e.mul(part, e.constant(factor, part.dtype)) for part in _parts(v)))
+    return e.complex(*(e.mul(part, e.constant(factor, part.dtype)) for part in parts(v)))
 
 
 def _log_to_base(factor: float) -> Callable[[Emitter, Lanes], Lanes]:
@@ -135,96 +151,70 @@ def pow(e: Emitter, a: Lanes, b: Lanes) -> Lanes:  # noqa: A001
     return e.select(eq(e, b, zero), one, e.select(eq(e, a, zero), zero, power))
 
 
-def _hyperbolic(e: Emitter, x: Lanes) -> tuple[Lanes, Lanes]:
-    return e.elementary("sinh", x), e.elementary("cosh", x)
-
-
-def sin(e: Emitter, v: Lanes) -> Lanes:
-    """sin(re) cosh(im) + i cos(re) sinh(im)."""
-    real, imag = _parts(v)
-    sine, cosine = e.elementary("sin", real), e.elementary("cos", real)
-    sinh_, cosh_ = _hyperbolic(e, imag)
-    return e.complex(e.mul(sine, cosh_), e.mul(cosine, sinh_))
-
-
-def cos(e: Emitter, v: Lanes) -> Lanes:
-    """cos(re) cosh(im) - i sin(re) sinh(im)."""
-    real, imag = _parts(v)
-    sine, cosine = e.elementary("sin", real), e.elementary("cos", real)
-    sinh_, cosh_ = _hyperbolic(e, imag)
-    return e.complex(e.mul(cosine, cosh_), e.neg(e.mul(sine, sinh_)))
-
-
 def sinh(e: Emitter, v: Lanes) -> Lanes:
-    """sinh(re) cos(im) + i cosh(re) sin(im)."""
-    real, imag = _parts(v)
-    sinh_, cosh_ = _hyperbolic(e, real)
-    sine, cosine = e.elementary("sin", imag), e.elementary("cos", imag)
-    return e.complex(e.mul(sinh_, cosine), e.mul(cosh_, sine))
+    """sinh(re) cos(im) + i cosh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
+    real, imag = parts(v)
+    zero, sinh_ = e.constant(0, real.dtype), e.elementary("sinh", real)
+    main = e.mul(sinh_, e.elementary("cos", imag))
+    other = e.mul(e.elementary("cosh", real), e.elementary("sin", imag))
+    known = e.logical_or(e.isinf(real), e.eq(real, zero))
+    lost = e.logical_and(known, e.logical_not(e.isfinite(imag)))
+    main = e.select(lost, sinh_, main)
+    return e.complex(main, e.select(e.eq(imag, zero), imag, other))
 
 
 def cosh(e: Emitter, v: Lanes) -> Lanes:
-    """cosh(re) cos(im) + i sinh(re) sin(im)."""
-    real, imag = _parts(v)
-    sinh_, cosh_ = _hyperbolic(e, real)
-    sine, cosine = e.elementary("sin", imag), e.elementary("cos", imag)
-    return e.complex(e.mul(cosh_, cosine), e.mul(sinh_, sine))
+    """cosh(re) cos(im) + i sinh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
+    real, imag = parts(v)
+    zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
+    cosh_ = e.elementary("cosh", real)
+    main = e.mul(cosh_, e.elementary("cos", imag))
+    other = e.mul(e.elementary("sinh", real), e.elementary("sin", imag))
+    lost = e.logical_and(e.isinf(real), e.logical_not(e.isfinite(imag)))
+    main = e.select(e.logical_or(lost, e.eq(imag, zero)), cosh_, main)
+    flat = e.logical_or(e.eq(real, zero), e.eq(imag, zero))
+    signed = e.mul(copysign(e, zero, real), copysign(e, one, imag))
+    return e.complex(main, e.select(flat, signed, other))
+
+
+def sin(e: Emitter, v: Lanes) -> Lanes:
+    """sinh(i v) / i."""
+    return over_i(e, sinh(e, times_i(e, v)))
+
+
+def cos(e: Emitter, v: Lanes) -> Lanes:
+    """cosh(i v)."""
+    return cosh(e, times_i(e, v))
 
 
 def tanh(e: Emitter, v: Lanes) -> Lanes:
-    """By tanh(re) and tan(im), without overflow: (t + i u) / (1 + i t u)."""
-    real, imag = _parts(v)
+    """With t = tanh(re), u = tan(im): t (1 + u u) / (1 + t t u u) + i u / cosh(re)^2 / (1 + t t u u)."""
+    real, imag = parts(v)
+    zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
     t, u = e.elementary("tanh", real), e.elementary("tan", imag)
-    one = e.constant(1, real.dtype)
-    return div(e, e.complex(t, u), e.complex(one, e.mul(t, u)))
+    secant = e.div(one, e.elementary("cosh", real))
+    below = e.fma(e.mul(t, u), e.mul(t, u), one)
+    main = e.div(e.mul(t, e.fma(u, u, one)), below)
+    other = e.mul(e.div(u, below), e.mul(secant, secant))
+    endless = e.isinf(real)
+    main = e.select(e.logical_or(endless, e.eq(real, zero)), t, main)
+    lost = e.logical_and(endless, e.logical_not(e.isfinite(imag)))
+    return e.complex(main, e.select(lost, zero, e.select(e.eq(imag, zero), imag, other)))
 
 
-def _times_i(e: Emitter, v: Lanes) -> Lanes:
-    real, imag = _parts(v)
+def times_i(e: Emitter, v: Lanes) -> Lanes:
+    real, imag = parts(v)
     return e.complex(e.neg(imag), real)
 
 
-def _over_i(e: Emitter, v: Lanes) -> Lanes:
-    real, imag = _parts(v)
+def over_i(e: Emitter, v: Lanes) -> Lanes:
+    real, imag = parts(v)
     return e.complex(imag, e.neg(real))
 
 
 def tan(e: Emitter, v: Lanes) -> Lanes:
     """tanh(i v) / i."""
-    return _over_i(e, tanh(e, _times_i(e, v)))
-
-
-def asinh(e: Emitter, v: Lanes) -> Lanes:
-    """log(v + sqrt(v v + 1))."""
-    one = e.constant(1, v.dtype)
-    return log(e, add(e, v, sqrt(e, add(e, mul(e, v, v), one))))
-
-
-def acosh(e: Emitter, v: Lanes) -> Lanes:
-    """log(v + sqrt(v + 1) sqrt(v - 1))."""
-    one = e.constant(1, v.dtype)
-    return log(e, add(e, v, mul(e, sqrt(e, add(e, v, one)), sqrt(e, sub(e, v, one)))))
-
-
-def atanh(e: Emitter, v: Lanes) -> Lanes:
-    """(log(1 + v) - log(1 - v)) / 2."""
-    one = e.constant(1, v.dtype)
-    return _scaled(e, sub(e, log(e, add(e, one, v)), log(e, sub(e, one, v))), 0.5)
-
-
-def asin(e: Emitter, v: Lanes) -> Lanes:
-    """asinh(i v) / i."""
-    return _over_i(e, asinh(e, _times_i(e, v)))
-
-
-def acos(e: Emitter, v: Lanes) -> Lanes:
-    """pi / 2 - asin(v)."""
-    return sub(e, e.constant(1.5707963267948966, v.dtype), asin(e, v))
-
-
-def atan(e: Emitter, v: Lanes) -> Lanes:
-    """atanh(i v) / i."""
-    return _over_i(e, atanh(e, _times_i(e, v)))
+    return over_i(e, tanh(e, times_i(e, v)))
 
 
 def sigmoid(e: Emitter, v: Lanes) -> Lanes:
@@ -234,13 +224,29 @@ def sigmoid(e: Emitter, v: Lanes) -> Lanes:
 
 
 def expm1(e: Emitter, v: Lanes) -> Lanes:
-    """exp(v) - 1."""
-    return sub(e, exp(e, v), e.constant(1, v.dtype))
+    """expm1(re) cos(im) - 2 sin(im / 2)^2 + i exp(re) sin(im): nothing cancels near 0."""
+    real, imag = parts(v)
+    power, small = exp(e, v), e.elementary("expm1", real)
+    half = e.elementary("sin", e.mul(imag, e.constant(0.5, imag.dtype)))
+    taken = e.mul(e.constant(2, imag.dtype), e.mul(half, half))
+    near = e.sub(e.mul(small, e.elementary("cos", imag)), taken)
+    near = e.select(e.eq(imag, e.constant(0, imag.dtype)), small, near)
+    main, other = parts(power)
+    far = e.logical_or(e.isinf(real), e.logical_not(e.isfinite(imag)))
+    return e.complex(e.select(far, e.sub(main, e.constant(1, main.dtype)), near), other)
 
 
 def log1p(e: Emitter, v: Lanes) -> Lanes:
-    """log(1 + v)."""
-    return log(e, add(e, e.constant(1, v.dtype), v))
+    """log(1 + v); near 0 the size by the real log1p of what it adds to 1."""
+    real, imag = parts(v)
+    one, two = e.constant(1, real.dtype), e.constant(2, real.dtype)
+    half = e.constant(0.5, real.dtype)
+    whole = e.complex(e.add(one, real), imag)
+    inside = e.logical_and(e.lt(e.abs(real), half), e.lt(e.abs(imag), half))
+    added = e.fma(imag, imag, e.mul(real, e.add(two, real)))
+    near = e.mul(half, e.elementary("log1p", e.select(inside, added, real)))
+    far, angle = parts(log(e, whole))
+    return e.complex(e.select(inside, near, far), angle)
 
 
 def exp2(e: Emitter, v: Lanes) -> Lanes:
@@ -259,14 +265,8 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "sin": sin,
     "cos": cos,
     "tan": tan,
-    "asin": asin,
-    "acos": acos,
-    "atan": atan,
     "sinh": sinh,
     "cosh": cosh,
     "tanh": tanh,
-    "asinh": asinh,
-    "acosh": acosh,
-    "atanh": atanh,
     "sigmoid": sigmoid,
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from . import casts, complexes, digits, integers, philox, remainders
+from . import casts, complex_inverses, complexes, digits, integers, philox, remainders
 from .text import Builder, Value, splat
 from .values import (
     COMPLEX,
@@ -25,6 +25,7 @@ from .values import (
     INTEGERS,
     REAL,
     SUFFIX,
+    UNSIGNED,
     Lanes,
     literal,
     same_dtype,
@@ -153,7 +154,7 @@ class Emitter:
             return complexes.magnitude(self, v)
         if v.dtype in FLOATS:
             return Lanes(v.dtype, self.intrinsic("fabs", v.value))
-        if v.dtype in ("bool", "uint8"):
+        if v.dtype in ("bool", *UNSIGNED):
             return v
         negative = self.lt(v, self.constant(0, v.dtype))
         return self.select(negative, self.neg(v), v)
@@ -254,7 +255,7 @@ class Emitter:
             return v
         zero, one = self.constant(0, v.dtype), self.constant(1, v.dtype)
         positive = self.select(self.gt(v, zero), one, zero)
-        if v.dtype == "uint8":
+        if v.dtype in UNSIGNED:
             return positive
         return self.select(self.lt(v, zero), self.constant(-1, v.dtype), positive)
 
@@ -274,7 +275,7 @@ class Emitter:
         if a.dtype in FLOATS:
             ordered = builder.fcmp_unordered if relation == "!=" else builder.fcmp_ordered
             return Lanes("bool", ordered(relation, a.value, b.value))
-        unsigned = a.dtype in ("bool", "uint8")
+        unsigned = a.dtype in ("bool", *UNSIGNED)
         compare = builder.icmp_unsigned if unsigned else builder.icmp_signed
         return Lanes("bool", compare(relation, a.value, b.value))
 
@@ -398,7 +399,10 @@ class Emitter:
 
         dtype = values[0].dtype
         if dtype in COMPLEX:
-            return complexes.FUNCTIONS[name](self, *values)
+            named = (
+                complexes.FUNCTIONS if name in complexes.FUNCTIONS else complex_inverses.FUNCTIONS
+            )
+            return named[name](self, *values)
         if dtype not in FLOATS:
             raise TypeError(f"{name} expects a floating dtype, got {dtype}; cast first")
         result = elementary.emit(self.builder, name, *(v.value for v in values))

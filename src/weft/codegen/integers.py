@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .text import I1, Value
-from .values import ELEMENTS, Lanes
+from .values import ELEMENTS, UNSIGNED, Lanes
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -20,12 +20,12 @@ def _guarded(e: Emitter, op: str, a: Lanes, b: Lanes) -> Lanes:
     zero, one = e.constant(0, b.dtype), e.constant(1, b.dtype)
     by_zero = e.eq(b, zero)
     harmful = by_zero
-    if b.dtype != "uint8":
+    if b.dtype not in UNSIGNED:
         lowest = e.constant(-(1 << (ELEMENTS[b.dtype].width - 1)), b.dtype)
         overflow = e.logical_and(e.eq(a, lowest), e.eq(b, e.constant(-1, b.dtype)))
         harmful = e.logical_or(by_zero, overflow)
     safe = e.select(harmful, one, b)
-    method = getattr(e.builder, f"{'u' if b.dtype == 'uint8' else 's'}{op}")
+    method = getattr(e.builder, f"{'u' if b.dtype in UNSIGNED else 's'}{op}")
     return e.select(by_zero, zero, Lanes(a.dtype, method(a.value, safe.value)))
 
 
@@ -47,7 +47,7 @@ def _signs_differ(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
 def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """The remainder with the sign of b."""
     rest = fmod(e, a, b)
-    if a.dtype == "uint8":
+    if a.dtype in UNSIGNED:
         return rest
     wrong = e.logical_and(e.truth(rest), _signs_differ(e, rest, b))
     return e.select(wrong, e.add(rest, b), rest)
@@ -56,7 +56,7 @@ def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
 def floordiv(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a / b rounded down."""
     quotient = divide(e, a, b)
-    if a.dtype == "uint8":
+    if a.dtype in UNSIGNED:
         return quotient
     inexact = e.ne(e.mul(quotient, b), a)
     below = e.logical_and(e.logical_and(inexact, e.truth(b)), _signs_differ(e, a, b))
@@ -75,7 +75,7 @@ def shr(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     """a >> b."""
     width = ELEMENTS[a.dtype].width
     safe = e.select(_inside(e, b), b, e.constant(width - 1, b.dtype))
-    if a.dtype != "uint8":
+    if a.dtype not in UNSIGNED:
         return Lanes(a.dtype, e.builder.ashr(a.value, safe.value))
     shifted = Lanes(a.dtype, e.builder.lshr(a.value, safe.value))
     return e.select(_inside(e, b), shifted, e.constant(0, a.dtype))
@@ -90,7 +90,7 @@ def pow(e: Emitter, base: Lanes, exponent: Lanes) -> Lanes:  # noqa: A001
     """base ** exponent by squaring; where the exponent is negative, 1 / base ** -exponent."""
     one, zero = e.constant(1, base.dtype), e.constant(0, base.dtype)
     result = Lanes(base.dtype, _squarings(e, base.value, exponent.value, one.value))
-    if base.dtype == "uint8":
+    if base.dtype in UNSIGNED:
         return result
     odd = e.truth(e.bitwise_and(exponent, one))
     minus = e.constant(-1, base.dtype)

@@ -29,6 +29,9 @@ SIZES = {
     "float64": 8,
     "complex64": 8,
     "complex128": 16,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
 }
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 STRIDES = ("0", "1", "s")

@@ -17,7 +17,7 @@ from llvmlite import ir as llvm
 from . import ir
 from .emitter import Emitter
 from .text import I1, I8, I64, Builder, Value, counted, integer
-from .values import COMPLEX, ELEMENTS, FLOATS, HALVES, INTEGERS, Lanes
+from .values import COMPLEX, ELEMENTS, FLOATS, HALVES, INTEGERS, UNSIGNED, Lanes
 
 State = list[Value]
 LARGEST = (1 << 63) - 1
@@ -108,8 +108,8 @@ def _identity(kind: str, dtype: str) -> float:
     lowest = kind in ("max", "argmax")
     if dtype in FLOATS:
         return float("-inf") if lowest else float("inf")
-    if dtype in ("bool", "uint8"):
-        return 0 if lowest else (1 if dtype == "bool" else 255)
+    if dtype in ("bool", *UNSIGNED):
+        return 0 if lowest else (1 << int(ELEMENTS[dtype].width)) - 1
     half = 1 << (int(ELEMENTS[dtype].width) - 1)
     return -half if lowest else half - 1
 

@@ -31,10 +31,14 @@ ELEMENTS = {
     "float64": DOUBLE,
     "complex64": FLOAT,
     "complex128": DOUBLE,
+    "uint16": I16,
+    "uint32": I32,
+    "uint64": I64,
 }
 HALVES = ("float16", "bfloat16")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS = (*UNSIGNED, "int8", "int16", "int32", "int64")
 COMPLEX = ("complex64", "complex128")
 SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 REAL = {"complex64": "float32", "complex128": "float64"}

@@ -499,7 +499,4 @@ class LinalgMatrixExp(Factored):
 def _exponential(array: Any) -> Any:
     from scipy.linalg import expm
 
-    wide = array.astype(
-        np.result_type(array.dtype, np.float64)
-    )  # its steps lose more than a float has
-    return expm(wide) if array.size else array
+    return expm(array) if array.size else array

@@ -37,7 +37,7 @@ from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, full, reshape, where
+from weft.ops.primitives import expand, flip, full, reshape, where
 
 require(__name__, cython.compiled)
 
@@ -89,9 +89,9 @@ def _slice(x: Tensor, axis: cython.Py_ssize_t, part: slice) -> Any:
     if step <= 0:
         raise ArgumentError(
             "step must be greater than zero",
-            expected="step > 0",
+            expected="a step other than 0",
             got=str(step),
-            fix="use weft.flip",
+            fix="give the distance from one element to the next",
         )
     size: cython.longlong = x._shape[axis]
     start: cython.Py_ssize_t = 0
@@ -166,10 +166,18 @@ def _normalise(index: Any) -> list[Any]:
         ):
             continue
         if _is_array_index(item) or isinstance(item, tuple):
-            items[place] = _as_index(item)
+            items[place] = _mask_of_all(_as_index(item))
         else:
             items[place] = _integer(item)
     return items
+
+
+def _mask_of_all(item: Any) -> Any:
+    """A mask without dimensions as a bool: it is read, and takes all or nothing."""
+    if isinstance(item, np.ndarray):
+        return bool(item) if item.dtype.kind == "b" and item.ndim == 0 else item
+    alone = item._shape == () and item._dtype in (dtypes.bool_, dtypes.uint8)
+    return bool(host.to_numpy(item)) if alone else item
 
 
 def _integer(item: Any) -> int:
@@ -213,6 +221,25 @@ def _apply_basic(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
     return x, pairs
 
 
+def _is_backward(item: Any) -> bool:
+    return isinstance(item, slice) and item.step is not None and operator.index(item.step) < 0
+
+
+def _turned(x: Any, items: list[Any]) -> tuple[list[int], list[Any]]:
+    """The dimensions that slices go through backwards, and the items over the tensor that is flipped along them."""
+    axes, forward, axis = [], list(items), 0
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            axis = max(len(x._shape) - _left(items, item), axis)
+        elif _is_backward(item) and axis < len(x._shape):
+            size = x._shape[axis]
+            start, stop, step = item.indices(size)
+            forward[place] = slice(size - 1 - start, size - 1 - stop, -step)
+            axes.append(axis)
+        axis += _consumed(item)
+    return axes, forward
+
+
 def _left(items: list[Any], ellipsis: Any) -> int:
     """The dimensions that the items behind the ellipsis consume."""
     place = next(i for i, item in enumerate(items) if item is ellipsis)
@@ -223,15 +250,18 @@ def _left(items: list[Any], ellipsis: Any) -> int:
 
 
 def getitem(x: Any, index: Any) -> Any:
-    """`x[index]`: a view for basic indices, a gather for the others."""
+    """`x[index]`: a view for basic indices, a gather for the others, a copy where a slice goes backwards."""
     if isinstance(index, int) and not isinstance(index, bool):
         return _select(x, 0, index, 0)
-    if isinstance(index, slice):
+    if isinstance(index, slice) and not _is_backward(index):
         part = _slice(x, 0, index)
         return _alias(x) if part is x else part
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
     items = _scalars_to_select(_normalise(index))
+    if any([_is_backward(item) for item in items]):
+        axes, items = _turned(x, items)
+        x = flip(x, tuple(axes))
     viewed, pairs = _apply_basic(x, items)
     if not pairs:
         return _alias(x) if viewed is x else viewed
@@ -285,6 +315,12 @@ def setitem(x: Any, index: Any, new: Any) -> None:
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
     items = _scalars_to_select(_normalise(index))
+    if any([_is_backward(item) for item in items]):
+        axes, items = _turned(x, items)
+        turned = flip(x, tuple(axes))
+        setitem(turned, tuple(items), new)
+        mutate(x, flip(turned, tuple(axes)))
+        return
     mask = items[0] if len(items) == 1 else None
     if isinstance(mask, Tensor) and mask._dtype is dtypes.bool_ and _fill_masked(x, mask, new):
         return

@@ -31,7 +31,7 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.making import write_out
-from weft.functional.reductions import extreme_of_all, reduce_over
+from weft.functional.reductions import count_of, extreme_of_all, reduce_over
 from weft.functional.views import movedim
 from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
@@ -109,6 +109,8 @@ def vector_norm(
             fix="convert with .float()",
         )
     axes = reduced_axes(dim, len(x._shape))
+    if (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
+        raise _without_identity(x, ord)
     kind = x._dtype.to_real()
     if ord == 2 and axes and not keepdim and not x.requires_grad:  # no record that wants them kept
         result = cast(_root_of_squares(widen(x), axes, False), kind)
@@ -118,6 +120,16 @@ def vector_norm(
             shape = tuple([size for axis, size in enumerate(x._shape) if axis not in axes])
             result = reshape(result, shape)
     return result if out is None else write_out(out, result)
+
+
+def _without_identity(x: Any, ord: Any) -> DimensionError:
+    return DimensionError(
+        f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
+        "identity",
+        expected="at least one element to choose from",
+        got=describe("x", x),
+        fix="leave empty tensors out",
+    )
 
 
 def norm(
@@ -169,7 +181,10 @@ def matrix_norm(
         )
     rows, columns = dim if ord in (1, -1) else (dim[1], dim[0])
     sums = vector_norm(A, 1, rows, True, dtype=dtype)
-    result = vector_norm(sums, math.inf if ord > 0 else -math.inf, columns, True)
+    if ord > 0 and sums._shape[columns] == 0:
+        result = reduce_over(_SUM, sums, reduced_axes(columns, len(sums._shape)), True, sums._dtype)
+    else:
+        result = vector_norm(sums, math.inf if ord > 0 else -math.inf, columns, True)
     if not keepdim:
         axes = reduced_axes(tuple(dim), len(A._shape))
         result = reshape(result, tuple(s for a, s in enumerate(A._shape) if a not in axes))
@@ -188,7 +203,12 @@ def _of_singular_values(A: Any, ord: Any, dim: Shape, keepdim: bool, dtype: Any)
         )
     matrix = A if dtype is None else cast(A, as_dtype(dtype))
     values = singular.singular_values(movedim(matrix, axes, (-2, -1)))
-    result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+    if ord == -2:
+        result = values.amin(-1)
+    elif ord == 2 and values._shape[-1]:
+        result = values.amax(-1)
+    else:
+        result = values.sum(-1)  # the largest of no values is 0
     if keepdim:
         result = reshape(result, tuple([1 if a in axes else s for a, s in enumerate(A._shape)]))
     return result

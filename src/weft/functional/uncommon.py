@@ -44,8 +44,7 @@ def addbmm(
     product = bmm(widen(batch1), widen(batch2)).sum(0, dtype=widen(batch1)._dtype)
     product = product if alpha == 1 else product * alpha
     if beta != 0:
-        wide = widen(input)
-        product = (wide if beta == 1 else wide * beta) + product
+        product = (input if beta == 1 else input * beta) + product
     return given(out, cast(product, input._dtype))
 
 

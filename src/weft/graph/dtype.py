@@ -9,7 +9,7 @@ import cython
 import numpy
 
 from weft._compiled import require
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, DTypeError
 
 require(__name__, cython.compiled)
 
@@ -59,6 +59,9 @@ float32 = DType("float32", 8, 4, 2, True)
 float64 = DType("float64", 9, 8, 2, True)
 complex64 = DType("complex64", 10, 8, 3, True)
 complex128 = DType("complex128", 11, 16, 3, True)
+uint16 = DType("uint16", 12, 2, 1, False)
+uint32 = DType("uint32", 13, 4, 1, False)
+uint64 = DType("uint64", 14, 8, 1, False)
 
 ALL = (
     bool_,
@@ -73,6 +76,9 @@ ALL = (
     float64,
     complex64,
     complex128,
+    uint16,
+    uint32,
+    uint64,
 )
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NAME.update(
@@ -92,6 +98,10 @@ def by_name(name):
     return _BY_NAME[name]
 
 
+# The signed type that holds an unsigned one of so many bytes; nothing holds uint64.
+_WIDER = {1: int16, 2: int32, 4: int64, 8: None}
+
+
 def _join(a, b):
     if a is b:
         return a
@@ -100,11 +110,11 @@ def _join(a, b):
         if high.category == 3 and low.name == "float64":
             return complex128
         return high
-    pair = {a.name, b.name}
-    if "uint8" in pair:
-        return max((a, b), key=lambda d: d.itemsize) if pair != {"uint8", "int8"} else int16
-    if pair == {"float16", "bfloat16"}:
+    if {a.name, b.name} == {"float16", "bfloat16"}:
         return float32
+    if a.is_signed != b.is_signed:
+        signed, unsigned = (a, b) if a.is_signed else (b, a)
+        return signed if signed.itemsize > unsigned.itemsize else _WIDER[unsigned.itemsize]
     return max((a, b), key=lambda d: d.itemsize)
 
 
@@ -112,8 +122,19 @@ TABLE = [_join(a, b) for a in ALL for b in ALL]
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The smallest type of the lattice that holds both (PyTorch's promote_types)."""
-    return TABLE[a.code * 12 + b.code]
+    """The smallest type of the lattice that holds both (PyTorch's promote_types; wide unsigned types join as in NumPy).
+
+    Errors: DTypeError on uint64 with a signed integer.
+    """
+    joined = TABLE[a.code * len(ALL) + b.code]
+    if joined is None:
+        raise DTypeError(
+            f"no integer type holds both {a.name} and {b.name}",
+            expected="types that can be joined",
+            got=f"{a.name} and {b.name}",
+            fix="convert one of them with .to(dtype)",
+        )
+    return joined
 
 
 _default_float = float32

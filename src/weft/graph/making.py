@@ -288,6 +288,9 @@ def new_scalar(value, dtype: DType) -> Node:
     return node
 
 
+_ENDS = (1 << 63, 1 << 64)  # beyond the largest int64, beyond the largest uint64
+
+
 def representable(value, dtype: DType):
     """A number as a type can hold it: a Python number. Errors: RuntimeError and TypeError at the user's call."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
@@ -305,7 +308,7 @@ def representable(value, dtype: DType):
     if dtype.category >= 2:
         fits = isinstance(value, float) or abs(value) < 1 << 1023
     else:
-        fits = value == value and -(1 << 63) <= value < (1 << 63)
+        fits = value == value and -(1 << 63) <= value < _ENDS[dtype.name == "uint64"]
     if not fits:
         raise ArgumentError(
             f"value cannot be converted to type {dtype.name} without overflow",

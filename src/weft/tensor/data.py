@@ -20,7 +20,8 @@ from weft.graph.tensor import Tensor
 from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
 
 SUPPORTED = (
-    "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
+    "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+    "and bool"
 )
 MOST_DIMENSIONS = 64
 PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
@@ -72,7 +73,7 @@ def _truncate(array: Any, target: Any) -> Any:
     )
     inside = np.clip(whole, float(info.min), np.nextafter(float(info.max) + 1.0, 0.0))
     return (
-        np.where(whole > info.max, info.max, inside.astype(np.int64)) if info.bits == 64 else inside
+        np.where(whole > info.max, info.max, inside.astype(target)) if info.bits == 64 else inside
     )
 
 
@@ -252,11 +253,11 @@ def _too_wide(dtype: DType) -> ArgumentError:
 
 
 def _check_fits(low: int, high: int, dtype: DType) -> None:
-    """Errors: RuntimeError on integers outside the range of a type; uint8 takes negative bytes as PyTorch does."""
+    """Errors: RuntimeError on integers outside the range of a type; unsigned types take negative ones as in PyTorch."""
     info = np.iinfo(dtype.numpy)
-    if high > 2**63 - 1:
+    if high > 2**63 - 1 and dtype is not dtypes.uint64:
         raise _too_wide(dtype)
-    if high > info.max or low < (-info.max if dtype is dtypes.uint8 else info.min):
+    if high > info.max or low < (info.min if dtype.is_signed else -info.max):
         raise DTypeError(
             f"value cannot be converted to type {dtype.name} without overflow",
             expected=f"{info.min} to {info.max}",
@@ -281,7 +282,8 @@ def to_array(data: Any, dtype: DType | None) -> tuple[Any, DType]:
 
 def _number(value: Any, dtype: DType) -> Any:
     array = np.array(value)
-    if array.dtype.kind == "O" or array.dtype == np.uint64:
+    wide = array.dtype == np.uint64 and dtype is not dtypes.uint64
+    if array.dtype.kind == "O" or wide:
         if dtype.category > 1:
             return np.array(float(value))
         raise _too_wide(dtype)

@@ -161,6 +161,9 @@ NAMES = {
     "int64": dtypes.int64,
     "long": dtypes.int64,
     "bool": dtypes.bool_,
+    "uint16": dtypes.uint16,
+    "uint32": dtypes.uint32,
+    "uint64": dtypes.uint64,
 }
 
 FUNCTIONS: dict[str, Any] = {

@@ -14,6 +14,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.graph import dtype as dtypes
 from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
+from weft.tensor.device import check_device
 from weft.tensor.memory import export_array, values_array
 
 
@@ -85,5 +86,18 @@ def reading_array(tensor: Tensor) -> Any:
     return values_array(tensor)
 
 
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor itself: the array API's way to another device. Errors: RuntimeError on one that is not there."""
+    check_device(device, "to_device")
+    if stream is not None:
+        raise ArgumentTypeError(
+            "to_device(): streams belong to devices with queues",
+            expected="stream=None",
+            got=repr(stream),
+            fix="leave stream out",
+        )
+    return self
+
+
 FUNCTIONS: dict[str, Any] = {"from_dlpack": from_dlpack}
-METHODS: dict[str, Any] = {"numpy": numpy}
+METHODS: dict[str, Any] = {"numpy": numpy, "to_device": to_device}

@@ -216,9 +216,9 @@ def _drawn(domain: str, shape: Shape, dtype: str, source: Any, number: int, shor
 
 def _integers(domain: str, shape: Shape, dtype: str, source: Any) -> Array:
     low, high = _INTEGERS.get(domain, (0, 1))
-    low = max(low, 0) if dtype == "uint8" else low
+    low = max(low, 0) if dtype.startswith("uint") else low
     values = source.integers(low, min(high, np.iinfo(dtype).max), shape, endpoint=True)
-    if domain in _SIGNED and dtype != "uint8":
+    if domain in _SIGNED and not dtype.startswith("uint"):
         values = values * source.choice([-1, 1], shape)
     return np.asarray(values).astype(dtype)
 
