@@ -46,6 +46,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "small": contraction.small,
     "skinny": contraction.skinny,
     "mlp": training.mlp,
+    "updates": training.updates,
     "gpt": training.language,
     "lengths": networks.any_length,
     "lstm": networks.lstm,

@@ -51,6 +51,31 @@ def mlp_step(lib: Any) -> Job:
     return train_job(lib, model, lambda: lib.nn.functional.cross_entropy(model(x), target))
 
 
+def updates(context: Context) -> None:
+    """A step of AdamW alone: many small parameters, and a few large ones."""
+    for count, size in ((100, 64), (context.pick(20, 4), 512 * 512)):
+        compare(
+            context,
+            f"AdamW step alone, {count} parameters of {size}",
+            lambda lib, count=count, size=size: updates_step(lib, count, size),
+        )
+
+
+def updates_step(lib: Any, count: int, size: int) -> Job:
+    """The same gradients at each step."""
+    parameters = [lib.nn.Parameter(normal(lib, size, seed=n)) for n in range(count)]
+    for number, parameter in enumerate(parameters):
+        parameter.grad = normal(lib, size, seed=count + number)
+    optimizer = lib.optim.AdamW(parameters, lr=1e-3)
+
+    def values() -> list[list[float]]:
+        for _ in range(COMPARED_STEPS):
+            optimizer.step()
+        return [parameters[0].detach()[:8].tolist()]
+
+    return Job(optimizer.step, values, compare=(1e-4, 1e-6))
+
+
 def gpt_size(context: Context) -> GPTSize:
     """The size of this kind of run."""
     size: GPTSize = context.pick(GPTSize(), SMALL_GPT)

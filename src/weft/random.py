@@ -351,6 +351,13 @@ def multinomial(
             got=describe("input", input),
             fix="convert with .float()",
         )
+    if out is not None and out._dtype is not dtypes.int64:
+        raise DTypeError(
+            f"multinomial expects Long tensor out, got: {out._dtype.name}",
+            expected="out= of int64",
+            got=describe("out", out),
+            fix="pass weft.empty(0, dtype=weft.int64)",
+        )
     weights = host.to_numpy(input).astype(np.float64)
     _check_weights(weights, num_samples, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
@@ -408,6 +415,15 @@ def _check_weights(weights: Any, count: int, replacement: bool) -> None:
 # -- in place ------------------------------------------------------------------------------------------------------
 
 
+def _numbers(law: Any, input: Any, generator: Any, scale: float, shift: float) -> Any:
+    """Numbers of a law, scaled and shifted, in the type of a tensor: complex ones in both parts."""
+    dtype = input._dtype
+    if not dtype.is_complex:
+        return law(input._shape, _floating(dtype), generator) * scale + shift
+    draws = [law(input._shape, dtype.to_real(), generator) for _ in range(2)]
+    return call("complex", *[draw * scale + shift for draw in draws])
+
+
 def uniform_(
     input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keywords: Any
 ) -> Any:
@@ -420,8 +436,7 @@ def uniform_(
             got=f"from={low}, to={to}",
             fix="swap them",
         )
-    numbers = unit(input._shape, _floating(input._dtype), generator)
-    return in_place(input, numbers * (to - low) + low)
+    return in_place(input, _numbers(unit, input, generator, to - low, low))
 
 
 def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
@@ -434,9 +449,8 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any =
             got=str(std),
             fix="pass a positive number",
         )
-    return in_place(
-        input, standard_normal(input._shape, _floating(input._dtype), generator) * std + mean
-    )
+    scale = std * math.sqrt(0.5) if input._dtype.is_complex else std
+    return in_place(input, _numbers(standard_normal, input, generator, scale, mean))
 
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Any = None) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from runtime_kernels import addresses, kernels
 
 import weft
-from weft import optim
+from weft import optim, pipeline
 from weft.debug import stages
 from weft.errors import ArgumentError, VerificationError
 from weft.runtime import programs
@@ -145,6 +145,30 @@ def test_a_layer_and_its_input_get_their_gradients_in_one_launch() -> None:
     weft.realize()
     found = gangs_of(lambda: model(x).sum().backward())
     assert any("matmul" in line or "linear" in line for line in found)
+
+
+def test_a_training_step_of_a_perceptron() -> None:
+    """Forward, loss, gradients and the updates of six parameters: the events of one known program."""
+    model = weft.nn.Sequential(
+        weft.nn.Linear(64, 256),
+        weft.nn.ReLU(),
+        weft.nn.Linear(256, 256),
+        weft.nn.ReLU(),
+        weft.nn.Linear(256, 10),
+    )
+    optimizer = optim.AdamW(model.parameters())
+    x, target = weft.randn(64, 64), weft.randint(0, 10, (64,))
+    for _ in range(5):
+        before = dict(pipeline.counters)
+        loss = weft.nn.functional.cross_entropy(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    found = {key: pipeline.counters[key] - before[key] for key in before}
+    assert found["flushes"] == 1
+    assert found["nodes"] <= 140
+    assert found["kernels"] <= 22
+    assert found["launches"] <= 24
 
 
 # -- what does not depend on it ------------------------------------------------------------------------------------

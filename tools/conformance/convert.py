@@ -24,14 +24,15 @@ class Missing(Exception):
     """Weft lacks something that the entry needs; the text names it."""
 
 
-def tensor(value: Any, requires_grad: bool | None = None) -> Any:
-    """A tensor with the same elements, strides and need of a gradient; a parameter of a parameter."""
+def tensor(value: Any, requires_grad: bool | None = None, memory: Any = None) -> Any:
+    """A tensor with the same elements, strides and need of a gradient, in a memory that it shares with others where
+    one is given; a parameter of a parameter."""
     if value.dtype not in DTYPES:
         raise Missing(f"dtype {str(value.dtype).removeprefix('torch.')}")
     if value.layout is not torch.strided or value.device.type != "cpu":
         raise Missing(f"layout {value.layout} on {value.device}")
     plain = value.detach().resolve_conj().resolve_neg()
-    made = _same_strides(plain)
+    made = _same_strides(plain) if memory is None else _region(plain, memory)
     needed = value.requires_grad if requires_grad is None else requires_grad
     if isinstance(value, torch.nn.Parameter):
         return weft.nn.Parameter(made, needed)
@@ -48,17 +49,60 @@ def _same_strides(value: Any) -> Any:
         and value.untyped_storage().nbytes() == value.nbytes
     ):
         return weft.from_numpy(value.contiguous().numpy().copy())
+    return _region(value, _memory(value))
+
+
+def is_part(value: Any) -> bool:
+    """Whether a tensor shows consecutive elements of a larger memory: operations may go beyond them."""
+    if value.layout is not torch.strided or not value.is_contiguous() or not value.numel():
+        return False
+    return value.untyped_storage().nbytes() != value.nbytes
+
+
+def copied_part(value: Any) -> Any:
+    """A copy in a memory of its own, as large as that of the tensor."""
     count = value.untyped_storage().nbytes() // value.element_size()
-    flat = value.as_strided((count,), (1,), 0).clone().numpy()
-    shown = weft.from_numpy(flat).as_strided(
-        tuple(value.shape), value.stride(), value.storage_offset()
-    )
-    return shown.detach()
+    memory = value.detach().as_strided((count,), (1,), 0).clone()
+    return memory.as_strided(tuple(value.shape), value.stride(), value.storage_offset())
+
+
+def _memory(value: Any) -> Any:
+    """All elements of the storage that a tensor shows a part of."""
+    count = value.untyped_storage().nbytes() // value.element_size()
+    return weft.from_numpy(value.as_strided((count,), (1,), 0).clone().numpy())
+
+
+def _region(value: Any, memory: Any) -> Any:
+    """What a tensor shows of its storage."""
+    place = value.storage_offset()
+    return memory.as_strided(tuple(value.shape), value.stride(), place).detach()
 
 
 def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """All arguments of a call: a tensor that is given twice, as input and as out=, is one tensor in Weft."""
-    return value((args, kwargs), {})
+    """All arguments of a call: a tensor that is given twice, as input and as out=, is one tensor in Weft; tensors
+    that share memory do so in Weft."""
+    known: dict[int, Any] = {}
+    groups: dict[tuple[int, Any], dict[int, Any]] = {}
+    for part in _plain_tensors((args, kwargs)):
+        groups.setdefault((part.untyped_storage().data_ptr(), part.dtype), {})[id(part)] = part
+    for (address, _), parts in groups.items():
+        if address and len(parts) > 1:
+            memory = _memory(next(iter(parts.values())).detach())
+            known |= {key: tensor(part, memory=memory) for key, part in parts.items()}
+    return value((args, kwargs), known)
+
+
+def _plain_tensors(given: Any) -> list[Any]:
+    """The tensors of NumPy's types among arguments, whose memory can be looked at."""
+    if isinstance(given, dict):
+        given = list(given.values())
+    if isinstance(given, (tuple, list)):
+        return [part for inner in given for part in _plain_tensors(inner)]
+    if not isinstance(given, torch.Tensor) or given.dtype not in DTYPES:
+        return []
+    plain = given.layout is torch.strided and given.device.type == "cpu"
+    odd = given.dtype is torch.bfloat16 or given.is_conj() or given.is_neg()
+    return [given] if plain and not odd else []
 
 
 def value(given: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: C901 - a case per kind

@@ -25,7 +25,8 @@ from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
-from weft.ops.primitives import elementwise, full
+from weft.graph.views import handle_of_storage, logical_strides
+from weft.ops.primitives import elementwise, full, put
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -265,9 +266,21 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             got=str(list(tangent.shape)),
             fix="pass a tangent of the tensor's shape",
         )
+    count = 0 if tensor.storage is None else tensor.storage.node.numel
+    if count > tensor.numel() > 0 and tensor.is_contiguous():
+        return _dual_part(tensor, tangent, count, level)
     dual = elementwise("clone", tensor)
     found.tangents[value_of(dual)] = tangent
     return dual
+
+
+def _dual_part(tensor: Any, tangent: Any, count: int, level: int | None) -> Any:
+    """A dual tensor that shows a part of a memory, as the tensor does: what lies around it has the tangent 0."""
+    place = tensor.offset, logical_strides(tensor)
+    around = put(full((count,), 0, tangent._dtype), tangent, *place)
+    whole = handle_of_storage(tensor)
+    whole = make_dual(put(whole, tensor, *place), around, level=level)
+    return whole.as_strided(tensor._shape, place[1], place[0])
 
 
 def tangent_of(tensor: Any, level: Level) -> Any:

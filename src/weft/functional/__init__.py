@@ -47,12 +47,12 @@ METHODS: dict[str, Any] = {
 EXPORTS: dict[str, str] = rare.EXPORTS
 # Functions that write to `out=` as well: the methods of the same names do not take it.
 _WITH_OUT = (
-    "addmv addr all amax amin any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag dstack gather "
-    "hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax masked_select max min "
-    "mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted softmax sort std take "
-    "topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
+    "addmv addr all amax amin aminmax any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag "
+    "dstack gather hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax "
+    "masked_select max min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted "
+    "softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
 )
-_APART = ("gather", "index_select", "kthvalue", "masked_select", "take")
+_APART = ("aminmax", "gather", "index_select", "kthvalue", "masked_select", "take")
 FUNCTIONS.update({n: with_out(FUNCTIONS[n], n in _APART) for n in _WITH_OUT.split()})
 _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})

@@ -11,6 +11,8 @@ from typing import Any
 from weft.errors import ShapeError
 from weft.functional.linalg import product
 from weft.functional.parts import diagonal
+from weft.graph import dtype as dtypes
+from weft.graph.recording import cast
 from weft.ops.primitives import expand, permute, reduce, reshape
 
 _DOTS = "."
@@ -158,6 +160,8 @@ def einsum(equation: str, *operands: Any) -> Any:
         x, term = _sum_out(x, term, later | set(other_term))
         other, other_term = _sum_out(other, other_term, later | set(term))
         x, term = _join(x, term, other, other_term, later, sizes)
+    if len(pairs) == 1 and len(term) > len(result) and x._dtype.category < 2:
+        x = cast(x, dtypes.int64)  # a sum of integers, as `sum`
     x, term = _sum_out(x, term, set(result))
     return permute(x, tuple(term.index(n) for n in result))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor, wrap_dim, wrap_dims
+from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim, wrap_dims
 from weft.functional.joining import cat, stack
 from weft.functional.making import given, write_out
 from weft.functional.results import result_type
@@ -412,7 +412,7 @@ def histogramdd(
     input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
     """(counts or densities, edges per dimension) of points (..., d). Reads the values."""
-    need_tensor("histogramdd", input)
+    need_rank("histogramdd", need_tensor("histogramdd", input), 2)
     points = host.to_numpy(input).reshape(-1, input._shape[-1])
     each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * points.shape[1]
     if len(each) != points.shape[1]:
@@ -422,8 +422,17 @@ def histogramdd(
             got=str(len(each)),
             fix="pass one for each column of the points",
         )
-    counts, edges = _in_bins("torch.histogramdd", points, each, range, weight, density)
-    made = tuple(host.from_numpy(e, input._dtype) for e in edges)
+    for part in each:
+        edges = host.to_numpy(part) if isinstance(part, Tensor) else np.zeros(1)
+        if edges.ndim != 1 or (edges[1:] < edges[:-1]).any():
+            raise ArgumentError(
+                "histogramdd(): bin edges should be ascending vectors",
+                expected="edges with one dimension, sorted",
+                got=f"bins {describe('bins', part)}",
+                fix="flatten and sort the edges",
+            )
+    counts, ends = _in_bins("torch.histogramdd", points, each, range, weight, density)
+    made = tuple(host.from_numpy(e, input._dtype) for e in ends)
     return Histogramdd(host.from_numpy(counts, input._dtype), made)
 
 
@@ -449,7 +458,9 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     for size in reversed(sizes):
         coordinates.append(rest % size if size else rest * 0)
         rest = rest // size if size else rest * 0
-    return tuple(reversed(coordinates))
+    if not coordinates:
+        return ()
+    return stack(coordinates[::-1], -1).unbind(-1)
 
 
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:

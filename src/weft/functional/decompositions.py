@@ -431,6 +431,12 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: 
             fix="transpose B",
         )
     solution = columns_first(pinv(A, rcond) @ right)
+    if (
+        A._shape[-2] > A._shape[-1]
+    ):  # the upper rows of a memory of the size of B, as LAPACK leaves it
+        room = (*solution._shape[:-2], A._shape[-2] - A._shape[-1], solution._shape[-1])
+        tall = columns_first(cat([solution, full(room, 0, solution._dtype)], -2))
+        solution = tall[..., : A._shape[-1], :]
     parts = _of_solution(A, right, solution, rcond, driver or "gelsy")
     return given(out, Lstsq(solution.squeeze(-1) if vector else solution, *parts))
 

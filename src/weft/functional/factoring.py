@@ -499,4 +499,7 @@ class LinalgMatrixExp(Factored):
 def _exponential(array: Any) -> Any:
     from scipy.linalg import expm
 
-    return expm(array) if array.size else array
+    wide = array.astype(
+        np.result_type(array.dtype, np.float64)
+    )  # its steps lose more than a float has
+    return expm(wide) if array.size else array

@@ -15,7 +15,7 @@ import cython
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
-from weft.functional.making import write_out
+from weft.functional.making import check_apart, write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
 from weft.graph import dtype as dtypes
@@ -98,7 +98,10 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None)
             got="one of them",
             fix="leave out= away",
         )
-    return result if out is None else write_out(out, result)
+    if out is None:
+        return result
+    check_apart(out, tuple(tensors), result)
+    return write_out(out, result)
 
 
 def _joined_size(parts: list[Any], axis: int) -> int:

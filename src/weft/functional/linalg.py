@@ -15,7 +15,7 @@ import cython
 
 from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dims
+from weft.functional.arguments import Shape, describe, need_tensor, sizes, widen, wrap_dims
 from weft.functional.making import make_in_place, write_out
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record
@@ -355,6 +355,8 @@ def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
             got=describe("input", input),
             fix="convert it with .to(mat1.dtype)",
         )
+    if input._dtype.category == 1:
+        beta, alpha = int(beta), int(alpha)
     if alpha != 1:
         result = result * alpha
     if beta == 0:
@@ -362,29 +364,38 @@ def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
     return (input if beta == 1 else input * beta) + result
 
 
+def _scaled_sum(name: str, multiply: Any, input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * multiply(a, b); halves are rounded once, at the end."""
+    half = isinstance(a, Tensor) and a._dtype.itemsize == 2 and a._dtype.category == 2
+    if not half or input._dtype is not a._dtype or b._dtype is not a._dtype:
+        return _added(name, input, multiply(a, b), beta, alpha)
+    wide = _added(name, widen(input), multiply(widen(a), widen(b)), beta, alpha)
+    return cast(wide, input._dtype)
+
+
 def addmm(
     input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
-    result = _added("addmm", input, mm(mat1, mat2), beta, alpha)
+    result = _scaled_sum("addmm", mm, input, mat1, mat2, beta, alpha)
     return result if out is None else write_out(out, result)
 
 
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
-    return _added("addmv", input, mv(mat, vec), beta, alpha)
+    return _scaled_sum("addmv", mv, input, mat, vec, beta, alpha)
 
 
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2)."""
-    return _added("addr", input, outer(vec1, vec2), beta, alpha)
+    return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
 
 
 def baddbmm(
     input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
-    result = _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    result = _scaled_sum("baddbmm", bmm, input, batch1, batch2, beta, alpha)
     return result if out is None else write_out(out, result)
 
 

@@ -51,13 +51,22 @@ def give_all(out: Any, result: Any) -> Any:
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
 
-def check_apart(out: Any, arguments: tuple[Any, ...]) -> None:
-    """Errors: RuntimeError where `out` shows an element twice, or memory of what is read."""
-    for target in out if isinstance(out, (tuple, list)) else (out,):
+def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
+    """Errors: RuntimeError where `out` shows an element twice, or memory of what is read; `made` is the result, whose
+    size it takes."""
+    results: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
+    for place, target in enumerate(out if isinstance(out, (tuple, list)) else (out,)):
+        result: Any = results[place] if place < len(results) else None
         for read in (x for x in arguments if isinstance(x, Tensor)):
             if target.storage is None or target.storage is not read.storage:
                 continue
-            low, high = sorted((x.offset, x.offset + _extent(x)) for x in (target, read))
+            grown = result is not None and result._shape != target._shape
+            reach = prod(result._shape) if grown else _extent(target)
+            spans = (
+                (target.offset, target.offset + reach),
+                (read.offset, read.offset + _extent(read)),
+            )
+            low, high = sorted(spans)
             if high[0] < low[1]:
                 raise _overlapping("tensors that lie apart", "out= in the memory of an input")
         steps = zip(target._shape, target.strides or (), strict=False)
@@ -82,21 +91,28 @@ def _overlapping(expected: str, got: str) -> MutationError:
     )
 
 
+def check_types(out: Any, result: Any) -> None:
+    """Errors: DTypeError where `out` has not the type of the result, as PyTorch wants of what picks elements."""
+    pairs = [(out, result)] if isinstance(out, Tensor) else zip(out, result, strict=False)
+    for target, part in pairs:
+        if target._dtype is not part._dtype:
+            raise DTypeError(
+                f"Expected out tensor to have dtype {part._dtype.name}, but got {target._dtype.name} instead",
+                expected=part._dtype.name,
+                got=target._dtype.name,
+                fix="make out of the type of the result",
+            )
+
+
 def with_out(function: Function, apart: bool = False) -> Function:
     """The public function that takes `out=`, of one whose methods do not; `apart` where it may not lie in the memory
     of an input, and has to have the type of the result."""
 
     def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
-        if apart and out is not None:
-            check_apart(out, arguments)
         result = function(*arguments, **keywords)
-        if apart and isinstance(out, Tensor) and out._dtype is not result._dtype:
-            raise DTypeError(
-                f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} instead",
-                expected=result._dtype.name,
-                got=out._dtype.name,
-                fix="make out of the type of the input",
-            )
+        if apart and out is not None:
+            check_apart(out, arguments, result)
+            check_types(out, result)
         return given(out, result)
 
     made = named(wrapper, function.__name__, function.__doc__ or "")

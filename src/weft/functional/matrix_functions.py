@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.factoring import (
     LinalgMatrixExp,
     columns_first,
@@ -24,6 +24,7 @@ from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import inv, solve
 from weft.graph.public import publish
+from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
@@ -51,8 +52,10 @@ def matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
 
 def matrix_exp(A: Any) -> Any:
     """The exponential of square matrices."""
-    need_matrices("linalg.matrix_exp", A)
-    return LinalgMatrixExp.apply(A)
+    need_tensor("linalg.matrix_exp", A)
+    wide = widen(A)
+    need_matrices("linalg.matrix_exp", wide)
+    return cast(LinalgMatrixExp.apply(wide), A._dtype)
 
 
 def multi_dot(tensors: Any, *, out: Any = None) -> Any:

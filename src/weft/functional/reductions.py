@@ -29,6 +29,7 @@ from weft.functional.arguments import (
     wrap_dim,
 )
 from weft.functional.making import by_name, write_out
+from weft.functional.results import result_type
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record, record_elementwise, record_gradient
 from weft.graph.tensor import Tensor
@@ -300,10 +301,13 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     return result if out is None else write_out(out, result)
 
 
+Extremes = result_type("aminmax", "min max")
+
+
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
-    """(amin, amax)."""
+    """(min, max): both extremes, over a dimension or over everything."""
     dims = () if dim is None else dim
-    return amin(input, dims, keepdim), amax(input, dims, keepdim)
+    return Extremes(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
 def _single_axis(dim: Any, rank: int) -> Shape:
@@ -448,7 +452,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             got=describe("input", input),
             fix="use reshape, or sum over dimensions",
         )
-    whole = input._dtype is dtypes.bool_ and shape != input._shape
+    whole = input._dtype.category < 2 and (not shape or shape != input._shape)
     return sum_to(cast(input, dtypes.int64) if whole else input, shape)
 
 

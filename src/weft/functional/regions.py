@@ -6,18 +6,23 @@ The recorder asks `region` when an in-place operation on a view must become a re
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from weft._lazy import later
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import Shape, sizes, wrap_dim
 from weft.functional.views import permuted
 from weft.graph.strides import contiguous_strides, dense_order
 from weft.graph.strides import is_contiguous as row_major
-from weft.graph.views import logical_strides, storage_of
+from weft.graph.views import handle_of_storage, logical_strides, storage_of
 from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import put
+from weft.tensor.layout import format_strides
 
+forward_ad = later("weft.autograd.forward_ad")
 _STRIDED = TABLE["strided"]
 
 
@@ -57,6 +62,9 @@ def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
 def _memory_of(input: Any) -> Any:
     """The whole storage of a tensor as a row-major view, so that a region of it has the right gradient."""
     root = input if input.base is None else input.base
+    whole = storage_of(root).node.numel
+    if math.prod(root._shape) != whole and (root.requires_grad or forward_ad.has_tangent(root)):
+        return put(handle_of_storage(root), root, root.offset, logical_strides(root))
     if root.strides is None:
         return root
     order = dense_order(root._shape, root.strides)
@@ -110,11 +118,12 @@ def _is_channels_last(input: Any) -> bool:
 
 
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
-    """The tensor itself if it is contiguous, a contiguous copy otherwise."""
-    if input.strides is None:
+    """The tensor itself if it is contiguous (or in the named format), a copy that is otherwise."""
+    strides = None if memory_format is None else format_strides(input._shape, memory_format)
+    if input.strides == strides:
         return input
     copy = call("clone", input)
-    copy.strides = None
+    copy.strides = strides
     return copy
 
 

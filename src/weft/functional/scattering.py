@@ -35,6 +35,7 @@ from weft.ops.primitives import (
     slice_axis,
     take,
     take_add,
+    take_put,
     where,
 )
 from weft.ops.primitives import gather as gather_value
@@ -194,6 +195,9 @@ def scatter_reduce(
             got=repr(reduce),
             fix="choose one of these",
         )
+    if input._dtype is dtypes.bool_ and reduce in ("sum", "prod") and src._dtype is dtypes.bool_:
+        counts = cast(input, dtypes.int64), dim, index, cast(src, dtypes.int64)  # or, and
+        return scatter_reduce(*counts, reduce, include_self=include_self) != 0
     if reduce == "prod":
         fold = lambda *given: folding.fold_product(*given, include_self)  # noqa: E731
         return _scatter("scatter_reduce", fold, input, dim, index, src)
@@ -293,11 +297,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="use index_copy for several values",
             )
-        source = expand(cast(value, input._dtype), shape or (1,))
-    else:
-        source = full(
-            shape if input._shape else (1,), fill_value(input._dtype, value), input._dtype
-        )
+        named_once = full(shape if input._shape else (1,), True, dtypes.bool_)
+        nowhere = full(input._shape or (1,), False, dtypes.bool_)
+        filled = where(take_put(nowhere, axis, index, named_once), value, _vector(input))
+        return cast(reshape(filled, input._shape), input._dtype)
+    source = full(shape if input._shape else (1,), fill_value(input._dtype, value), input._dtype)
     base = _vector(input)
     result = record(_FILL, (base, index, source), (axis,), base._shape, base._dtype)
     return result if input._shape else reshape(result, ())

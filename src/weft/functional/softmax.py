@@ -55,7 +55,7 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stackleve
     """exp(x) / sum(exp(x)) along a dimension."""
     x, axis, dtype = _prepared("softmax", input, dim, dtype)
     if not x._shape:
-        return reshape(softmax(reshape(input, (1,)), 0), ())
+        return reshape(softmax(reshape(cast(input, dtype), (1,)), 0), ())
     if 0 in x._shape:
         return call("clone", cast(x, dtype))
     with untracked():
@@ -82,7 +82,7 @@ def log_softmax(
     """x - log(sum(exp(x))) along a dimension."""
     x, axis, dtype = _prepared("log_softmax", input, dim, dtype)
     if not x._shape:
-        return reshape(log_softmax(reshape(input, (1,)), 0), ())
+        return reshape(log_softmax(reshape(cast(input, dtype), (1,)), 0), ())
     if 0 in x._shape:
         return call("clone", cast(x, dtype))
     with untracked():

@@ -129,6 +129,8 @@ def _solved(name: str, A: Any, B: Any, left: bool, infos: Any) -> Any:
         result = columns_first(LinalgSolveEx.apply(regular, right))
     else:
         result = LinalgSolveEx.apply(regular.mT, right.mT).mT
+    if vector and len(B._shape) > 1:  # a batch of vectors lies as a matrix would
+        return columns_first(call("clone", result.squeeze(-1)))
     return result.squeeze(-1) if vector else result
 
 
@@ -193,7 +195,7 @@ def triangular_solve(
     lead = broadcast_shapes([A._shape[:-2], b._shape[:-2]], "triangular_solve")
     matrix = A.mT if transpose else A
     result = substituted(matrix, b, upper != transpose, True, unitriangular)
-    copied = call("clone", A.expand(*lead, *A._shape[-2:]))
+    copied = columns_first(call("clone", A.expand(*lead, *A._shape[-2:])))
     return given(out, TriangularSolve(columns_first(result), copied))
 
 
@@ -368,7 +370,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
     need_rows("cholesky_solve", L, B, True)
     first = adjoint(L) if upper else L
     half = substituted(first, B, False)
-    return given(out, substituted(adjoint(first), half, True))
+    return given(out, columns_first(substituted(adjoint(first), half, True)))
 
 
 def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
@@ -377,7 +379,7 @@ def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
     first = adjoint(L) if upper else L
     size = L._shape[-1]
     half = substituted(first, identity(size, L._dtype).expand(L._shape), False)
-    return given(out, adjoint(half) @ half)
+    return given(out, columns_first(adjoint(half) @ half))
 
 
 inverse = inv

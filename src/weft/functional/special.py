@@ -70,14 +70,15 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def _log_sum(name: str, input: Any, other: Any, unit: float) -> Any:
-    """log(exp(unit * input) + exp(unit * other)) / unit."""
+    """log(exp(unit * input) + exp(unit * other)) / unit, from the greater: all derivatives are right at ties."""
     if input._dtype.category < 2 and other._dtype.category < 2:
         need_floating(f"{name}_cpu", input)
     input, other = floats(name, input, other)
-    top = call("maximum", input, other)
+    greater = input >= other
+    top, low = where(greater, input, other), where(greater, other, input)
     same = (input == other) & call("isinf", top)
-    gap = call("abs", where(same, 0, input - other))
-    rest = call("log1p", call("exp", -gap if unit == 1 else gap * -unit))
+    gap = where(same, 0, low - top)
+    rest = call("log1p", call("exp", gap if unit == 1 else gap * unit))
     return where(same, input, top + (rest if unit == 1 else rest / unit))
 
 

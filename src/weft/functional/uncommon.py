@@ -44,7 +44,8 @@ def addbmm(
     product = bmm(widen(batch1), widen(batch2)).sum(0, dtype=widen(batch1)._dtype)
     product = product if alpha == 1 else product * alpha
     if beta != 0:
-        product = (input if beta == 1 else input * beta) + product
+        wide = widen(input)
+        product = (wide if beta == 1 else wide * beta) + product
     return given(out, cast(product, input._dtype))
 
 

@@ -31,6 +31,7 @@ from weft.functional.arguments import (
 from weft.functional.making import by_name
 from weft.graph.strides import reshape_strides
 from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape as reshape_value
 from weft.ops.row import named
 
@@ -183,7 +184,12 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 def ravel(input: Any) -> Any:
     """One dimension with all elements."""
-    return reshape(input, -1)
+    flat = reshape(input, -1)
+    if flat.strides is None:
+        return flat
+    flat = call("clone", flat)
+    flat.strides = None
+    return flat
 
 
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:

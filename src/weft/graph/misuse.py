@@ -166,6 +166,13 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, Tensor) or _is_real(value) or _all(_is_real)(value),
         "pass real numbers",
     ),
+    "edges": (
+        "int, or list of ints or Tensors",
+        lambda value: (
+            isinstance(value, int) or _all(lambda part: isinstance(part, (int, Tensor)))(value)
+        ),
+        "pass numbers of bins, or tensors of edges",
+    ),
     "shares": ("list of numbers", _all(_is_real), "pass a list of lengths or shares"),
     "order": (
         "number or the name of a norm",
@@ -359,6 +366,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "interpolate": {"size": "ints", "scale_factor": "numbers"},
     "upsample": {"size": "ints", "scale_factor": "numbers"},
     "make_subclass": {"require_grad": "bool"},
+    "histogramdd": {"bins": "edges"},
     "is_contiguous": {"memory_format": "memory format"},
     "size": {"dim": "int"},
     "frombuffer": {"buffer": "buffer"},

@@ -15,7 +15,7 @@ import weft
 from weft.autograd import Function
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.norms import vector_norm
 from weft.functional.ranges import check_index
 from weft.graph import dtype as dtypes
@@ -190,17 +190,17 @@ def embedding_bag(
     options = (max_norm, norm_type, scale_grad_by_freq)
     if not flat._shape[0]:
         return full((len(starts) - 1, weight._shape[1]), 0, weight._dtype) + 0 * weight.sum()
-    rows = embedding(flat, weight, None, *options)  # (M), (n, d) -> (M, d)
+    rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
     kept = None
     if padding_idx is not None:
         kept = cast(flat, dtypes.int64) != padding_idx % weight._shape[0]
     if mode == "max":
-        return _largest(rows, kept, starts)
+        return cast(_largest(rows, kept, starts), weight._dtype)
     if per_sample_weights is not None:
         rows = rows * reshape(per_sample_weights, (flat._shape[0], 1))
     if kept is not None:
         rows = where(reshape(kept, (flat._shape[0], 1)), rows, 0)
-    return _summed(rows, kept, starts, mode)
+    return cast(_summed(rows, kept, starts, mode), weight._dtype)
 
 
 def _summed(rows: Any, kept: Any, starts: Any, mode: str) -> Any:

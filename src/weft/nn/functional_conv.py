@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
+from weft.functional.arguments import (
+    Shape,
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+    widen,
+)
+from weft.graph.recording import cast
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
 from weft.ops.primitives import reshape
@@ -279,9 +287,11 @@ def _transposed(
     )
     around = tuple([(edge, edge) for edge in edges])
     geometry = Geometry(tuple(steps), around, tuple(gaps), groups)
-    result = convolution.transposed(x, weight, geometry, sizes)
-    if bias is not None:
-        result = result + reshape(bias, (*bias._shape, *(1,) * spatial))
+    if bias is None:
+        result = convolution.transposed(x, weight, geometry, sizes)
+    else:  # halves are rounded once, after the bias
+        result = convolution.transposed(widen(x), widen(weight), geometry, sizes)
+        result = cast(result + reshape(bias, (*bias._shape, *(1,) * spatial)), input._dtype)
     return result if batched else reshape(result, result._shape[1:])
 
 

@@ -230,10 +230,11 @@ def multi_margin_loss(
             fix="choose one of these",
         )
     x = _rows("multi_margin_loss", input)
-    _check_labels(input, target, tuple(input._shape[:1]) if len(input._shape) == 2 else ())
+    if len(input._shape) == 2 or target._shape != (1,):
+        _check_labels(input, target, tuple(input._shape[:1]) if len(input._shape) == 2 else ())
     rows, classes = x._shape
     if weight is not None and weight._shape != (classes,):
-        raise ShapeError(
+        raise ArgumentError(
             f"multi_margin_loss: expected weight to be of size ({classes},) but got {list(weight._shape)}",
             expected=f"a weight per class ({classes},)",
             got=describe("weight", weight),

@@ -147,6 +147,8 @@ def batch_norm(
             got=str(eps),
             fix="use the default, 1e-5",
         )
+    if input._shape == (0,):  # PyTorch takes it, without channels
+        return call("clone", input)
     shape = _channel_shape(input)
     axes = tuple(axis for axis in range(len(input._shape)) if axis != 1)
     x = widen(input)

@@ -64,7 +64,9 @@ class _Plan:
             )
         self.kernel = numbers(kernel, spatial, "kernel_size")
         self.stride = (
-            self.kernel if stride is None or stride == [] else numbers(stride, spatial, "stride")
+            self.kernel
+            if stride is None or stride in ([], ())
+            else numbers(stride, spatial, "stride")
         )
         self.padding = numbers(padding, spatial, "padding")
         self.dilation = numbers(dilation, spatial, "dilation")

@@ -11,13 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, describe, need_integer, need_rank, need_tensor
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    Shape,
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+    widen,
+)
 from weft.functional.comparing import fill_value
 from weft.functional.views import movedim
+from weft.graph import dtype as dtypes
 from weft.graph.making import MOST_ELEMENTS
+from weft.graph.recording import cast
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
+from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis, take
 
@@ -60,7 +71,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
     for axis, (before, after) in enumerate(pairs):
         start, stop = max(-before, 0), x._shape[axis] - max(-after, 0)
-        if start >= stop and x._shape[axis]:
+        if start > stop and x._shape[axis]:
             raise ShapeError(
                 f"The input size {x._shape[axis]}, plus negative padding {before} and {after}, resulted "
                 "in a negative output size",
@@ -85,9 +96,10 @@ def _edge_index(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
             got=f"({before}, {after})",
             fix="pad less, or use replicate",
         )
+    if mode == "circular":  # what is cut off does not come back on the other side
+        kept = np.arange(max(-before, 0), size - max(-after, 0))
+        return kept[np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)]
     places = np.arange(-before, size + after)
-    if mode == "circular":
-        return places % size
     if mode == "replicate":
         return np.clip(places, 0, size - 1)
     places = np.abs(places)
@@ -147,6 +159,30 @@ def _source_places(
     return np.maximum((places + 0.5) * scale - 0.5, 0)
 
 
+def _check_mode(input: Any, wanted: Shape, mode: str, antialias: bool) -> None:
+    if antialias and (mode not in _FILTERS or len(wanted) != 2):
+        raise ArgumentError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
+            expected="mode='bilinear' or 'bicubic' and (N, C, H, W)",
+            got=f"mode={mode!r}, {describe('input', input)}",
+            fix="leave antialias out",
+        )
+    if mode != "area" and len(wanted) not in _RANKS.get(mode, ()):
+        raise ArgumentError(
+            f"interpolate: mode {mode!r} is not available for {len(wanted)} spatial dimensions",
+            got=f"mode={mode!r}, {describe('input', input)}",
+            expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
+            fix="choose one of these",
+        )
+    if mode in _FLOATING and input._dtype.category < 2 and input._dtype is not dtypes.uint8:
+        raise DTypeError(
+            f"\"upsample_{mode}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="floats, or uint8",
+            got=describe("input", input),
+            fix="convert with .float(), or use mode='nearest'",
+        )
+
+
 def interpolate(
     input: Any,
     size: Any = None,
@@ -162,46 +198,85 @@ def interpolate(
     wanted, factors = _sizes(input, size, scale_factor)
     if recompute_scale_factor:
         factors = [None] * len(factors)
-    if antialias and (mode not in _FILTERS or len(wanted) != 2):
-        raise ArgumentError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
-            expected="mode='bilinear' or 'bicubic' and (N, C, H, W)",
-            got=f"mode={mode!r}, {describe('input', input)}",
-            fix="leave antialias out",
-        )
+    _check_mode(input, wanted, mode, antialias)
     if mode == "area":
         return adaptive_avg_pool(input, wanted, len(wanted))
-    if mode not in _RANKS or len(wanted) not in _RANKS[mode]:
-        raise ArgumentError(
-            f"interpolate: mode {mode!r} is not available for {len(wanted)} spatial dimensions",
-            got=f"mode={mode!r}, {describe('input', input)}",
-            expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
-            fix="choose one of these",
-        )
+    dtype = input._dtype
+    if mode in ("nearest", "nearest-exact"):
+        return _nearest(input, wanted, factors, mode == "nearest-exact")
+    if dtype is dtypes.uint8:
+        return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
+    input = widen(input)  # halves are rounded once, at the end
     for number, (want, factor) in enumerate(zip(wanted, factors, strict=True)):
         axis, have = 2 + number, input._shape[2 + number]
         if antialias:
-            weights = _filtered(have, want, factor, bool(align_corners), mode)
-            input = movedim(
-                movedim(input, axis, -1) @ host.from_numpy(weights.T.copy(), input._dtype), -1, axis
-            )
+            weights = filtered(have, want, factor, bool(align_corners), mode)
+            turned = movedim(input, axis, -1)
+            input = movedim(turned @ host.from_numpy(weights.T.copy(), input._dtype), -1, axis)
         elif mode == "bicubic":
             input = _cubic(input, axis, _centres(have, want, factor, bool(align_corners)))
-        elif mode == "nearest-exact":
+        else:
+            places = _source_places(have, want, factor, bool(align_corners), False)
+            input = _resampled(input, axis, places)
+    return cast(input, dtype)
+
+
+def _nearest(x: Any, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
+    """Each element that of the input that is nearest, or the one before."""
+    for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+        have = x._shape[axis]
+        if exact:
             scale = 1 / factor if factor else have / want
             places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
-            input = _resampled(input, axis, places, True)
         else:
-            places = _source_places(have, want, factor, bool(align_corners), mode == "nearest")
-            input = _resampled(input, axis, places, mode == "nearest")
-    return input
+            places = _source_places(have, want, factor, False, True)
+        x = take(x, axis, host.from_numpy(places.astype(np.int64)))
+    return x
 
 
-def _resampled(x: Any, axis: int, places: Any, nearest: bool) -> Any:
+def resized_bytes(
+    x: Any, wanted: Shape, factors: list[float | None], corners: bool, mode: str, antialias: bool
+) -> Any:
+    """Bytes resized dimension by dimension, the last first, each rounded to bytes; weights are integers of 15 bits."""
+    for axis in range(len(x._shape) - 1, 1, -1):
+        have, want, factor = x._shape[axis], wanted[axis - 2], factors[axis - 2]
+        if have == want and factor in (None, 1.0):
+            continue
+        weights = _dense_weights(have, want, factor, corners, mode, antialias)
+        bits, top = 0, float(weights.max(initial=0.0))
+        while bits < 22 and int(0.5 + top * 2 ** (bits + 1)) < 2**15:
+            bits += 1
+        whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights))
+        turned = cast(movedim(x, axis, -1), dtypes.float64)  # holds these sums exactly
+        total = turned @ host.from_numpy(whole.T.copy())
+        rounded = call("floor", (total + 2.0 ** (bits - 1)) / 2.0**bits).clamp(0, 255)
+        x = movedim(cast(rounded, dtypes.uint8), -1, axis)
+    return x.contiguous()
+
+
+def _dense_weights(
+    have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
+) -> Any:
+    """The weight of each element of the input in each of the result."""
+    if antialias:
+        return filtered(have, want, factor, corners, mode)
+    cubic = mode == "bicubic"
+    places = (
+        _centres(have, want, factor, corners)
+        if cubic
+        else _source_places(have, want, factor, corners, False)
+    )
+    low, weights = np.floor(places).astype(np.int64), np.zeros((want, have))
+    for tap in range(-1, 3) if cubic else range(2):
+        distance = np.abs(places - low - tap)
+        part = _keys(distance, -0.75) if cubic else np.maximum(1 - distance, 0)
+        np.add.at(weights, (np.arange(want), np.clip(low + tap, 0, have - 1)), part)
+    return weights
+
+
+def _resampled(x: Any, axis: int, places: Any) -> Any:
     low = np.floor(places).astype(np.int64)
     lower = take(x, axis, host.from_numpy(low))
-    if nearest:
-        return lower
     upper = take(x, axis, host.from_numpy(np.minimum(low + 1, x._shape[axis] - 1)))
     column = _column(x, axis, places - low)
     return lower * (1 - column) + upper * column
@@ -237,7 +312,7 @@ def _keys(distance: Any, a: float) -> Any:
     return np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Any:
+def filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Any:
     """The weight of each element of the input in each of the result, where the filter is as wide as the step."""
     half, shape = _FILTERS[mode]
     scale = 1 / factor if factor else have / want
@@ -258,6 +333,7 @@ _FILTERS: dict[str, Any] = {
     "bilinear": (1, lambda distance: np.maximum(1 - distance, 0)),
     "bicubic": (2, lambda distance: _keys(distance, -0.5)),
 }
+_FLOATING = ("linear", "bilinear", "bicubic", "trilinear")
 _RANKS = {
     "nearest": (1, 2, 3),
     "nearest-exact": (1, 2, 3),

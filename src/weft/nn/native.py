@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.errors import ArgumentTypeError
 from weft.functional.arguments import need_tensor, widen
+from weft.functional.making import given
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.nn.functional_grid import grid_sample
@@ -56,16 +57,20 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: Any = None,
 ) -> tuple[Any, Any, Any]:
     """(`batch_norm`, mean, 1 / deviation); the statistics are empty outside training. Shapes: statistics (C)."""
     need_tensor("native_batch_norm", input)
     result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    beside = (p._dtype for p in (weight, bias, running_mean, running_var) if p is not None)
+    dtype = next((d for d in beside if d is not input._dtype), input._dtype)
     if not training:
-        none = empty(0, dtype=widen(input)._dtype)
-        return result, none, none * 1
+        none = empty(0, dtype=dtype)
+        return given(out, (result, none, none * 1))
     axes = (0, *range(2, len(input._shape)))
-    mean, scale = _statistics(input, axes, eps, False)
-    return result, mean.detach(), scale.detach()
+    parts = [cast(part, dtype).detach() for part in _statistics(input, axes, eps, False)]
+    return given(out, (result, *parts))
 
 
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:

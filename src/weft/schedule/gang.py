@@ -53,7 +53,9 @@ def gang(program: Program) -> Program:
         positions: list = open_gangs.setdefault(key, [])
         place: cython.Py_ssize_t = 0
         if positions:
-            place = bisect.bisect_right(positions, _floor(program, kernel))
+            place = bisect.bisect_right(
+                positions, _floor(program, kernel, positions[len(positions) - 1])
+            )
         while place < len(positions) and left[positions[place]] + nbytes > _most_bytes:
             del positions[place]
         if place == len(positions):
@@ -99,8 +101,8 @@ def _bytes_of(kernel: Kernel) -> cython.longlong:
 
 
 @cython.cfunc
-def _floor(program: Program, kernel: Kernel) -> cython.Py_ssize_t:
-    """The last position that a kernel reads from; -1 where it reads nothing that is computed."""
+def _floor(program: Program, kernel: Kernel, enough: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The last position that a kernel reads from, or one that is `enough`; -1 where it reads nothing computed here."""
     floor: cython.Py_ssize_t = -1
     node: Node
     source: Node
@@ -111,6 +113,8 @@ def _floor(program: Program, kernel: Kernel) -> cython.Py_ssize_t:
                 below: Kernel = find(program, place.root)
                 if below is not kernel and below.position > floor:
                     floor = below.position
+                    if floor >= enough:
+                        return floor
     return floor
 
 
@@ -125,7 +129,7 @@ def verify(program: Program):
     last: cython.int = 0
     kernel: Kernel
     for kernel in program.kernels:
-        floor = _floor(program, kernel)
+        floor = _floor(program, kernel, len(program.kernels))
         if kernel.position < last or kernel.position <= floor:
             raise VerificationError(
                 "gang",

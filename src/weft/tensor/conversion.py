@@ -15,7 +15,7 @@ from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import check_device, device
-from weft.tensor.layout import MemoryFormat, contiguous_format, preserve_format
+from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format
 from weft.tensor.leaves import TYPE_NAMES
 
 BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
@@ -24,8 +24,18 @@ BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items(
 def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
     """A copy, with a gradient that flows back. The layout is kept where it is dense, unless a format is named."""
     made: Tensor = record_elementwise(TABLE["clone"], (input,), None)
-    made.strides = None if memory_format is contiguous_format else like_strides(input)
+    made.strides = like_strides(input, memory_format)
     return made
+
+
+def _in_format(made: Tensor, memory_format: MemoryFormat | None) -> Tensor:
+    """A tensor in a named format: itself where it is."""
+    if memory_format is None or memory_format is preserve_format:
+        return made
+    strides = format_strides(made._shape, memory_format)
+    if made.strides == strides or is_contiguous(made, memory_format):
+        return made
+    return clone(made, memory_format=memory_format)
 
 
 def to(
@@ -52,15 +62,13 @@ def to(
             device = given
     check_device(device, "to")
     wanted = read_dtype(dtype, self._dtype if other is None else other._dtype)
-    made = cast(self, wanted)
-    if memory_format is contiguous_format and made.strides is not None:
-        return clone(made, memory_format=contiguous_format)
+    made = _in_format(cast(self, wanted), memory_format)
     return clone(made) if copy and made is self else made
 
 
 def _conversion(name: str, dtype: DType) -> Any:
     def convert(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
-        return cast(self, dtype)  # type: ignore[no-any-return]
+        return _in_format(cast(self, dtype), memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"This tensor as {dtype.name}; itself where it is already."

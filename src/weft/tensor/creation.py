@@ -24,6 +24,7 @@ from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.data import dtype_of_array, to_array
 from weft.tensor.device import check_device
+from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
 from weft.tensor.memory import import_array, tensor_of_array
 from weft.tensor.reading import item
@@ -276,6 +277,8 @@ def _constant(name: str, value: int) -> Any:
         shape = read_size(name, (keywords.pop("size"),) if "size" in keywords else size)
         _refuse_keywords(name, keywords)
         made = filled(shape, value, read_dtype(dtype, None if out is None else out._dtype))
+        if memory_format is not None:
+            made.strides = format_strides(shape, memory_format)
         return leaf(made if out is None else give_out(out, made), requires_grad)
 
     def make_like(
@@ -340,8 +343,11 @@ def _refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
 
 
 def like_strides(source: Tensor, memory_format: Any = None) -> Shape | None:
-    """The layout of a new tensor like another: its own where it is dense, else the order of its strides."""
-    if source.strides is None or str(memory_format) == "weft.contiguous_format":
+    """The layout of a new tensor like another: that of a named format, else its own where it is dense, else the order
+    of its strides. Errors: ShapeError."""
+    if memory_format is not None and repr(memory_format) != "weft.preserve_format":
+        return format_strides(source._shape, memory_format)
+    if source.strides is None:
         return None
     if dense_order(source._shape, source.strides) is not None:
         return source.strides  # type: ignore[no-any-return]

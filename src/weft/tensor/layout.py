@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft._lazy import later
-from weft.errors import DimensionError
+from weft.errors import ArgumentTypeError, DimensionError, ShapeError
 from weft.graph.strides import is_contiguous as strides_are_contiguous
 from weft.graph.tensor import Tensor
 from weft.graph.views import logical_strides, storage_of
@@ -57,6 +57,35 @@ strided.name, jagged.name = "strided", "jagged"
 
 def _channels_last_order(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
+
+
+def format_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...] | None:
+    """The strides of a memory format, None where they are row-major. Errors: ShapeError on another rank."""
+    if not isinstance(memory_format, MemoryFormat):
+        raise ArgumentTypeError(
+            f"argument 'memory_format' must be weft.memory_format, not {type(memory_format).__name__}",
+            expected="such as weft.channels_last",
+            got=f"{memory_format!r:.100}",
+            fix="pass one of the memory formats, or leave it out",
+        )
+    ranks = {"contiguous_format": len(shape), "channels_last": 4, "channels_last_3d": 5}
+    rank = ranks.get(memory_format.name)
+    if rank != len(shape):
+        raise ShapeError(
+            "unsupported memory format option preserve_format"
+            if rank is None
+            else f"required rank {rank} tensor to use {memory_format.name} format",
+            expected="one of the named formats" if rank is None else f"{rank} dimensions",
+            got=f"{len(shape)} dimensions, {memory_format!r}",
+            fix="leave memory_format out",
+        )
+    if memory_format.name == "contiguous_format":
+        return None
+    strides, step = [1] * rank, 1
+    for axis in reversed(_channels_last_order(rank)):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return None if strides_are_contiguous(shape, tuple(strides)) else tuple(strides)
 
 
 def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:

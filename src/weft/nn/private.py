@@ -1,0 +1,231 @@
+# ruff: noqa: A002 - PyTorch's names
+"""What PyTorch calls with an underscore in front: steps of larger functions, which a few programs name.
+
+Each is composed of the public functions; those that a program should call instead stand in the sentences.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, DTypeError
+from weft.functional import host
+from weft.functional.arguments import as_dtype, describe, need_tensor, wrap_dim
+from weft.functional.joining import cat, stack
+from weft.functional.making import given
+from weft.graph import dtype as dtypes
+from weft.graph.public import publish
+from weft.graph.recording import cast
+from weft.nn.functional_resize import interpolate
+from weft.nn.native import native_batch_norm
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, reduce, where
+
+
+def softmax_backward_data(
+    grad_output: Any, output: Any, dim: int, input_dtype: Any, *, grad_input: Any = None
+) -> Any:
+    """The cotangent of `softmax`'s input, given its output y: y (g - sum(g y)). Shapes: as `output`."""
+    need_tensor("_softmax_backward_data", grad_output, "grad_output")
+    axis = wrap_dim(dim, len(output._shape))
+    product = grad_output * output
+    total = reduce("sum", product, (axis,), True) if output._shape else product
+    return given(grad_input, cast(product - output * total, as_dtype(input_dtype)))
+
+
+def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+    """The cotangent of `native_dropout`'s input. Shapes: as `grad_output`. Errors: DTypeError."""
+    if mask._dtype.category:
+        raise DTypeError(
+            f"Mask should be Bool Scalar Type, got {mask._dtype.name}",
+            expected="a mask of dtype bool",
+            got=describe("mask", mask),
+            fix="use mask.bool()",
+        )
+    return grad_output * cast(mask, grad_output._dtype) * scale
+
+
+def native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any, out: Any = None) -> Any:
+    """`native_batch_norm`, also without running statistics:
+    (input, weight, bias, [running_mean, running_var,] training, momentum, eps)."""
+    running = rest[:2] if len(rest) == 5 else (None, None)
+    training, momentum, eps = rest[-3:]
+    training = training or running[0] is None
+    return native_batch_norm(
+        input, weight, bias, running[0], running[1], training, momentum, eps, out=out
+    )
+
+
+def batch_norm_with_update(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    momentum: float,
+    eps: float,
+    *,
+    out: Any = None,
+) -> Any:
+    """`native_batch_norm` in training, and an empty reserve."""
+    parts = native_batch_norm(
+        input, weight, bias, running_mean, running_var, True, momentum, eps, out=out and out[:3]
+    )
+    reserve = full((0,), 0, dtypes.uint8) if out is None else out[3]
+    return (*parts, reserve)
+
+
+def upsample_bilinear2d_aa(
+    input: Any,
+    output_size: Any = None,
+    align_corners: bool = False,
+    scales_h: Any = None,
+    scales_w: Any = None,
+    *,
+    scale_factors: Any = None,
+) -> Any:
+    """`nn.functional.interpolate` in mode bilinear with antialias=True. Shapes: (N, C, H, W) -> (N, C, h, w)."""
+    factors = scale_factors or ((scales_h, scales_w) if scales_h and scales_w else None)
+    return interpolate(input, output_size, factors, "bilinear", align_corners, antialias=True)
+
+
+# -- parts and joints --------------------------------------------------------------------------------------------------
+
+
+def unsafe_masked_index(input: Any, mask: Any, indices: Any, fill: Any) -> Any:
+    """input[indices] where the mask holds, `fill` elsewhere. Shapes: as the indices broadcast."""
+    places = tuple(None if p is None else p.clamp(0, s - 1) for p, s in _beside(input, indices))
+    found = input[tuple(slice(None) if p is None else p for p in places)]
+    return where(mask, found, cast(full((), fill, found._dtype), found._dtype))
+
+
+def unsafe_masked_index_put_accumulate(input: Any, mask: Any, indices: Any, values: Any) -> Any:
+    """A copy of input with values added at the indices where the mask holds. Shapes: as `input`."""
+    if not input.numel():
+        return call("clone", input)
+    places = [None if p is None else p.clamp(0, s - 1) for p, s in _beside(input, indices)]
+    kept = where(mask, values, cast(full((), 0, values._dtype), values._dtype))
+    return input.index_put(tuple(p for p in places if p is not None), kept, True)
+
+
+def _beside(input: Any, indices: Any) -> Any:
+    return zip(indices, input._shape, strict=False)
+
+
+def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Any = None) -> Any:
+    """Each tensor in `num_chunks` pieces along a dimension (filled up with zeros), flattened behind it, and joined.
+
+    Shapes: (*lead, n_i, ...) -> (*lead, num_chunks, sum of the sizes of the pieces). Errors: ArgumentError.
+    """
+    if num_chunks < 1 or not tensors:
+        raise ArgumentError(
+            "_chunk_cat expects positive num_chunks and a non-empty input tensor list",
+            expected="num_chunks >= 1, and tensors",
+            got=f"num_chunks={num_chunks}, {len(tensors)} tensors",
+            fix="pass at least one tensor and one chunk",
+        )
+    ranks = {len(x._shape) for x in tensors}
+    if dim < 0 and len(ranks) > 1 or not all(x.numel() for x in tensors):
+        raise ArgumentError(
+            "_chunk_cat expects tensors with elements, and a non-negative dim for different ndims",
+            expected="tensors with elements, of equal rank where dim < 0",
+            got=", ".join(str(list(x._shape)) for x in tensors),
+            fix="leave empty tensors out, or count dim from the front",
+        )
+    axis = wrap_dim(dim, min(ranks))
+    if len({x._shape[:axis] for x in tensors}) > 1:
+        raise ArgumentError(
+            "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors",
+            expected="equal sizes before dim",
+            got=", ".join(str(list(x._shape)) for x in tensors),
+            fix="reshape the tensors",
+        )
+    return given(out, cat([_in_chunks(x, axis, num_chunks) for x in tensors], axis + 1))
+
+
+def _in_chunks(x: Any, axis: int, count: int) -> Any:
+    """(*lead, n, ...) -> (*lead, count, rest)."""
+    size = -(-x._shape[axis] // count)
+    missing = size * count - x._shape[axis]
+    if missing:
+        room = (*x._shape[:axis], missing, *x._shape[axis + 1 :])
+        x = cat([x, full(room, 0, x._dtype)], axis)
+    return x.reshape(*x._shape[:axis], count, -1)
+
+
+def segment_reduce(
+    data: Any,
+    reduce: str,
+    *,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Any:
+    """Consecutive segments along an axis, each reduced ("sum", "mean", "prod", "max", "min"), starting from `initial`.
+    Reads the lengths or offsets. Shapes: lengths (*lead, segments), or offsets (*lead, segments + 1)."""
+    if (lengths is None) == (offsets is None) or reduce not in _STARTS:
+        raise ArgumentError(
+            "segment_reduce(): Either lengths or offsets must be defined, and a known reduction",
+            expected="one of the two, and sum, mean, prod, max or min",
+            got=f"lengths={lengths is not None}, offsets={offsets is not None}, {reduce!r}",
+            fix="pass lengths=",
+        )
+    given_ends = host.to_numpy(offsets if lengths is None else lengths)
+    ends = given_ends if lengths is None else np.cumsum(given_ends, -1)
+    if lengths is not None:
+        ends = np.concatenate([np.zeros((*ends.shape[:-1], 1), ends.dtype), ends], -1)
+    return _segments(data, ends, axis, reduce, initial)
+
+
+_STARTS = {"sum": 0, "mean": 0, "prod": 1, "max": -float("inf"), "min": float("inf")}
+
+
+def _segments(x: Any, ends: Any, axis: int, kind: str, initial: Any) -> Any:
+    """The segments of the rows in front of an axis, one row after the other."""
+    if axis:
+        rows = [
+            _segments(part, end, axis - 1, kind, initial) for part, end in zip(x, ends, strict=True)
+        ]
+        return stack(rows, 0)
+    found = [
+        _segment(x[int(start) : int(end)], kind, initial)
+        for start, end in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    return stack(found, 0)
+
+
+def _segment(x: Any, kind: str, initial: Any) -> Any:
+    start = full(x._shape[1:], _STARTS[kind] if initial is None else initial, x._dtype)
+    if not x._shape[0]:
+        return start * float("nan") if kind == "mean" and initial is None else start
+    if kind in ("max", "min"):
+        best = x.amax(0) if kind == "max" else x.amin(0)
+        return call("maximum" if kind == "max" else "minimum", best, start)
+    if kind == "prod":
+        return start * x.prod(0)
+    total = start + x.sum(0)
+    return total / x._shape[0] if kind == "mean" else total
+
+
+FUNCTIONS: dict[str, Any] = {
+    f"_{function.__name__}": function
+    for function in (
+        softmax_backward_data,
+        native_batch_norm_legit,
+        batch_norm_with_update,
+        upsample_bilinear2d_aa,
+        unsafe_masked_index,
+        unsafe_masked_index_put_accumulate,
+        chunk_cat,
+        segment_reduce,
+    )
+}
+for _name, _function in FUNCTIONS.items():
+    _function.__name__ = _name
+globals().update(FUNCTIONS)
+publish(globals())

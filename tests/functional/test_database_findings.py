@@ -1,0 +1,148 @@
+"""What PyTorch's operator database has found, kept as small examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from functional_oracle import assert_same, compare, make, torch
+
+import weft
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("corners", [False, True])
+def test_bytes_are_resized_as_pytorch_does(mode: str, antialias: bool, corners: bool) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (2, 3, 17, 23), dtype=np.uint8)
+    for size in ((9, 31), (40, 11)):
+        options = {"mode": mode, "antialias": antialias, "align_corners": corners}
+        mine = weft.nn.functional.interpolate(weft.from_numpy(image), size, **options)
+        theirs = torch.nn.functional.interpolate(torch.from_numpy(image), size, **options)
+        assert np.array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_integers_are_not_interpolated() -> None:
+    with pytest.raises(RuntimeError, match="not implemented for 'Int'"):
+        weft.nn.functional.interpolate(
+            weft.ones(1, 1, 4, 4, dtype=weft.int32), (2, 2), mode="bilinear"
+        )
+
+
+def test_circular_padding_does_not_bring_back_what_it_cuts() -> None:
+    compare(lambda lib, x: lib.nn.functional.pad(x, (-1, 1, -2, 1), "circular"), make(1, 3, 4, 4))
+
+
+def test_extremes_have_names_and_an_out() -> None:
+    x = weft.tensor([[1.0, 3.0], [2.0, 0.0]])
+    found = weft.aminmax(x, dim=0)
+    assert (found.min.tolist(), found.max.tolist()) == ([1.0, 0.0], [2.0, 3.0])
+    out = weft.empty(2), weft.empty(2)
+    assert weft.aminmax(x, dim=0, out=out).min is out[0]
+    assert out[1].tolist() == [2.0, 3.0]
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float32"):
+        weft.aminmax(x, dim=0, out=(weft.empty(2), weft.empty(2, dtype=weft.float64)))
+
+
+def test_out_may_not_reach_into_an_input_when_it_grows() -> None:
+    memory = weft.tensor([0, 1, 2, 0])
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        weft.gather(weft.arange(3), 0, memory[1:3], out=memory[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("float", ()), ("contiguous", ()), ("clone", ()), ("to", ("cpu",))]
+)
+def test_memory_formats_are_kept(name: str, arguments: tuple[str, ...]) -> None:
+    strides = []
+    for lib in (weft, torch):
+        x = lib.ones(2, 3, 4, 5)
+        made = getattr(x, name)(*arguments, memory_format=lib.channels_last)
+        assert made.is_contiguous(memory_format=lib.channels_last)
+        strides.append(tuple(made.stride()))
+    assert strides[0] == strides[1] == (60, 1, 15, 3)
+    with pytest.raises(RuntimeError, match="required rank 4"):
+        getattr(weft.ones(2), name)(*arguments, memory_format=weft.channels_last)
+
+
+def test_a_region_beyond_a_leaf_gives_the_leaf_its_gradient() -> None:
+    gradients = []
+    for lib in (weft, torch):
+        leaf = lib.arange(8.0)[2:6].detach().requires_grad_()
+        leaf.as_strided((2, 3), (1, 2), 1).sum().backward()  # elements 1 to 6, with 2 and 5
+        gradients.append(leaf.grad.tolist())
+    assert gradients[0] == gradients[1]
+
+
+def test_a_number_filled_in_twice_counts_once() -> None:
+    value = weft.tensor(2.0, requires_grad=True)
+    weft.zeros(3).index_fill(0, weft.tensor([1, 1, 2]), value).sum().backward()
+    assert value.grad.item() == 2.0
+
+
+def test_the_second_derivative_of_a_norm_at_zero_is_zero() -> None:
+    x = weft.zeros(3, requires_grad=True)
+    (first,) = weft.autograd.grad(weft.linalg.norm(x), x, create_graph=True)
+    (second,) = weft.autograd.grad(first.sum(), x)
+    assert second.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_second_derivatives_at_ties(name: str) -> None:
+    point = [weft.tensor([1.5, 0.0], dtype=weft.float64, requires_grad=True) for _ in range(2)]
+    assert weft.autograd.gradgradcheck(getattr(weft, name), point)
+
+
+def test_halves_are_rounded_once() -> None:
+    x, y, start = (make(*s, seed=n) for n, s in enumerate([(6, 5, 7), (6, 7, 4), (6, 5, 4)]))
+    parts = [weft.from_numpy(a).bfloat16() for a in (start, x, y)]
+    exact = weft.baddbmm(*[part.double() for part in parts])
+    assert (weft.baddbmm(*parts) == exact.bfloat16()).all()
+    assert (weft.addmm(*[p[0] for p in parts]) == exact[0].bfloat16()).all()
+
+
+def test_sums_of_integers_are_int64() -> None:
+    compare(lambda lib, x: lib.einsum("i->", x), make(4, dtype="uint8"), grad=False)
+    compare(lambda lib, x: x.sum_to_size(()), make(4, dtype="int8"), grad=False)
+    assert weft.tensor(True).sum_to_size(()).dtype == weft.int64
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod"])
+def test_truth_values_are_folded(reduce: str) -> None:
+    x, y = make(4, 3, dtype="bool"), make(4, 3, dtype="bool", seed=1)
+    places = np.random.default_rng(2).integers(0, 4, (4, 3))
+    compare(
+        lambda lib, a, b, i: lib.scatter_reduce(a, 0, i, b, reduce, include_self=False),
+        x, y, places, grad=False,
+    )  # fmt: skip
+
+
+def test_complex_draws() -> None:
+    weft.manual_seed(0)
+    flat = weft.empty(4000, dtype=weft.complex64).uniform_(1, 3)
+    for part in (flat.real, flat.imag):
+        assert 1 <= part.min() < 1.1
+        assert 2.9 < part.max() < 3
+    wide = weft.empty(4000, dtype=weft.complex128).normal_(1, 2)
+    assert abs(wide.real.mean() - 1) < 0.1
+    assert abs(wide.imag.std() - 2**0.5) < 0.1
+
+
+def test_indices_are_drawn_into_integers_only() -> None:
+    with pytest.raises(RuntimeError, match="Long tensor out"):
+        weft.multinomial(weft.ones(3), 1, out=weft.empty(1))
+
+
+def test_steps_with_an_underscore() -> None:
+    g, x = make(3, 4), make(3, 4, seed=1)
+    y = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    compare(lambda lib, a, b: lib._softmax_backward_data(a, b, 1, lib.float32), g, y, grad=False)
+    compare(lambda lib, a, b: lib._chunk_cat([a, b], 0, 2), make(3, 2), make(4, 5), grad=False)
+    lengths = np.asarray([2, 0, 1])
+    for kind in ("sum", "mean", "prod", "max", "min"):
+        compare(
+            lambda lib, a, n, k=kind: lib.segment_reduce(a, k, lengths=n, initial=1), x, lengths
+        )
+    assert_same(
+        weft._upsample_bilinear2d_aa(weft.from_numpy(make(1, 2, 8, 6)), (3, 4), False),
+        torch.ops.aten._upsample_bilinear2d_aa(torch.from_numpy(make(1, 2, 8, 6)), (3, 4), False),
+    )
