@@ -1,7 +1,7 @@
-"""Where the time of a step goes, kernel by kernel: the engine's own clock around each launch of known programs.
+"""Where the time of a step goes, kernel by kernel: the engine's own clock around each launch.
 
-In: a job, run until its programs are known. Out: the time of each launch with its kernel's name, in the order of
-launches; `python -m benchmarks.timeline` prints and draws them.
+In: a job. Out: the time of each launch with its kernel's name, in the order of launches; `python -m
+benchmarks.timeline` prints and draws them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import weft
+
 
 class Launch(NamedTuple):
-    """One launch of a known program: its kernel, its size, and its mean seconds in a run."""
+    """One launch: its kernel and its seconds."""
 
     kernel: str
-    units: int
     seconds: float
 
 
@@ -35,46 +36,57 @@ class Timing(NamedTuple):
 
 
 @contextmanager
-def stored_programs() -> Iterator[list[tuple[list[str], Any]]]:
-    """The programs that are stored within the block: names of their kernels, and what runs them, with its clock on."""
-    from weft import pipeline
+def programs_made() -> Iterator[list[tuple[list[str], Any]]]:
+    """The programs that are made within the block, known later or not: names of their kernels, and what runs them, with
+    its clock on."""
+    from weft.runtime.launch import Run
 
-    kept: list[tuple[list[str], Any]] = []
-    store = pipeline.store
+    made: list[tuple[list[str], Any]] = []
+    former = Run.executable
 
-    def keeping(form: Any, program: Any, memory: Any, lowering: Any, run: Any, *rest: Any) -> None:
-        store(form, program, memory, lowering, run, *rest)
-        executable = rest[0]
+    def clocked(self: Any) -> Any:
+        executable = former(self)
         executable.record_times()
-        kept.append(([launch.spec.name for launch in lowering.launches], executable))
+        made.append(([launch.spec.name for launch in self.lowering.launches], executable))
+        return executable
 
-    pipeline.store = keeping
+    Run.executable = clocked  # type: ignore[method-assign]
     try:
-        yield kept
+        yield made
     finally:
-        pipeline.store = store
+        Run.executable = former  # type: ignore[method-assign]
 
 
 def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:
-    """The quickest of so many runs after `warm` others, and of each launch the quickest."""
-    with stored_programs() as kept:
+    """The quickest of so many runs after `warm` others, and of each launch the quickest. On one thread the time of the
+    processor counts, which other work on the machine does not lengthen."""
+    clock = time.process_time if weft.get_num_threads() == 1 else time.perf_counter
+    seconds: list[float] = []
+    names: list[str] = []
+    quickest: Any = None
+    with programs_made() as made:
         for _ in range(warm):
             run()
-        quickest: list[Any] = [None] * len(kept)
-        seconds = []
         for _ in range(runs):
-            for _, executable in kept:
+            for _, executable in made:
                 executable.record_times()  # from zero
-            start = time.perf_counter()
+            start = clock()
             run()
-            seconds.append(time.perf_counter() - start)
-            for number, (_, executable) in enumerate(kept):
-                times = np.array(executable.recorded_times())
-                before = quickest[number]
-                quickest[number] = times if before is None else np.minimum(before, times)
-    launches = []
-    for (names, executable), times in zip(kept, quickest, strict=True):
-        units = [instruction[3] for instruction in executable.instructions()]
-        for name, count, nanoseconds in zip(names, units, times, strict=True):
-            launches.append(Launch(name, count, float(nanoseconds) * 1e-9))
-    return Timing(min(seconds), launches)
+            seconds.append(clock() - start)
+            have, times = _launches(made)
+            same = have == names
+            names, quickest = have, np.minimum(times, quickest) if same else times
+    pairs = zip(names, quickest, strict=True)
+    return Timing(min(seconds), [Launch(name, float(time) * 1e-9) for name, time in pairs])
+
+
+def _launches(made: list[tuple[list[str], Any]]) -> tuple[list[str], Any]:
+    """The kernels that have run since the clocks stood at zero, and their nanoseconds."""
+    names: list[str] = []
+    times: list[int] = []
+    for kernels, executable in made:
+        found = executable.recorded_times()
+        if any(found):
+            names += kernels[: len(found)]
+            times += found
+    return names, np.array(times)
