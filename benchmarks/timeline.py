@@ -105,7 +105,8 @@ def parts_of(measured: Timing, scheduling: float) -> list[tuple[str, str, float]
     stages = min(scheduling, 1 - min(measured.in_kernels, 1)) * measured.seconds
     rest = max(measured.seconds - sum(seconds) - stages, 0.0)
     outside = zip(OUTSIDE, (stages, rest), strict=True)
-    return [*kinds, *((name, colour, s) for (name, colour), s in outside)]
+    parts = [*kinds, *((name, colour, s) for (name, colour), s in outside)]
+    return [part for part in parts if part[2] > 0]
 
 
 def drawing(title: str, measured: Timing, scheduling: float) -> str:
