@@ -68,7 +68,22 @@ def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DTyp
     """Reduce over `axes` (ascending): sum prod amax amin any all argmax argmin; a number (no axes) is its own sum."""
     if not axes and name == "sum" and (dtype is None or dtype is x._dtype):
         return x
-    return _call(name, (x,), (tuple(axes), bool(keepdim)), dtype)
+    shape: tuple = _without(x._shape, axes, keepdim)
+    params = (tuple(axes), bool(keepdim))
+    return record(TABLE[name], (x,), params, shape, x._dtype if dtype is None else dtype)
+
+
+@cython.cfunc
+def _without(shape: tuple, axes, keepdim: cython.bint) -> tuple:
+    """What the shape rule of reductions says."""
+    sizes: list = []
+    axis: cython.Py_ssize_t
+    for axis in range(len(shape)):
+        if axis not in axes:
+            sizes.append(shape[axis])
+        elif keepdim:
+            sizes.append(1)
+    return tuple(sizes)
 
 
 def sum_to(x: Tensor, shape: Shape):
