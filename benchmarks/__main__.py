@@ -18,6 +18,7 @@ from benchmarks import (
     dynamic,
     elementwise,
     limits,
+    loading,
     moving,
     networks,
     processes,
@@ -65,13 +66,14 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "samples": derivatives.samples,
     "anomaly": watching.anomaly,
     "leaks": watching.leaks,
+    "loading": loading.loading,
     "first": processes.first_step,
     "import": processes.importing,
     "memory": processes.memory,
 }
 CORE = (
     "record", "chain", "loop", "gelu", "norms", "sums", "transposes", "joining", "picking", "gemm", "small", "skinny",
-    "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "first", "memory", "import",
+    "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "loading", "first", "memory", "import",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -190,10 +191,33 @@ def test_workers_end_when_their_parent_does(how: signal.Signals) -> None:
         assert all(map(gone, workers))
 
 
-def test_other_ways_to_start_workers_are_refused() -> None:
-    assert list(data.DataLoader(range(2), num_workers=1, multiprocessing_context="fork"))
-    with pytest.raises(ValueError, match="workers are forked"):
-        data.DataLoader(range(2), num_workers=1, multiprocessing_context="spawn")
+@pytest.mark.parametrize("context", ["spawn", multiprocessing.get_context("forkserver")], ids=str)
+def test_other_ways_to_start_workers(context: Any) -> None:
+    """The data set is pickled, batches come back in shared memory as from forked workers."""
+    images = weft.arange(40_000.0).reshape(4, 10_000)
+    dataset = data.TensorDataset(images, weft.arange(4))
+    loader = data.DataLoader(
+        dataset, 2, num_workers=1, multiprocessing_context=context, persistent_workers=True
+    )
+    for _ in range(2):
+        batches = list(loader)
+        assert weft.equal(weft.cat([batch for batch, _ in batches]), images)
+        assert [label.tolist() for _, label in batches] == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="valid start method"):
+        data.DataLoader(range(2), num_workers=1, multiprocessing_context="conjure")
+
+
+def test_shared_memory_is_written_again() -> None:
+    """A long pass does not hold more descriptors in the worker than a short one; kept batches stay what they were."""
+    dataset = data.TensorDataset(weft.arange(640_000.0).reshape(64, 10_000))
+    loader = data.DataLoader(dataset, 2, num_workers=1, persistent_workers=True)
+    counts = []
+    for _ in range(3):
+        kept = [batch for (batch,) in loader]
+        assert weft.equal(weft.cat(kept), dataset.tensors[0])
+        (worker,) = loader._pool.processes
+        counts.append(len(os.listdir(f"/proc/{worker.pid}/fd")))
+    assert max(counts) - min(counts) <= 3
 
 
 def test_stacks_and_chains() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import multiprocessing
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import weft
@@ -49,7 +51,8 @@ class DataLoader:
         self.worker_init_fn, self.generator = worker_init_fn, generator
         self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
         self.pin_memory_device, self.in_order = pin_memory_device, in_order
-        self.multiprocessing_context = _checked_context(multiprocessing_context)
+        self.multiprocessing_context = multiprocessing_context
+        self._context = _context(multiprocessing_context)
         self._pool: Pool | None = None
         self._streams = isinstance(dataset, IterableDataset)
         self._check_options(bool(shuffle), sampler, batch_sampler, prefetch_factor)
@@ -137,25 +140,15 @@ class DataLoader:
             return full if self.drop_last or not rest else full + 1
         return len(self._tasks)
 
-    def _fetcher(self) -> Callable[[Any], Any]:
-        """A function from indices to a batch; for streams StopIteration ends it."""
+    def _fetcher(self) -> _Fetcher:
         batched = self.batch_sampler is not None
-        if self._streams:
-            stream = iter(self.dataset)
-            return functools.partial(_next_batch, self, stream, batched)
-        dataset, collate = self.dataset, self.collate_fn
-        if not batched:
-            return lambda index: collate(dataset[index])
-        at_once = getattr(dataset, "__getitems__", None)
-        if at_once is not None:
-            return lambda indices: collate(at_once(indices))
-        return lambda indices: collate([dataset[index] for index in indices])
+        return _Fetcher(self.dataset, self.collate_fn, batched, self._streams, self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
         return self._from_workers() if self.num_workers else self._from_here()
 
     def _from_here(self) -> Iterator[Any]:
-        fetch = self._fetcher()
+        fetch = self._fetcher()()
         for indices in self._tasks:
             try:
                 batch = fetch(indices)
@@ -181,9 +174,8 @@ class DataLoader:
 
     def _new_pool(self) -> Pool:
         seed = int(weft.randint(0, 2**31 - 1, (), generator=self.generator).item())
-        return Pool(
-            self.dataset, self._fetcher, self.num_workers, seed, self.worker_init_fn, self.timeout
-        )
+        fetch, init = self._fetcher(), self.worker_init_fn
+        return Pool(self._context, fetch, self.num_workers, seed, init, self.timeout)
 
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
@@ -191,17 +183,20 @@ class DataLoader:
             pool.close()
 
 
-def _checked_context(context: Any) -> Any:
-    """Errors: ValueError for another way to start processes than by fork."""
-    name = context if isinstance(context, str) or context is None else context.get_start_method()
-    if name not in (None, "fork"):
+def _context(context: Any) -> Any:
+    """The context of a name, a context itself, or that of fork. Errors: ValueError for an unknown name."""
+    if context is not None and not isinstance(context, str):
+        return context
+    names = multiprocessing.get_all_start_methods()
+    if context not in (None, *names):
         raise ArgumentError(
-            f"multiprocessing_context: workers are forked, not started by {name!r}",
-            expected="None or 'fork'",
-            got=repr(name),
-            fix="leave multiprocessing_context out",
+            f"multiprocessing_context option should specify a valid start method in {names!r}, but got "
+            f"multiprocessing_context={context!r}",
+            expected=", ".join(names),
+            got=repr(context),
+            fix="choose one of these",
         )
-    return context
+    return multiprocessing.get_context(context or "fork")
 
 
 class _Forever:
@@ -211,11 +206,33 @@ class _Forever:
         return itertools.repeat(None)
 
 
-def _next_batch(loader: DataLoader, stream: Iterator[Any], batched: bool, indices: Any) -> Any:
-    """The next examples of a stream, collated."""
-    if not batched:
-        return loader.collate_fn(next(stream))
-    examples = list(itertools.islice(stream, len(indices)))
-    if not examples or (loader.drop_last and len(examples) < len(indices)):
-        raise StopIteration
-    return loader.collate_fn(examples)
+@dataclass(frozen=True)
+class _Fetcher:
+    """What makes batches, here or in a worker (so it can be pickled where the data set can)."""
+
+    dataset: Any
+    collate: Callable[[Any], Any]
+    batched: bool
+    streams: bool
+    drop_last: bool
+
+    def __call__(self) -> Callable[[Any], Any]:
+        """A function from indices to a batch; for streams StopIteration ends it."""
+        dataset, collate = self.dataset, self.collate
+        if self.streams:
+            return functools.partial(self._next, iter(dataset))
+        if not self.batched:
+            return lambda index: collate(dataset[index])
+        at_once = getattr(dataset, "__getitems__", None)
+        if at_once is not None:
+            return lambda indices: collate(at_once(indices))
+        return lambda indices: collate([dataset[index] for index in indices])
+
+    def _next(self, stream: Iterator[Any], indices: Any) -> Any:
+        """The next examples of a stream, collated."""
+        if not self.batched:
+            return self.collate(next(stream))
+        examples = list(itertools.islice(stream, len(indices)))
+        if not examples or (self.drop_last and len(examples) < len(indices)):
+            raise StopIteration
+        return self.collate(examples)

@@ -2,11 +2,13 @@
 
 A batch is pickled, its arrays beside it: small ones go through the pipe, the arrays of a large batch are written to
 memory without a name (a memfd), which the main process opens by way of /proc and reads at once (mapped, it would hold a
-descriptor for as long as the batch lives). Such memory is gone when nobody has it open: whoever dies leaves nothing.
+descriptor for as long as the batch lives). A worker writes the next batch over one that has been read: new memory costs
+more than a copy. Such memory is gone when nobody has it open: whoever dies leaves nothing.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 from collections.abc import Callable
@@ -16,22 +18,42 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft.graph import dtype as dtypes
+from weft.graph.handles import wrap_node
+from weft.graph.making import make_value
+from weft.runtime import pool
 
 _LARGE = 1 << 16
 _ALIGNED = 64
 
 
 class Sent:
-    """The memory that a worker has written and the main process may not have read yet."""
+    """A worker's shared memory: what the main process may not have read yet, and what can be written again."""
 
     def __init__(self) -> None:
-        self.open: set[int] = set()
+        self.sizes: dict[int, int] = {}
+        self.free: list[int] = []
+
+    def _memory(self, total: int) -> int:
+        """A descriptor of enough memory: the smallest free one that does, else the largest, made longer."""
+        if not self.free:
+            self.free.append(os.memfd_create("weft-batch", os.MFD_CLOEXEC))
+            self.sizes[self.free[0]] = 0
+        enough = [one for one in self.free if self.sizes[one] >= total]
+        chosen = (
+            min(enough, key=self.sizes.__getitem__)
+            if enough
+            else max(self.free, key=self.sizes.__getitem__)
+        )
+        self.free.remove(chosen)
+        if not enough:
+            os.ftruncate(chosen, total)
+            self.sizes[chosen] = total
+        return chosen
 
     def write(self, arrays: list[Any], total: int) -> int:
         """A descriptor of memory with arrays in it. Errors: OSError."""
-        descriptor = os.memfd_create("weft-batch", os.MFD_CLOEXEC)
-        self.open.add(descriptor)
-        os.ftruncate(descriptor, total)
+        descriptor = self._memory(total)
         for place, array in arrays:
             view = memoryview(array).cast("B")
             while len(view):  # one call writes 2 GiB at most
@@ -41,9 +63,7 @@ class Sent:
 
     def release(self, descriptors: list[int]) -> None:
         """The main process has read them."""
-        for descriptor in descriptors:
-            self.open.discard(descriptor)
-            os.close(descriptor)
+        self.free += descriptors
 
 
 class _Packed:
@@ -57,7 +77,8 @@ class _Packed:
 
     def unpack(self, memory: Any) -> Tensor:
         """The tensor again."""
-        tensor = weft.as_tensor(_found(self.array, memory))
+        found = self.array
+        tensor = memory.tensor(found) if isinstance(found, _Place) else weft.as_tensor(found)
         return tensor.to(weft.bfloat16) if self.is_bfloat16 else tensor
 
 
@@ -68,10 +89,25 @@ class _Place:
         self.offset, self.shape, self.dtype = offset, shape, dtype
 
 
-def _found(array: Any, memory: Any) -> Any:
-    if isinstance(array, _Place):
-        return np.ndarray(array.shape, array.dtype, memory, array.offset)
-    return array
+class _Opened:
+    """Shared memory of a worker while its batch is read."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self.descriptor = descriptor
+
+    def tensor(self, place: _Place) -> Tensor:
+        """The tensor at a place, copied into memory of its own. Errors: OSError."""
+        assert self.descriptor is not None
+        count = math.prod(place.shape) * place.dtype.itemsize
+        buffer: Any = pool.allocate(count)
+        view, at = memoryview(buffer).cast("B")[:count], place.offset
+        while len(view):
+            read = os.preadv(self.descriptor, [view], at)
+            if read == 0:
+                raise OSError("shared memory that is shorter than its batch")
+            view, at = view[read:], at + read
+        dtype = dtypes.from_numpy(place.dtype)
+        return wrap_node(make_value(dtype, tuple(place.shape), buffer, 0))
 
 
 class _Plan:
@@ -115,26 +151,13 @@ def packed(batch: Any, sent: Sent) -> tuple[bytes, int | None, int]:
 
 
 def unpacked(content: tuple[bytes, int | None, int], worker: int) -> tuple[Any, int | None]:
-    """The batch again, and the descriptor that its worker may close. Errors: OSError where the worker is gone."""
-    data, descriptor, total = content
-    memory = None
-    if descriptor is not None:
-        opened = os.open(f"/proc/{worker}/fd/{descriptor}", os.O_RDWR)
-        try:
-            memory = _read(opened, total)
-        finally:
+    """The batch again, and the descriptor that its worker may write again. Errors: OSError where the worker is gone."""
+    data, descriptor, _ = content
+    opened = None if descriptor is None else os.open(f"/proc/{worker}/fd/{descriptor}", os.O_RDONLY)
+    try:
+        memory = _Opened(opened)
+        batch = _convert(pickle.loads(data), _Packed, lambda entry: entry.unpack(memory))
+    finally:
+        if opened is not None:
             os.close(opened)
-    batch = _convert(pickle.loads(data), _Packed, lambda entry: entry.unpack(memory))
     return batch, descriptor
-
-
-def _read(descriptor: int, total: int) -> Any:
-    """The content of shared memory. Errors: OSError."""
-    memory: Any = np.empty(total, np.uint8)
-    view, place = memoryview(memory), 0
-    while place < total:
-        count = os.preadv(descriptor, [view[place:]], place)
-        if count == 0:
-            raise OSError("shared memory that is shorter than its batch")
-        place += count
-    return memory

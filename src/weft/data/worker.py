@@ -1,14 +1,13 @@
 """Worker processes of a DataLoader: what runs in a child and how its batches come back in order.
 
-In: a data set and batches of indices. Out: collated batches. Children are forked, so that the data set is shared and
-not copied; the framework discards its threads in them. What is large comes back as memory that the child names and
-this process reads (`transport`). A child ends when it is told to, and when its parent is gone.
+In: a data set and batches of indices. Out: collated batches. Children are forked unless asked otherwise, so that the
+data set is shared and not copied; the framework discards its threads in them. What is large comes back as memory that
+the child names and this process reads (`transport`). A child ends when it is told to, and when its parent is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
 import queue
@@ -62,10 +61,12 @@ def _next_task(tasks: Any, parent: int) -> Any:
     return tasks.get()
 
 
-def run_worker(info: WorkerInfo, fetch: Any, init: Any, tasks: Any, results: Any) -> None:
+def run_worker(
+    numbers: tuple[int, int, int], fetch: Any, init: Any, tasks: Any, results: Any
+) -> None:
     """The life of a worker: seed, initialise, then answer (epoch, number, indices) until told to end."""
     global _current
-    _current = info
+    _current = info = WorkerInfo(*numbers, fetch.dataset)
     parent, epoch, source = os.getppid(), -1, None
     sent = transport.Sent()
     try:
@@ -97,12 +98,11 @@ def run_worker(info: WorkerInfo, fetch: Any, init: Any, tasks: Any, results: Any
 
 
 class Pool:
-    """Forked workers that answer tasks in the order in which they were given."""
+    """Workers that answer tasks in the order in which they were given."""
 
     def __init__(
-        self, dataset: Any, fetch: Any, workers: int, seed: int, init: Any, timeout: float
+        self, context: Any, fetch: Any, workers: int, seed: int, init: Any, timeout: float
     ) -> None:
-        context = multiprocessing.get_context("fork")
         self.results = context.Queue()
         self.tasks = [context.SimpleQueue() for _ in range(workers)]
         self.received: list[list[int]] = [[] for _ in range(workers)]
@@ -110,7 +110,7 @@ class Pool:
         self.processes: list[Any] = []
         weft.realize()  # a child inherits values, not work in progress
         for number, tasks in enumerate(self.tasks):
-            info = WorkerInfo(number, workers, seed + number, dataset)
+            info = (number, workers, seed + number)
             arguments = (info, fetch, init, tasks, self.results)
             process = context.Process(target=run_worker, args=arguments, daemon=True)
             process.start()

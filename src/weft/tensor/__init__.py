@@ -6,10 +6,12 @@ Mathematics is left to the functional layer.
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 from weft._lazy import later
 from weft.errors import ShapeError
+from weft.graph.tensor import Storage
 from weft.tensor import (
     conversion,
     creation,
@@ -91,6 +93,9 @@ LATE: dict[str, Any] = {
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
     "write_through": memory.write_through,
 }
+
+# Here and not in `copying`: picklers of multiprocessing look at what is registered before they meet a tensor.
+copyreg.pickle(Storage, lambda storage: copying.reduce_storage(storage))
 
 METHODS: dict[str, Any] = {}
 FUNCTIONS: dict[str, Any] = {"device": devices.device, "Size": size.Size}

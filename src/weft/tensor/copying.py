@@ -7,7 +7,6 @@ so a deep copy shares them until one side is written to.
 from __future__ import annotations
 
 import copy
-import copyreg
 import warnings
 from typing import Any
 
@@ -99,6 +98,3 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
 def rebuild_storage(array: Any, dtype: str) -> Storage:
     """What unpickling calls."""
     return storage_of(tensor_of_array(array, dtypes.by_name(dtype)))
-
-
-copyreg.pickle(Storage, reduce_storage)  # type: ignore[arg-type]
