@@ -154,6 +154,9 @@ class Pool:
         try:
             batch, descriptor = transport.unpacked(content, self.processes[worker].pid)
         except OSError:
+            self.processes[worker].join(
+                _GLANCE
+            )  # its memory is gone before it can be seen to have ended
             self._check_alive()
             raise
         if descriptor is not None:
