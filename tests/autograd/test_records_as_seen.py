@@ -58,6 +58,18 @@ def test_questions_to_records(lib):
     assert y.grad_fn.requires_grad
 
 
+def test_compositions_have_the_name_of_their_function(lib):
+    x = lib.ones(2, 3, requires_grad=True)
+    several = {"std_mean": "StdMean", "var_mean": "VarMean", "aminmax": "Aminmax"}
+    for function, name in several.items():
+        for result in getattr(lib, function)(x):
+            assert result.grad_fn.name() == f"{name}Backward0"
+    functional = lib.nn.functional
+    assert functional.mse_loss(x, x * 2).grad_fn.name() == "MseLossBackward0"
+    assert functional.cross_entropy(x, lib.tensor([0, 1])).grad_fn.name() == "NllLossBackward0"
+    assert (x.sum() * 1).grad_fn.next_functions[0][0].name() == "SumBackward0"
+
+
 def test_records_die_whatever_class_they_are_seen_as():
     x = weft.ones(2, requires_grad=True)
     apply = identity(weft).apply
@@ -121,6 +133,45 @@ def test_what_a_function_shows_cannot_be_used_after_a_change(lib, recorded, view
             RuntimeError, match="is a view and its base or another view of its base"
         ):
             y.sum().backward()
+
+
+def test_a_function_may_define_vjp_in_place_of_backward(lib):
+    class Tripled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g * 3
+
+    class Both(Tripled):
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = lib.ones(2, requires_grad=True)
+    Tripled.apply(x).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+        Both.apply(x).sum().backward()
+
+
+def test_parts_by_index_are_slices(lib):
+    x = lib.ones(5, requires_grad=True)
+    first, second = (x * 1).tensor_split(2)
+    assert [first.grad_fn.name(), first.shape[0], second.shape[0]] == ["SliceBackward0", 3, 2]
+    second.mul_(2)
+    (first.sum() + second.sum()).backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_flags_and_modules_that_do_not_fit(lib):
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        lib.ones(1).requires_grad = 1
+    models = [lib.nn.Linear(1, 1), lib.nn.Linear(1, 1).eval()]
+    with pytest.raises(RuntimeError, match="same training/eval mode"):
+        lib.func.stack_module_state(models)
 
 
 def test_hooks_on_parts_that_nothing_reaches(lib):

@@ -238,10 +238,13 @@ class FunctionNode(GradientFunction):
         extra: dict = current_tape().mode.extra
         if extra is not None and "transposing" in extra and _has_jvp(self.function):
             return transposed(self, cotangents)
+        backward = self.function.backward
+        if self.function.vjp is not Function.vjp:
+            backward = _only_vjp(self.function)
         if len(cotangents) == 1:
-            returned = self.function.backward(self.ctx, cotangents[0])
+            returned = backward(self.ctx, cotangents[0])
         else:
-            returned = self.function.backward(self.ctx, *cotangents)
+            returned = backward(self.ctx, *cotangents)
         parts: list = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         count: cython.Py_ssize_t = len(self._inputs) >> 1
         while len(parts) > count and parts[len(parts) - 1] is None:
@@ -314,6 +317,19 @@ class FunctionNode(GradientFunction):
             setattr(self.ctx, name, value)
 
 
+def _only_vjp(function: Any) -> Any:
+    """The `vjp` of a Function. Errors: RuntimeError where it has `backward` too."""
+    if function.backward is not Function.backward:
+        raise GradientError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one "
+            "of them.",
+            expected="backward or vjp",
+            got=f"{function.__name__} with both",
+            fix="drop vjp",
+        )
+    return function.vjp
+
+
 def _has_jvp(function: Any) -> bool:
     return function.jvp is not Function.jvp
 
@@ -353,6 +369,11 @@ class Function:
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
         )
+
+    @staticmethod
+    def vjp(ctx: Any, *cotangents: Any) -> Any:
+        """Another name for `backward`; subclasses define one of the two."""
+        raise NotImplementedError("define backward")
 
     generate_vmap_rule = False
     _ending = "Backward"  # of the record's name

@@ -165,7 +165,7 @@ def _checked_inputs(arguments: list[Any]) -> list[int]:
     checked = [i for i, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
     if not checked:
         raise ArgumentError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
             "requires_grad=True.",
             expected="an input with requires_grad=True",
             got="none",

@@ -24,6 +24,7 @@ from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.targets import AccumulateGrad
+from weft.ops.row import named
 
 require(__name__, cython.compiled)
 
@@ -168,6 +169,7 @@ LATE: dict[str, Any] = {
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,
+    "named": named,
     "several_outputs": several_outputs,
     "without_tangents": without_tangents,
 }

@@ -219,14 +219,14 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 def _check_scalar(output: Any) -> None:
     if not isinstance(output, weft.Tensor):
         raise GradientError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(output).__name__}",
+            f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}",
             expected="a tensor",
             got=type(output).__name__,
             fix="return the loss alone, other results with has_aux=True",
         )
     if output.dim() != 0:
         raise ShapeError(
-            "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+            "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
             f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?",
             expected="a tensor of shape []",
             got=str(list(output.shape)),

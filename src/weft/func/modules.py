@@ -74,7 +74,7 @@ def _check_disjoint(given: dict[str, Any], state: dict[str, Any]) -> None:
     twice = [name for name in state if name in given]
     if twice:
         raise ArgumentError(
-            f"{twice} appear in multiple dictionaries; behavior of functional call is ambiguous",
+            f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous",
             expected="a name in one of the dictionaries",
             got=", ".join(twice),
             fix="join the dictionaries first, in the order that you mean",
@@ -128,7 +128,7 @@ def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters and buffers of equal modules, each stacked along a new first dimension.
 
-    Errors: RuntimeError on no module or modules of different classes.
+    Errors: RuntimeError on no module, and on modules of different classes or modes.
     """
     if not models:
         raise GradientError(
@@ -143,6 +143,13 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             expected=type(models[0]).__name__,
             got=", ".join(sorted({type(model).__name__ for model in models})),
             fix="stack the modules of each class by themselves",
+        )
+    if len({model.training for model in models}) > 1:
+        raise ArgumentError(
+            "stack_module_state: Expected all models to have the same training/eval mode.",
+            expected=f"training={models[0].training} for all",
+            got="both",
+            fix="call .train() or .eval() on each",
         )
 
     def stacked(members: list[dict[str, Any]]) -> dict[str, Any]:

@@ -277,7 +277,7 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> tuple[Any, ...]:
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
-    """Pieces as even as possible, or cut at indices."""
+    """Pieces as even as possible, or cut at indices: slices, each with a gradient record of its own."""
     need_tensor("tensor_split", input)
     need_rank("tensor_split", input, 1)
     axis = wrap_dim(dim, len(input._shape))
@@ -293,14 +293,15 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[An
                 fix="pass the number of pieces",
             )
         each, extra = divmod(size, indices_or_sections)
-        sections = [each + 1] * extra + [each] * (indices_or_sections - extra)
-        return split(input, sections, dim)
+        indices_or_sections = [
+            each * number + min(number, extra) for number in range(1, indices_or_sections)
+        ]
     cuts = (
         [0]
         + [max(min(cut + size if cut < 0 else cut, size), 0) for cut in indices_or_sections]
         + [size]
     )
-    return _several(
+    return tuple(
         [slice_view(input, axis, a, max(b - a, 0)) for a, b in zip(cuts, cuts[1:], strict=False)]
     )
 

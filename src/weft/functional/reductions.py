@@ -31,6 +31,7 @@ from weft.functional.arguments import (
 from weft.functional.making import by_name, write_out
 from weft.functional.results import result_type
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.recording import cast, record, record_elementwise, record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
@@ -307,7 +308,8 @@ Extremes = result_type("aminmax", "min max")
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     """(min, max): both extremes, over a dimension or over everything."""
     dims = () if dim is None else dim
-    return Extremes(amin(input, dims, keepdim), amax(input, dims, keepdim))
+    found = amin(input, dims, keepdim), amax(input, dims, keepdim)
+    return Extremes(*[rename_record(result, "AminmaxBackward0") for result in found])
 
 
 def _single_axis(dim: Any, rank: int) -> Shape:

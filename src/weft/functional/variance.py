@@ -10,6 +10,7 @@ from weft.errors import DTypeError
 from weft.functional.arguments import Dims, Shape, describe, need_tensor, reduced_axes, widen
 from weft.functional.making import by_name
 from weft.functional.reductions import count_of, reduce_over, reduced_shape
+from weft.graph.edges import rename_record
 from weft.graph.recording import cast
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -111,7 +112,7 @@ def var_mean(
     spread = cast(_spread(deviations, axes, keepdim, divisor), input._dtype.to_real())
     if not keepdim:
         middle = reshape(middle, reduced_shape(input._shape, axes, False))
-    return spread, cast(middle, input._dtype)
+    return _named("VarMeanBackward0", spread, cast(middle, input._dtype))
 
 
 def std_mean(
@@ -129,7 +130,12 @@ def std_mean(
     spread = cast(_root(_spread(deviations, axes, keepdim, divisor)), input._dtype.to_real())
     if not keepdim:
         middle = reshape(middle, reduced_shape(input._shape, axes, False))
-    return spread, cast(middle, input._dtype)
+    return _named("StdMeanBackward0", spread, cast(middle, input._dtype))
+
+
+def _named(name: str, *results: Any) -> tuple[Any, ...]:
+    """Results whose gradient records have the name of the function."""
+    return tuple([rename_record(result, name) for result in results])
 
 
 FUNCTIONS = by_name(var, std, var_mean, std_mean)

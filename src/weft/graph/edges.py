@@ -110,6 +110,20 @@ def set_edge(tensor: Tensor, edge):
         tensor.seen = tensor.storage.version
 
 
+def rename_record(tensor: Tensor, name: str):
+    """Call the gradient record of a new result by the name of the function that it is the last operation of. Records
+    that the schedule knows by their row keep theirs."""
+    if tensor.base is None and isinstance(tensor.edge, Node):
+        node: Node = tensor.edge
+        if (
+            node.state == PENDING
+            and node.quotient is None
+            and node.row.name not in ("cat", "put", "strided")
+        ):
+            node.row = late["named"](node.row, name)
+    return tensor
+
+
 @cython.cfunc
 def function_of(edge):
     """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""

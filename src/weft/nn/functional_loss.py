@@ -24,6 +24,7 @@ from weft.functional.reductions import mean, sum
 from weft.functional.softmax import log_softmax
 from weft.functional.special import xlogy
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.recording import cast, record_gradient
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
@@ -138,7 +139,9 @@ def cross_entropy(
     elif label_smoothing:
         result = _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
     else:
-        result = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+        result = rename_record(
+            nll_loss(logs, target, weight, None, ignore_index, None, reduction), "NllLossBackward0"
+        )
     return cast(result, input._dtype)
 
 
@@ -290,7 +293,9 @@ def mse_loss(
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("mse_loss", input, target)
-    return _weighted(call("square", input - target), weight, reduction)
+    return rename_record(
+        _weighted(call("square", input - target), weight, reduction), "MseLossBackward0"
+    )
 
 
 def l1_loss(

@@ -71,6 +71,13 @@ def check_can_require_grad(dtype: DType, what: str = "only") -> None:
 
 def set_requires_grad(tensor: Tensor, flag: bool) -> None:
     """`tensor.requires_grad = flag`. Errors: RuntimeError on a computed tensor and on integers."""
+    if not isinstance(flag, bool):
+        raise GradientError(
+            "requires_grad must be a bool",
+            expected="True or False",
+            got=repr(flag),
+            fix="pass a bool",
+        )
     if not tensor.is_leaf:
         hint = (
             ""
