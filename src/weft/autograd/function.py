@@ -241,10 +241,11 @@ class FunctionNode(GradientFunction):
         backward = self.function.backward
         if self.function.vjp is not Function.vjp:
             backward = _only_vjp(self.function)
-        if len(cotangents) == 1:
-            returned = backward(self.ctx, cotangents[0])
-        else:
-            returned = backward(self.ctx, *cotangents)
+        returned = (
+            backward(self.ctx, cotangents[0])
+            if len(cotangents) == 1
+            else backward(self.ctx, *cotangents)
+        )
         parts: list = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         count: cython.Py_ssize_t = len(self._inputs) >> 1
         while len(parts) > count and parts[len(parts) - 1] is None:
@@ -321,8 +322,8 @@ def _only_vjp(function: Any) -> Any:
     """The `vjp` of a Function. Errors: RuntimeError where it has `backward` too."""
     if function.backward is not Function.backward:
         raise GradientError(
-            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one "
-            "of them.",
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+            "one of them.",
             expected="backward or vjp",
             got=f"{function.__name__} with both",
             fix="drop vjp",
