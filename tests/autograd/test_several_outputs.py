@@ -13,7 +13,6 @@ WAYS = {
     "chunk": lambda x: x.chunk(3),
     "unbind": lambda x: x.unbind(),
     "iteration": lambda x: tuple(x),
-    "tensor_split": lambda x: x.tensor_split(3),
 }
 
 
