@@ -76,6 +76,7 @@ _EXPORTS = {
     "_chunk_cat": "nn.private",
     "_segment_reduce": "nn.private",
     "segment_reduce": "nn.private",
+    "slice": "nn.private",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
     **_functional.EXPORTS,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from weft.functional import SPECIAL as _SPECIAL
 from weft.functional.bessel import FUNCTIONS as _BESSEL
+from weft.functional.gammas import igamma as _lower
+from weft.functional.gammas import igammac as _upper
 from weft.functional.polynomials import SPECIAL as _POLYNOMIALS
 from weft.graph.public import all_public as _all_public
 
-SPECIAL = {**_POLYNOMIALS, **_SPECIAL, **_BESSEL}
+SPECIAL = {**_POLYNOMIALS, **_SPECIAL, **_BESSEL, "gammainc": _lower, "gammaincc": _upper}
 globals().update(_all_public(SPECIAL))
 __all__ = list(SPECIAL)  # noqa: PLE0605 - the names are those of the table

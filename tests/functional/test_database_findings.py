@@ -132,6 +132,20 @@ def test_indices_are_drawn_into_integers_only() -> None:
         weft.multinomial(weft.ones(3), 1, out=weft.empty(1))
 
 
+def test_incomplete_gamma_functions() -> None:
+    a, x = make(3, 4, low=0.1, high=3), make(3, 4, low=0, high=4, seed=1)
+    for name in ("igamma", "igammac"):
+        compare(lambda lib, a, x, n=name: getattr(lib, n)(a.detach(), x), a, x, tolerance=2e-5)
+    assert weft.special.gammainc(weft.tensor(1.0), weft.tensor(0.0)) == 0
+
+
+def test_strides_with_gaps() -> None:
+    assert weft.empty_strided((2, 3), (1, 4)).stride() == (1, 4)
+    assert weft.empty_strided((5,), (0,)).stride() == (0,)
+    with pytest.raises(RuntimeError, match="mismatch in length"):
+        weft.empty_strided((2, 3), (1,))
+
+
 def test_steps_with_an_underscore() -> None:
     g, x = make(3, 4), make(3, 4, seed=1)
     y = np.exp(x) / np.exp(x).sum(1, keepdims=True)

@@ -5,6 +5,8 @@ Device, distributed and compile-stack names are held apart: Weft has one device.
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import weft
@@ -30,7 +32,12 @@ def has(root: Any, path: str) -> bool:
         try:
             root = getattr(root, part)
         except AttributeError:
-            return False
+            if not isinstance(root, ModuleType):
+                return False
+            try:
+                root = import_module(f"{root.__name__}.{part}")
+            except ImportError:
+                return False
     return True
 
 

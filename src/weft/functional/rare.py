@@ -37,6 +37,7 @@ _PLACES: dict[str, tuple[str, str]] = {
         "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce",
         "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_",
     ),
+    "gammas": ("igamma igammac", "igamma igammac igamma_ igammac_"),
     "draws": ("poisson", "geometric_ log_normal_ cauchy_ apply_ set_"),
     "signals": (
         "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",

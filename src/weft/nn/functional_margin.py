@@ -263,6 +263,14 @@ def multilabel_margin_loss(
     """The sum over labels y and non-labels i of max(0, 1 - x[y] + x[i]), divided by the number of classes; the labels
     of a row end at its first -1. Shapes: (N, C), (N, C), or without N."""
     reduction = reduction_of(reduction, size_average, reduce)
+    if 0 in input._shape[-1:]:
+        raise ShapeError(
+            "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input._shape)}",
+            expected="scores of at least one class",
+            got=describe("input", input),
+            fix="check how the scores became empty",
+        )
     x = _rows("multilabel_margin_loss", input)
     _check_labels(input, target, tuple(input._shape))
     labels = cast(reshape(target, x._shape), dtypes.int64)

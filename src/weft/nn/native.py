@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import ArgumentTypeError
-from weft.functional.arguments import need_tensor, widen
+from weft.errors import ArgumentTypeError, ShapeError
+from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.making import given
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -30,6 +30,15 @@ def native_layer_norm(
     input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> tuple[Any, Any, Any]:
     """(`layer_norm`, mean, 1 / deviation). Shapes: statistics (*, 1, ..., 1)."""
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and part._shape != tuple(normalized_shape):
+            raise ShapeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(part._shape)} and normalized_shape = {list(normalized_shape)}",
+                expected=str(list(normalized_shape)),
+                got=describe(name, part),
+                fix=f"reshape the {name}",
+            )
     result = layer_norm(input, normalized_shape, weight, bias, eps)
     rank = len(input._shape)
     axes = tuple(range(rank - len(tuple(normalized_shape)), rank))

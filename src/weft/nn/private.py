@@ -1,4 +1,4 @@
-# ruff: noqa: A002 - PyTorch's names
+# ruff: noqa: A001, A002 - PyTorch's names
 """What PyTorch calls with an underscore in front: steps of larger functions, which a few programs name.
 
 Each is composed of the public functions; those that a program should call instead stand in the sentences.
@@ -6,13 +6,14 @@ Each is composed of the public functions; those that a program should call inste
 
 from __future__ import annotations
 
+from builtins import slice as span
 from typing import Any
 
 import numpy as np
 
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
-from weft.functional.arguments import as_dtype, describe, need_tensor, wrap_dim
+from weft.functional.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
 from weft.functional.joining import cat, stack
 from weft.functional.making import given
 from weft.graph import dtype as dtypes
@@ -30,9 +31,10 @@ def softmax_backward_data(
     """The cotangent of `softmax`'s input, given its output y: y (g - sum(g y)). Shapes: as `output`."""
     need_tensor("_softmax_backward_data", grad_output, "grad_output")
     axis = wrap_dim(dim, len(output._shape))
-    product = grad_output * output
-    total = reduce("sum", product, (axis,), True) if output._shape else product
-    return given(grad_input, cast(product - output * total, as_dtype(input_dtype)))
+    g, y = widen(grad_output), widen(output)
+    product = g * y
+    total = reduce("sum", product, (axis,), True) if y._shape else product
+    return given(grad_input, cast(product - y * total, as_dtype(input_dtype)))
 
 
 def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
@@ -91,13 +93,19 @@ def upsample_bilinear2d_aa(
     return interpolate(input, output_size, factors, "bilinear", align_corners, antialias=True)
 
 
+def slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """The elements from start to end along a dimension, as a view: `input[..., start:end:step]`."""
+    axis = wrap_dim(dim, len(need_tensor("slice", input)._shape))
+    return input[(span(None),) * axis + (span(start, end, step),)]
+
+
 # -- parts and joints --------------------------------------------------------------------------------------------------
 
 
 def unsafe_masked_index(input: Any, mask: Any, indices: Any, fill: Any) -> Any:
     """input[indices] where the mask holds, `fill` elsewhere. Shapes: as the indices broadcast."""
     places = tuple(None if p is None else p.clamp(0, s - 1) for p, s in _beside(input, indices))
-    found = input[tuple(slice(None) if p is None else p for p in places)]
+    found = input[tuple(span(None) if p is None else p for p in places)]
     return where(mask, found, cast(full((), fill, found._dtype), found._dtype))
 
 

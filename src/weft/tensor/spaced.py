@@ -247,17 +247,21 @@ def empty_strided(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of zeros with these strides, where they are a permutation of a dense layout."""
+    """A tensor of zeros with these strides. Errors: ArgumentError where there is not one for each size."""
     check_device(device, "empty_strided")
     shape, strides = read_size("empty_strided", (size,)), read_size("empty_strided", (stride,))
-    made = filled(shape, 0, read_dtype(dtype))
-    if len(strides) != len(shape) or dense_order(shape, strides) is None:
+    if len(strides) != len(shape):
         raise ArgumentError(
-            "empty_strided",
-            expected="strides of a dense layout",
-            got=str(strides),
-            fix="use as_strided on a larger tensor",
+            f"mismatch in length of strides and shape: {list(strides)}, {list(shape)}",
+            expected="one stride per size",
+            got=f"{list(shape)}, {list(strides)}",
+            fix="pass as many strides as sizes",
         )
+    if dense_order(shape, strides) is None:  # with gaps, or elements that share memory
+        reach = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        memory = filled((0 if 0 in shape else reach,), 0, read_dtype(dtype))
+        return leaf(memory.as_strided(shape, strides).detach(), requires_grad)
+    made = filled(shape, 0, read_dtype(dtype))
     made.strides = strides
     return leaf(made, requires_grad)
 

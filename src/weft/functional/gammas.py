@@ -1,0 +1,70 @@
+# ruff: noqa: A002 - PyTorch's names
+"""The regularised incomplete gamma functions, by SciPy on values that are read; not imported before the first use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.function import Function
+from weft.functional import host
+from weft.functional.arguments import need_tensor, widen
+from weft.functional.joining import broadcast_tensors
+from weft.functional.making import given, make_in_place
+from weft.functional.special import floating, floats, lgamma
+from weft.graph.public import publish
+from weft.graph.recording import cast
+from weft.ops.primitives import elementwise as call
+
+
+class Igamma(Function):
+    """The lower function (1) or the upper one (-1), with the derivative by x."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, x: Any, side: int) -> Any:
+        """P(a, x) or Q(a, x), computed in float64."""
+        from scipy.special import gammainc, gammaincc
+
+        pair = [host.to_numpy(part).astype(np.float64) for part in (a, x)]
+        made = (gammainc if side > 0 else gammaincc)(*pair)
+        ctx.save_for_backward(a, x)
+        ctx.side = side
+        return host.from_numpy(np.asarray(made), a._dtype)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        """exp((a - 1) log x - x - lgamma(a)) by x; by a there is none, as in PyTorch."""
+        a, x = ctx.saved_tensors
+        slope = call("exp", (a - 1) * call("log", x) - x - lgamma(a))
+        return None, g * slope * ctx.side, None
+
+    @staticmethod
+    def jvp(ctx: Any, moved: Any, x_moved: Any, side: Any) -> Any:
+        """The derivative by x."""
+        return Igamma.backward(ctx, x_moved)[1]
+
+
+def _incomplete(name: str, input: Any, other: Any, side: int, out: Any) -> Any:
+    need_tensor(name, input)
+    need_tensor(name, other, "other", 2)
+    a, x = (floating(name, part) for part in floats(name, input, other))
+    made = Igamma.apply(*broadcast_tensors(widen(a), widen(x)), side)
+    return given(out, cast(made, a._dtype))
+
+
+def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The regularised lower incomplete gamma function of order `input` at `other`. Reads the values.
+
+    Shapes: broadcast. nan below 0. Not differentiable by `input`.
+    """
+    return _incomplete("igamma", input, other, 1, out)
+
+
+def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The regularised upper incomplete gamma function, 1 - igamma. Reads the values. Shapes: broadcast."""
+    return _incomplete("igammac", input, other, -1, out)
+
+
+igamma_, igammac_ = make_in_place(igamma, "igamma"), make_in_place(igammac, "igammac")
+publish(globals())
