@@ -19,7 +19,7 @@ from weft.functional.making import given
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.graph.recording import cast
-from weft.nn.functional_resize import interpolate
+from weft.nn.functional_resize import filtered, interpolate, resized_bytes
 from weft.nn.native import native_batch_norm
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, reduce, where
@@ -89,8 +89,16 @@ def upsample_bilinear2d_aa(
     scale_factors: Any = None,
 ) -> Any:
     """`nn.functional.interpolate` in mode bilinear with antialias=True. Shapes: (N, C, H, W) -> (N, C, h, w)."""
-    factors = scale_factors or ((scales_h, scales_w) if scales_h and scales_w else None)
-    return interpolate(input, output_size, factors, "bilinear", align_corners, antialias=True)
+    if output_size is None:
+        return interpolate(input, None, scale_factors, "bilinear", align_corners, antialias=True)
+    wanted, factors = tuple(output_size), [scales_h, scales_w]
+    if input._dtype is dtypes.uint8:
+        return resized_bytes(input, wanted, factors, align_corners, "bilinear", True)
+    for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+        weights = filtered(input._shape[axis], want, factor, align_corners, "bilinear")
+        turned = input.movedim(axis, -1) @ host.from_numpy(weights.T.copy(), input._dtype)
+        input = turned.movedim(-1, axis)
+    return input
 
 
 def slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
@@ -141,6 +149,13 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Any = None) -> An
             expected="tensors with elements, of equal rank where dim < 0",
             got=", ".join(str(list(x._shape)) for x in tensors),
             fix="leave empty tensors out, or count dim from the front",
+        )
+    if dim >= min(ranks):
+        raise ArgumentError(
+            f"_chunk_cat expects dim < ndims of every tensor, but got dim {dim}",
+            expected=f"dim < {min(ranks)}",
+            got=str(dim),
+            fix="unsqueeze the smaller tensors",
         )
     axis = wrap_dim(dim, min(ranks))
     if len({x._shape[:axis] for x in tensors}) > 1:
