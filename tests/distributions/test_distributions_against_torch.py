@@ -55,6 +55,10 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("RelaxedBernoulli", {"temperature": 0.7, "probs": P}, [0.1, 0.5, 0.8]),
     ("RelaxedOneHotCategorical", {"temperature": 0.7, "probs": ROWS}, ROWS),
     ("MultivariateNormal", {"loc": A, "scale_tril": FACTOR}, B),
+    ("ContinuousBernoulli", {"probs": P}, [0.1, 0.5, 0.8]),
+    ("ContinuousBernoulli", {"logits": A}, [0.1, 0.5, 0.8]),
+    ("LowRankMultivariateNormal", {"loc": A, "cov_factor": [[1.0, 0.2], [0.3, -1.0], [0.5, 2.0]], "cov_diag": B}, B),
+    ("LKJCholesky", {"dim": 3, "concentration": [1.5, 0.7]}, [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.6, 0.8]]),
 ]  # fmt: skip
 MARKED = [
     pytest.param(

@@ -35,6 +35,11 @@ CONTINUOUS: list[tuple[Any, Any]] = [
     (lambda t: d.HalfNormal(t(2.0)), stats.halfnorm(scale=2)),
     (lambda t: d.HalfCauchy(t(2.0)), stats.halfcauchy(scale=2)),
     (lambda t: d.Pareto(t(2.0), t(3.0)), stats.pareto(3, scale=2)),
+    (lambda t: d.VonMises(t(0.0), t(2.0)), stats.vonmises(2)),
+    (lambda t: d.VonMises(t(0.0), t(1e-6)), stats.uniform(-math.pi, 2 * math.pi)),
+    (lambda t: d.GeneralizedPareto(t(1.0), t(2.0), t(0.4)), stats.genpareto(0.4, 1, 2)),
+    (lambda t: d.GeneralizedPareto(t(1.0), t(2.0), t(-0.4)), stats.genpareto(-0.4, 1, 2)),
+    (lambda t: d.ContinuousBernoulli(t(0.2)), stats.truncexpon(math.log(4), scale=1 / math.log(4))),
     (lambda t: d.Weibull(t(2.0), t(1.5)), stats.weibull_min(1.5, scale=2)),
 ]  # fmt: skip
 DISCRETE: list[tuple[Any, Any]] = [
@@ -77,6 +82,30 @@ def test_discrete_samples_follow_their_law(number: int) -> None:
     kept = chance * COUNT > 1
     statistic = ((seen - chance * COUNT)[kept] ** 2 / (chance * COUNT)[kept]).sum()
     assert stats.chi2(max(kept.sum() - 1, 1)).sf(statistic) > 1e-4
+
+
+def test_matrices_follow_their_law() -> None:
+    weft.manual_seed(0)
+    factor = weft.tensor([[1.0, 0.0], [0.5, 2.0]], dtype=weft.float64, requires_grad=True)
+    wishart = d.Wishart(weft.tensor(3.5, dtype=weft.float64), scale_tril=factor)
+    values = wishart.rsample((COUNT,))
+    assert weft.allclose(values.mean(0), wishart.mean, rtol=0.05)
+    assert weft.allclose(values.var(0), wishart.variance, rtol=0.1)
+    values.mean(0).sum().backward()
+    got, factor.grad = factor.grad, None
+    wishart = d.Wishart(weft.tensor(3.5, dtype=weft.float64), scale_tril=factor)
+    wishart.mean.sum().backward()
+    assert weft.allclose(got.tril(), factor.grad.tril(), rtol=0.05)
+    factors = d.LKJCholesky(3, weft.tensor(1.5, dtype=weft.float64)).sample((COUNT,))
+    matrices = (factors @ factors.mT).numpy()
+    np.testing.assert_allclose(np.diagonal(matrices, axis1=1, axis2=2), 1, rtol=1e-9)
+    for row, column in ((1, 0), (2, 0), (2, 1)):  # each correlation is beta on (-1, 1)
+        law = stats.beta(2, 2, loc=-1, scale=2)
+        assert stats.kstest(matrices[:, row, column], law.cdf).pvalue > 1e-4
+    cov_factor = weft.tensor([[1.0], [0.5], [-1.0]])
+    low = d.LowRankMultivariateNormal(weft.zeros(3), cov_factor, weft.tensor([0.5, 1.0, 2.0]))
+    drawn_ones = low.sample((COUNT,)).numpy()
+    np.testing.assert_allclose(np.cov(drawn_ones.T), low.covariance_matrix.numpy(), atol=0.08)
 
 
 def test_vectors_follow_their_law() -> None:
@@ -174,3 +203,37 @@ def test_ones_own_divergence_and_distribution() -> None:
     assert d.kl_divergence(p, q).tolist() == [7.0, 7.0]
     assert d.kl_divergence(q, p).tolist() == [0.0, 0.0]
     assert repr(d.Normal(0.0, weft.ones(2))) == "Normal(loc: weft.Size([2]), scale: weft.Size([2]))"
+
+
+def test_laws_that_pytorch_has_in_single_precision_only() -> None:
+    """PyTorch's VonMises, GeneralizedPareto and the triangle of its Wishart are held against SciPy instead."""
+    tensor = lambda *values: weft.tensor(values, dtype=weft.float64, requires_grad=True)  # noqa: E731
+    loc, size = tensor(0.3, -1.0), tensor(0.7, 60.0)
+    x = weft.tensor([0.5, -2.0], dtype=weft.float64)
+    circle, law = d.VonMises(loc, size), stats.vonmises([0.7, 60.0], [0.3, -1.0])
+    np.testing.assert_allclose(circle.log_prob(x).detach(), law.logpdf(x.numpy()), rtol=1e-9)
+    assert weft.autograd.gradcheck(lambda m, k: d.VonMises(m, k).log_prob(x), (loc, size))
+    for shape in (0.4, -0.4, 0.0):
+        heavy, law = (
+            d.GeneralizedPareto(loc, size, tensor(shape)),
+            stats.genpareto(shape, [0.3, -1], [0.7, 60]),
+        )
+        x = weft.tensor([0.9, 3.0], dtype=weft.float64)
+        for mine, wanted in (
+            (heavy.log_prob(x), law.logpdf(x.numpy())),
+            (heavy.cdf(x), law.cdf(x.numpy())),
+            (heavy.icdf(heavy.cdf(x)), x.numpy()),
+            (heavy.mean, law.mean()),
+            (heavy.variance, law.var()),
+            (heavy.entropy(), law.entropy()),
+        ):
+            np.testing.assert_allclose(mine.detach().numpy(), wanted, rtol=1e-9)
+    factor = tensor([1.0, 0.0], [0.5, 2.0])
+    wishart = d.Wishart(tensor(3.5)[0], scale_tril=factor)
+    law = stats.wishart(3.5, (factor @ factor.mT).detach().numpy())
+    x = weft.tensor([[2.0, 0.3], [0.3, 1.0]], dtype=weft.float64)
+    np.testing.assert_allclose(wishart.log_prob(x).item(), law.logpdf(x.numpy()), rtol=1e-9)
+    np.testing.assert_allclose(wishart.entropy().item(), law.entropy(), rtol=1e-9)
+    np.testing.assert_allclose(wishart.variance.detach().numpy(), law.var(), rtol=1e-9)
+    density = lambda df, lower: d.Wishart(df, scale_tril=lower.tril()).log_prob(x)  # noqa: E731
+    assert weft.autograd.gradcheck(density, (tensor(3.5)[0].detach().requires_grad_(), factor))

@@ -20,6 +20,8 @@ _EXPORTS = {
             "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal", "LogisticNormal", "Pareto",
             "Weibull",
         ),
+        "rare": ("GeneralizedPareto", "LowRankMultivariateNormal", "VonMises"),
+        "matrices": ("ContinuousBernoulli", "LKJCholesky", "Wishart"),
         "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
         "multivariate": ("MixtureSameFamily", "MultivariateNormal"),
         "kl": ("kl_divergence", "register_kl"),
