@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo bench test lint types doctests semantics derivatives conformance clean
+.PHONY: demo bench test lint types doctests semantics derivatives conformance sanitize fuzz clean
 
 demo: $(VENV)/.demo
 	$(BIN)/weft demo $(ARGS)
@@ -38,6 +38,12 @@ derivatives: $(VENV)/.dev
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tools/conformance $(ARGS)
+
+sanitize: $(VENV)/.dev
+	$(BIN)/python tools/sanitize.py $(ARGS)
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -W ignore tools/fuzz_files.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info demo-out
