@@ -50,7 +50,7 @@ def laid(arrays: list[Any], layout: str) -> list[Any]:
 
 
 def is_approximate(row: Any, dtype: str) -> bool:
-    """Whether kernels approximate: elementary functions, complex functions, composites."""
+    """Whether kernels approximate: elementary functions, complex functions, composites and macros."""
     category = dtypes.by_name(dtype).category
     if kind(row) == "elementwise":
         if category == 3 and row.name in ("mul", "square", "abs", "sgn", *_ROUNDED):
@@ -63,7 +63,7 @@ def is_approximate(row: Any, dtype: str) -> bool:
         )
     if category == 3 and row.name in ("prod", "cumprod"):
         return True
-    return kind(row) == "composite" or row.name in _ATTENTION
+    return kind(row) in ("composite", "macro") or row.name in _ATTENTION
 
 
 def expected(row: Any, sample: Sample, arrays: list[Any], params: Any, dtype: str, out: Any) -> Any:
@@ -109,7 +109,7 @@ def difference(ours: Any, theirs: Any, row: Any, dtype: str) -> str:
         return _bits(ours, theirs, 0)
     if dtypes.by_name(dtype).category == 3:
         return _near(ours, theirs, _COMPLEX_EPS * np.finfo(ours.dtype).eps)
-    if kind(row) == "composite" or row.name in _ATTENTION:
+    if kind(row) in ("composite", "macro") or row.name in _ATTENTION:
         eps = {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype)  # one unit: bias is added after
         return _near(ours, theirs, eps or _COMPOSED_EPS * float(np.finfo(ours.dtype).eps))
     if dtype == "bfloat16":

@@ -207,9 +207,13 @@ def join_blocks(parts: list, shape: tuple) -> list:
         width += block.shape[len(shape) - 1]
     if width != shape[len(shape) - 1]:
         return parts
-    inputs: tuple = tuple([block for _, _, block in blocks])
+    axis: tuple = (len(shape) - 1,)
+    inputs: list = []
+    for _, _, block in blocks:
+        joined: cython.bint = block.row is _cat_row and block.params == axis
+        inputs.extend(block.inputs if joined and block.state == PENDING else (block,))
     whole: Node = new_node(
-        _cat_row, inputs, (len(shape) - 1,), shape, count_elements(shape), inputs[0].dtype, None
+        _cat_row, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
     )
     return [wrap(whole, None)]
 

@@ -26,7 +26,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.graph.edges import edge_for
 from weft.graph.node import PENDING_STATE
-from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE
+from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE, MACRO
 from weft.graph.tape import last_sequence, tape
 from weft.ops.primitives import (
     elementwise,
@@ -50,6 +50,7 @@ _pending = cython.declare(cython.int, PENDING_STATE)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _contract = cython.declare(cython.int, CONTRACT)
 _composite = cython.declare(cython.int, COMPOSITE)
+_macro = cython.declare(cython.int, MACRO)
 _view_row = cython.declare(OpRow, TABLE["view"])
 _expand_row = cython.declare(OpRow, TABLE["expand"])
 # Rows are told by their codes: one row may stand under several names.
@@ -280,7 +281,7 @@ class Lifting:
         """Bring the operands into the shapes that the batch rule expects, the batch dimension in front; their shapes
         at one example."""
         row: OpRow = node.row
-        aligned: cython.bint = row.kind == _elementwise or row.kind == _contract
+        aligned: cython.bint = row.kind in (_elementwise, _contract, _macro)
         rank: cython.Py_ssize_t = len(node.shape)
         index: cython.Py_ssize_t
         for index in range(len(operands)):

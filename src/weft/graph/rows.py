@@ -8,9 +8,8 @@ from weft._compiled import require
 
 require(__name__, cython.compiled)
 
-ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, HOST, COMPOSITE = (
-    range(12)
-)
+ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, HOST = range(11)
+COMPOSITE, MACRO = 11, 12
 KIND_NAMES = (
     "elementwise",
     "reduce",
@@ -24,6 +23,7 @@ KIND_NAMES = (
     "rows",
     "host",
     "composite",
+    "macro",
 )
 
 

@@ -152,6 +152,8 @@ def _need_tensor(name: str, argument: str, value: Any) -> None:
 
 def check_step(name: str, input: Any, size: int) -> None:
     """The input of one step. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
+    if isinstance(input, Tensor) and input._shape[-1:] == (size,) and len(input._shape) < 3:
+        return
     _need_tensor(name, "input", input)
     if input.dim() not in (1, 2):
         raise ArgumentError(
@@ -171,6 +173,8 @@ def check_step(name: str, input: Any, size: int) -> None:
 
 def check_state(name: str, label: str, state: Any, input: Tensor, size: int) -> None:
     """One state of a cell, which `label` names. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
+    if isinstance(state, Tensor) and state._shape == (*input._shape[:-1], size):
+        return
     _need_tensor(name, label, state)
     if state.dim() not in (1, 2):
         raise ArgumentError(
@@ -184,11 +188,9 @@ def check_state(name: str, label: str, state: Any, input: Tensor, size: int) -> 
         what = (
             f"hidden{number} has inconsistent hidden_size: got {state.shape[-1]}, expected {size}"
         )
-    elif state.shape[:-1] != input.shape[:-1]:
+    else:
         have, other = ([*value.shape[:-1], 1][0] for value in (input, state))
         what = f"Input batch size {have} doesn't match hidden{number} batch size {other}"
-    else:
-        return
     raise ShapeError(
         what,
         expected=f"a state of shape {[*input.shape[:-1], size]}",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import weft
 from weft import Tensor
+from weft.ops.macro import macro
 
 # A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
 State = tuple[Tensor, ...]
@@ -28,18 +29,14 @@ def relu_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
 
 def lstm_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     """Hochreiter and Schmidhuber (1997), with forget gate."""
-    i, f, g, o = (of_input + of_hidden).chunk(4, -1)  # (n, 4h) -> 4 x (n, h)
-    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
+    gates = of_input + of_hidden  # (n, 4h)
+    memory = macro("lstm_memory", gates, state[1])  # (n, 4h), (n, h) -> (n, h)
+    return macro("lstm_output", gates, memory), memory
 
 
 def gru_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     """Cho et al. (2014), with the reset gate after the product."""
-    r_input, z_input, n_input = of_input.chunk(3, -1)  # (n, 3h) -> 3 x (n, h)
-    r_hidden, z_hidden, n_hidden = of_hidden.chunk(3, -1)
-    r, z = (r_input + r_hidden).sigmoid(), (z_input + z_hidden).sigmoid()
-    n = (n_input + r * n_hidden).tanh()
-    return ((1 - z) * n + z * state[0],)
+    return (macro("gru", of_input, of_hidden, state[0]),)  # (n, 3h), (n, 3h), (n, h) -> (n, h)
 
 
 # The cell of every mode, and how many gates it has.

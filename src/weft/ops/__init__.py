@@ -1,7 +1,8 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
 `elementwise`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written; `primitives`
-the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed operations.
+the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed operations;
+`macro` operations that are one node until they are collected.
 """
 
 from weft.ops import (
@@ -12,6 +13,7 @@ from weft.ops import (
     convolution,
     elementwise,
     indexing,
+    macro,
     structure,
 )
 from weft.ops.row import TABLE
@@ -25,5 +27,6 @@ __all__ = [
     "convolution",
     "elementwise",
     "indexing",
+    "macro",
     "structure",
 ]

@@ -80,7 +80,7 @@ def _check(
         raise TypeError(f"op {name!r} is defined twice")
     needed = {
         "samples": True,
-        "lower": kind in ("elementwise", "reduce"),
+        "lower": kind in ("elementwise", "reduce", "macro"),
         "shape": kind != "elementwise",
         "strides": kind == "view",
     }

@@ -141,11 +141,17 @@ def _failure_of_row(source: Any, row: int, place: Any, failure: Failure) -> Weft
 
 
 def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
-    """The rows of a batch that a strided region of it lies in, and those between them."""
+    """The rows of a batch that a strided region of it lies in, and those between them, unless the region takes whole
+    rows at equal distances: then these."""
     if 0 in shape:
         return range(0)
-    spans = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
     length = max(root.numel // root.shape[0], 1)
+    if shape and strides[0] > length and strides[0] % length == 0:
+        one = _rows_of(root, offset, shape[1:], strides[1:])
+        if len(one) == 1:
+            step = strides[0] // length
+            return range(one[0], one[0] + (shape[0] - 1) * step + 1, step)
+    spans = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
     first = offset + sum(span for span in spans if span < 0)
     last = offset + sum(span for span in spans if span > 0)
     return range(first // length, last // length + 1)

@@ -24,6 +24,7 @@ cdef class Template:
     cdef bint busy
     cdef list strides
     cdef list in_place
+    cdef list constants  # numbers that stand behind the values from outside
     cdef list tables
     cdef object held
 

@@ -132,9 +132,10 @@ def worth_storing(signature: Signature):
 
 
 def storable_as(signature: Signature, memory):
-    """Whether every value that a program reads is one that the signature names."""
+    """Whether every value that a program reads is one that the signature names, or a number: those that it does not
+    name are constants of macros."""
     names: set = {_name(node) for node in signature.external}
-    return all([_name(root) in names for root in memory.external])
+    return all([root.row is SCALAR_ROW or _name(root) in names for root in memory.external])
 
 
 def store(signature: Signature, program, memory, lowering, run, executable, commits: list):
@@ -144,12 +145,18 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     if run.checked and overwritten:
         return  # a failed index check runs the program again, from inputs that must still be there
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
+    constants: list = [
+        r for r in memory.external if r.row is SCALAR_ROW and _name(r) not in positions
+    ]
+    for index, node in enumerate(constants, len(signature.external)):
+        positions[_name(node)] = index
     sources: list = [positions.get(_name(root)) for root in memory.external]
     if None in sources:
         return
     template: Template = Template()
     template.record = Record(signature)
     template.executable = executable
+    template.constants = constants
     template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
     template.checked = len(run.checked)
     template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
@@ -277,7 +284,10 @@ def run_template(template: Template, signature: Signature):
 @cython.cfunc
 def _run(template: Template, signature: Signature, addresses: cython.pointer(uintptr_t)):
     buffers: list = []
-    cells: Buffer = _bind_sources(template, signature.external, addresses)
+    external: list = signature.external
+    if template.constants:
+        external = external + template.constants
+    cells: Buffer = _bind_sources(template, external, addresses)
     slot: cython.Py_ssize_t = template.source_count
     index: cython.Py_ssize_t
     buffer: Buffer
@@ -301,7 +311,7 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
     for index in range(template.checked):
         if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
             return False
-    _commit(template, signature, addresses, buffers, cells)
+    _commit(template, signature, external, addresses, buffers, cells)
     return None
 
 
@@ -334,6 +344,7 @@ def _bind_sources(
 def _commit(
     template: Template,
     signature: Signature,
+    external: list,
     addresses: cython.pointer(uintptr_t),
     buffers: list,
     cells: Buffer | None,
@@ -351,7 +362,7 @@ def _commit(
             if commit.slot >= template.source_count:
                 buffer = buffers[commit.slot - template.source_count]
             else:
-                source = signature.external[template.sources[commit.slot]]
+                source = external[template.sources[commit.slot]]
                 buffer = cells if source.row is _scalar_row else source.buffer
             node.buffer = buffer
             node.offset = addresses[commit.slot] - buffer.address + commit.offset

@@ -27,7 +27,7 @@ from cython.cimports.weft.schedule.collect import row_major
 from weft._compiled import require
 from weft.config import config
 from weft.errors import VerificationError
-from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE, VIEW
+from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE, MACRO, VIEW
 from weft.graph.tape import is_record_only, rejoin
 from weft.ops.row import TABLE
 from weft.schedule.agenda import form_groups
@@ -128,7 +128,7 @@ def _build(members: list, stacks: dict) -> cython.void:
         flags.append(not _shared(members, index))
     if True not in flags:
         return
-    aligned: cython.bint = row.kind == ELEMENTWISE or row.kind == CONTRACT
+    aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
     if not aligned and row.name != "take":
         flags = [True] * arity
     shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
@@ -497,14 +497,19 @@ def _view_of_batch(node: Node, below: Node):
 
 @cython.cfunc
 def _consecutive(sources: list):
-    """Rows of one quotient in order: the quotient itself, or a slice of it."""
+    """Rows of one quotient in order, each so far from the one before: the quotient itself, or a slice of it."""
     first: Node = sources[0]
     quotient: Node = first.quotient
     count: cython.Py_ssize_t = len(sources)
+    step: cython.longlong = 1
     index: cython.Py_ssize_t
+    if count > 1:
+        step = cython.cast(Node, sources[1]).qrow - first.qrow
+    if step < 1:
+        return None
     for index in range(count):
         node: Node = sources[index]
-        if node.quotient is not quotient or node.qrow != first.qrow + index:
+        if node.quotient is not quotient or node.qrow != first.qrow + index * step:
             return None
     if count == quotient.info[1]:
         return quotient
@@ -512,7 +517,7 @@ def _consecutive(sources: list):
     result: Node = new_node(
         TABLE["slice"],
         (quotient,),
-        (0, first.qrow, count, 1),
+        (0, first.qrow, count, step),
         shape,
         count_elements(shape),
         quotient.dtype,

@@ -2,8 +2,9 @@
 """Collect and simplify: from the tape to the nodes that have to run, in an order in which they can.
 
 In comes a tape; out goes a Program with `order` (each node after its value inputs, equal values once) and `places`
-(views, rows of batches and duplicates as regions of what is computed). Dead code is what no live value reaches:
-it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep their inputs.
+(views, rows of batches and duplicates as regions of what is computed). A macro lies where what it stands for does
+(`expand`). Dead code is what no live value reaches: it stays on the tape, untouched. Nothing is rewritten; the
+recorded nodes keep their inputs.
 """
 
 import cython
@@ -14,14 +15,16 @@ from cython.cimports.weft.schedule.records import Place, Program
 from weft._compiled import require
 from weft.errors import VerificationError
 from weft.graph.making import make_node
-from weft.graph.rows import ROWS, SCALAR_ROW, VIEW
+from weft.graph.rows import MACRO, ROWS, SCALAR_ROW, VIEW
 from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
+from weft.schedule.expand import expand
 
 require(__name__, cython.compiled)
 
 _contiguous = {}
 _cat_row = TABLE["cat"]
+_macro = cython.declare(cython.int, MACRO)
 
 
 @cython.cfunc
@@ -72,6 +75,11 @@ def _visit(program: Program, start: Node, known: dict) -> cython.void:
             if node.quotient not in places:
                 stack.append(node.quotient)
                 ready = False
+        elif node.state == PENDING and node.row.kind == _macro:
+            source = _stands_for(program, node)
+            if source not in places:
+                stack.append(source)
+                ready = False
         elif node.state == PENDING:
             for source in node.inputs:
                 if source not in places:
@@ -83,6 +91,15 @@ def _visit(program: Program, start: Node, known: dict) -> cython.void:
         if ready:
             stack.pop()
             _place(program, node, known)
+
+
+@cython.cfunc
+def _stands_for(program: Program, macro: Node) -> Node:
+    """The value of a macro in primitives."""
+    value = program.expanded.get(macro)
+    if value is None:
+        value = program.expanded[macro] = expand(macro)
+    return value
 
 
 @cython.cfunc
@@ -112,6 +129,9 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         places[node] = Place(
             below.root, below.offset + node.qrow * below.strides[0], below.strides[1:]
         )
+        return
+    if node.row.kind == _macro:
+        places[node] = places[program.expanded[node]]
         return
     keys: list = [node.row.code, node.dtype.code, node.shape, node.params]
     source: Node

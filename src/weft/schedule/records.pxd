@@ -28,6 +28,7 @@ cdef class Kernel:
 cdef class Program:
     cdef public list order
     cdef public dict places
+    cdef public dict expanded
     cdef public list kernels
     cdef public dict producer
     cdef public bint provisional

@@ -52,10 +52,12 @@ class Kernel:
 @cython.final
 @cython.cclass
 class Program:
-    """What one flush computes: nodes in order, where each lies, kernels in order, node -> kernel."""
+    """What one flush computes: nodes in order, where each lies, kernels in order, node -> kernel; and the primitives'
+    value that each macro stands for."""
 
     def __cinit__(self):
         self.order = []
         self.places = {}
+        self.expanded = {}
         self.kernels = []
         self.producer = {}

@@ -1,0 +1,196 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Macro rows: operations that are one node until they are collected, and primitives from there on.
+
+What costs by the node (recording, forming batches, the reverse walk) sees one; kernels, and what they share with those
+of a derivative, are those of the primitives that `lower` records. The derivative is a rule, on all members of a batch
+at once. Operands have one type; a leading batch dimension may be missing from some, as with elementwise rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from weft._compiled import require
+from weft.graph.recording import record
+from weft.graph.strides import contiguous_strides
+from weft.ops.primitives import concat, embed, slice_axis
+from weft.ops.primitives import elementwise as call
+from weft.ops.row import TABLE, define
+
+require(__name__, cython.compiled)
+
+
+def macro_row(
+    name: str,
+    operands: str,
+    numpy: Any,
+    lower: Any,
+    pull: Any,
+    samples: Any,
+    shape: Any,
+) -> None:
+    """Define a macro; the parameters are those of `weft.ops.row.define`."""
+    define(
+        name,
+        kind="macro",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        lower=lower,
+        batch=lambda p, shapes, flags, n: p,
+        samples=samples,
+        shape=shape,
+        push="rule",
+        takes="float",
+    )
+
+
+def macro(name: str, *operands: Any) -> Any:
+    """Record a macro on tensors of one type; of several, the primitives, which convert."""
+    row = TABLE[name]
+    dtype = operands[0]._dtype
+    if any([x._dtype is not dtype or x.strides is not None for x in operands]):
+        return row.lower(*operands, None)
+    shape = row.shape(None, *[x._shape for x in operands])
+    return record(row, operands, None, shape, dtype)
+
+
+# -- cells of recurrent layers -----------------------------------------------------------------------------------------
+
+
+def gate(gates: Any, number: int, width: int) -> Any:
+    """(..., gates * width) -> (..., width)"""
+    return slice_axis(gates, len(gates._shape) - 1, number * width, width)
+
+
+def _slope(s: Any) -> Any:
+    """The slope of the sigmoid, where it is s."""
+    return s * (1 - s)
+
+
+def _sigmoid_numpy(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _memory_numpy(gates: Any, memory: Any, params: None) -> Any:
+    i, f, g, _ = np.split(gates, 4, -1)
+    return _sigmoid_numpy(f) * memory + _sigmoid_numpy(i) * np.tanh(g)
+
+
+def _written(gates: Any, memory: Any) -> tuple[Any, Any, Any]:
+    """How much an LSTM writes, how much it keeps, and what is written."""
+    i, f, g = [gate(gates, number, memory._shape[-1]) for number in range(3)]
+    return call("sigmoid", i), call("sigmoid", f), call("tanh", g)
+
+
+def _lower_memory(gates: Any, memory: Any, params: None) -> Any:
+    i, f, g = _written(gates, memory)
+    return f * memory + i * g
+
+
+def _pull_written(g: Any, gates: Any, memory: Any) -> Any:
+    i, f, new = _written(gates, memory)
+    parts = (g * new * _slope(i), g * memory * _slope(f), g * i * (1 - call("square", new)))
+    return _among_gates(parts, 0, 4)
+
+
+def _among_gates(parts: tuple[Any, ...], first: int, count: int) -> Any:
+    """Cotangents of neighbouring gates, zeros for the others."""
+    width = parts[0]._shape[-1]
+    shape = (*parts[0]._shape[:-1], count * width)
+    joined = parts[0] if len(parts) == 1 else concat(parts, len(shape) - 1)
+    return embed(joined, shape, first * width, contiguous_strides(shape))
+
+
+macro_row(
+    "lstm_memory",
+    "gates memory",
+    _memory_numpy,
+    _lower_memory,
+    {
+        "gates": _pull_written,
+        "memory": lambda g, gates, memory: g * _written(gates, memory)[1],
+    },
+    [((3, 8), (3, 2), None)],
+    lambda p, gates, memory: memory,
+)
+
+
+def _shown(gates: Any, memory: Any) -> Any:
+    """How much of its memory an LSTM shows."""
+    return call("sigmoid", gate(gates, 3, memory._shape[-1]))
+
+
+def _pull_shown(g: Any, gates: Any, memory: Any) -> Any:
+    return _among_gates((g * call("tanh", memory) * _slope(_shown(gates, memory)),), 3, 4)
+
+
+macro_row(
+    "lstm_output",
+    "gates memory",
+    lambda gates, memory, params: _sigmoid_numpy(np.split(gates, 4, -1)[3]) * np.tanh(memory),
+    lambda gates, memory, params: _shown(gates, memory) * call("tanh", memory),
+    {
+        "gates": _pull_shown,
+        "memory": lambda g, gates, memory: (
+            g * _shown(gates, memory) * (1 - call("square", call("tanh", memory)))
+        ),
+    },
+    [((3, 8), (3, 2), None)],
+    lambda p, gates, memory: memory,
+)
+
+
+def _gru_numpy(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
+    inputs, states = np.split(of_input, 3, -1), np.split(of_hidden, 3, -1)
+    r, z = (_sigmoid_numpy(a + b) for a, b in zip(inputs[:2], states[:2], strict=True))
+    n = np.tanh(inputs[2] + r * states[2])
+    return (hidden - n) * z + n
+
+
+def _gru_gates(of_input: Any, of_hidden: Any, hidden: Any) -> tuple[Any, Any, Any, Any]:
+    """Reset, update, the new value, and what of it the hidden state gives."""
+    width = hidden._shape[-1]
+    r_input, z_input, n_input = [gate(of_input, number, width) for number in range(3)]
+    r_hidden, z_hidden, n_hidden = [gate(of_hidden, number, width) for number in range(3)]
+    r, z = call("sigmoid", r_input + r_hidden), call("sigmoid", z_input + z_hidden)
+    return r, z, call("tanh", n_input + r * n_hidden), n_hidden
+
+
+def _lower_gru(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
+    _, z, n, _ = _gru_gates(of_input, of_hidden, hidden)
+    return (hidden - n) * z + n
+
+
+def _pull_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) -> Any:
+    """The cotangent of what the input gives, or (`through` the reset gate) of what the hidden state gives."""
+    r, z, n, n_hidden = _gru_gates(of_input, of_hidden, hidden)
+    of_new = g * (1 - z) * (1 - call("square", n))
+    of_update, of_reset = g * (hidden - n) * _slope(z), of_new * n_hidden * _slope(r)
+    parts = (of_reset, of_update, of_new * r if through else of_new)
+    return concat(parts, len(parts[0]._shape) - 1)
+
+
+macro_row(
+    "gru",
+    "of_input of_hidden hidden",
+    _gru_numpy,
+    _lower_gru,
+    {
+        "of_input": lambda g, of_input, of_hidden, hidden: _pull_gru(
+            g, of_input, of_hidden, hidden, False
+        ),
+        "of_hidden": lambda g, of_input, of_hidden, hidden: _pull_gru(
+            g, of_input, of_hidden, hidden, True
+        ),
+        "hidden": lambda g, of_input, of_hidden, hidden: (
+            g * _gru_gates(of_input, of_hidden, hidden)[1]
+        ),
+    },
+    [((3, 6), (3, 6), (3, 2), None)],
+    lambda p, of_input, of_hidden, hidden: hidden,
+)

@@ -1,0 +1,52 @@
+# cython: language_level=3
+"""Expand: a macro becomes the primitives that it stands for.
+
+In comes a pending node of a macro row, of one example or of a batch; out goes the node of its value, which the row's
+`lower` records from the macro's inputs. A macro is one node for the recorder, the batches and the reverse walk, which
+cost by the node; the kernels are those of its primitives.
+"""
+
+import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.tape import Mode, Tape, current_tape, finish
+
+from weft._compiled import require
+from weft.graph.tape import last_sequence
+
+require(__name__, cython.compiled)
+
+
+def expand(macro: Node) -> Node:
+    """Record a macro's primitives: without gradients, and on no tape."""
+    tape: Tape = current_tape()
+    mode, running = tape.mode, tape.running
+    tape.mode, tape.running = _plain_mode(mode), True
+    newest: cython.longlong = last_sequence()
+    try:
+        operands: list = [wrap(source, None) for source in macro.inputs]
+        result: Node = value(macro.row.lower(*operands, macro.params))
+        _leave_tape(tape.since(newest), macro)
+    finally:
+        tape.mode, tape.running = mode, running
+    return result
+
+
+@cython.cfunc
+def _plain_mode(mode: Mode) -> Mode:
+    """The state of a thread in which nothing but values is recorded."""
+    plain: Mode = mode.copy()
+    plain.grad = plain.eager = plain.anomaly = False
+    plain.duals = plain.saved_hooks = None
+    return plain
+
+
+@cython.cfunc
+def _leave_tape(nodes: list, macro: Node) -> cython.void:
+    """Take the primitives of a macro off the tape; they have its place in the user's program."""
+    node: Node
+    for node in nodes:
+        node.considered = True
+        node.code, node.offset_in_code = macro.code, macro.offset_in_code
+        finish(node)
