@@ -231,22 +231,28 @@ def classes(strides: list) -> str:
     return "".join([_stride_class(stride) for stride in strides])
 
 
+_WHOLE = cython.declare(
+    cython.int, 100
+)  # how much more an operand counts that is read as a whole than a line of one
+
+
 @cython.cfunc
 def _vector_axis(builder: Builder) -> cython.int:
     """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
     rank: cython.Py_ssize_t = len(builder.dims)
     if builder.reduced == 0 or rank == builder.reduced:
         return rank - 1
+    outer: cython.Py_ssize_t = rank - builder.reduced - 1
     across: cython.int = 0
     along: cython.int = 0
     for _name, strides, kind in builder.operands:
         if kind != _real:
             continue
         if strides[rank - 1] == 1:
-            along += 1
-        elif strides[rank - 1] != 0 and strides[rank - builder.reduced - 1] == 1:
-            across += 1
-    return rank - builder.reduced - 1 if across > along else rank - 1
+            along += _WHOLE if strides[outer] != 0 else 1
+        elif strides[rank - 1] != 0 and strides[outer] == 1:
+            across += _WHOLE
+    return outer if across > along else rank - 1
 
 
 def prepare(program: Program, kernel: Kernel):
