@@ -100,3 +100,52 @@ def test_a_view_taken_while_a_level_computes_loses_no_tangent():
         assert fwd.unpack_dual(turned).tangent.tolist() == (direction.t() * 2).tolist()
         square = fwd.unpack_dual(turned.square()).tangent
         assert weft.allclose(square, 8 * point.t() * direction.t())
+
+
+def _written(name, base, source):
+    """A write whose indices repeat: the last of the sources that name a place stays."""
+    index = weft.tensor([1, 3, 1, 1])
+    if name == "scatter":
+        return base.scatter(1, index.expand(2, 4), source)
+    if name == "scatter of columns":
+        return base.t().scatter(0, index.unsqueeze(1).expand(4, 2), source.t())
+    if name == "index_copy":
+        return base.index_copy(1, index, source)
+    if name == "index_put":
+        return base.index_put((weft.tensor([0, 1, 0, 0]),), source[0].unsqueeze(1).expand(4, 5))
+    return (
+        weft.nn.functional.max_unpool1d(source, index.expand(2, 4), 2, output_size=(2, 7))
+        * base.sum()
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["scatter", "scatter of columns", "index_copy", "index_put", "max_unpool1d"]
+)
+@pytest.mark.parametrize("mode", ["dual", "func.jvp", "vmap of func.jvp"])
+def test_the_tangent_of_a_place_written_twice_is_that_of_its_value(name, mode):
+    rows = weft.arange(1.0, 19.0, dtype=weft.float64)
+    base, source = rows[:10].reshape(2, 5), rows[10:].reshape(2, 4)
+    v, w = base.cos(), source.sin()
+    step = 1e-6
+    ahead = _written(name, base + step * v, source + step * w)
+    expected = (ahead - _written(name, base - step * v, source - step * w)) / (2 * step)
+    if mode == "dual":
+        with fwd.dual_level():
+            dual = _written(name, fwd.make_dual(base, v), fwd.make_dual(source, w))
+            found = fwd.unpack_dual(dual).tangent
+    elif mode == "func.jvp":
+        found = weft.func.jvp(lambda b, s: _written(name, b, s), (base, source), (v, w))[1]
+    else:
+        pushed = weft.func.vmap(
+            lambda b, s, v, w: weft.func.jvp(lambda b, s: _written(name, b, s), (b, s), (v, w))[1]
+        )
+        found = pushed(*[weft.stack([t, t * 0.5]) for t in (base, source, v, w)])[0]
+    assert weft.allclose(found, expected, atol=1e-6)
+
+
+def test_the_gradient_of_a_write_by_repeated_indices_is_as_in_pytorch():
+    source = weft.ones(3, requires_grad=True)
+    written = weft.zeros(2).scatter(0, weft.tensor([0, 0, 1]), source)
+    written.backward(weft.tensor([2.0, 3.0]))
+    assert source.grad.tolist() == [2, 2, 3]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weft.autograd.backward import grad
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
-from weft.autograd.tangents import checked_tangents, tangents_for
+from weft.autograd.tangents import checked_tangents, tangents_for, transposing
 from weft.errors import ArgumentError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
@@ -123,7 +123,9 @@ def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any]) -> Any:
     result = wrap_node(value, node if node.edges is not None else None)
     shapes = tuple(tuple(source.shape) for source in inputs)
     shape = tuple(node.shape)
-    pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, tuple(tangents))
+    with transposing():
+        wanted = tuple(tangents)
+        pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, wanted)
     parts = [
         None if part is None else cast(part, source.dtype)
         for part, source in zip(pulled, inputs, strict=True)

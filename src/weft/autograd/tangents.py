@@ -5,13 +5,29 @@ In come records of Functions; out go tangents, or cotangents that are only asked
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from weft.errors import ArgumentTypeError, GradientError
+from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.targets import GradientFunction, OutputEdge
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import full
+
+
+@contextmanager
+def transposing() -> Iterator[None]:
+    """Around rules whose results are only differentiated by the cotangents they get: a custom Function's `jvp` says
+    how, and a write by repeated indices gives its cotangent only to the source that stayed."""
+    mode = tapes.tape().mode
+    former = mode.extra
+    mode.extra = {**(former or {}), "transposing": True}
+    try:
+        yield
+    finally:
+        mode.extra = former
 
 
 def tangents_for(ctx: Any, arguments: Any, tangents: list[Any]) -> list[Any]:

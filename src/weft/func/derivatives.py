@@ -9,14 +9,14 @@ product from the left by its vector, in which it is linear: what is recorded for
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft.autograd.backward import make_roots, walk
 from weft.autograd.discovery import reaches_more
 from weft.autograd.functional import or_zeros, reached
+from weft.autograd.tangents import transposing
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
 from weft.graph import tape as tapes
@@ -43,18 +43,6 @@ class _level:  # noqa: N801 - used like a function
 
     def __exit__(self, *exc: object) -> None:
         self.mode.extra, self.mode.grad = self.former
-
-
-@contextmanager
-def _transposing() -> Iterator[None]:
-    """Around a walk whose results are only differentiated by its seeds: a custom Function's `jvp` says how."""
-    mode = tapes.tape().mode
-    former = mode.extra
-    mode.extra = {**(former or {}), "transposing": True}
-    try:
-        yield
-    finally:
-        mode.extra = former
 
 
 class Point:
@@ -108,7 +96,7 @@ class Point:
             seeds = [weft.zeros_like(o).clone() for o in outputs]
             for seed in seeds:
                 seed.requires_grad = True
-            with _transposing():
+            with transposing():
                 pulled = self.pull(outputs, seeds, True, True)
         return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 

@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.primitives import full, gather, iota, scatter_add, take, take_add, take_put, where
+from weft.graph import dtype as dtypes
+from weft.graph import tape as tapes
+from weft.ops.primitives import (
+    full,
+    gather,
+    iota,
+    reshape,
+    scatter_add,
+    take,
+    take_add,
+    take_put,
+    where,
+)
 from weft.ops.primitives import scatter as scatter_store
 from weft.ops.row import define
 
@@ -83,6 +95,38 @@ def _pull_gather(g: Any, index: Any, at: Any) -> Any:
     return where(here, g, 0)
 
 
+def _transposing() -> bool:
+    """Whether what a rule gives is only transposed, into a tangent."""
+    extra = tapes.tape().mode.extra
+    return extra is not None and "transposing" in extra
+
+
+def _pull_stored(g: Any, index: Any, at: Any) -> Any:
+    """The cotangent of a scatter's source. Where indices repeat, each source that named the place gets it, as in
+    PyTorch; the tangent of the place is only that of the last one, whose value stayed."""
+    axis = at.params[0]
+    part = gather(g, axis, index)
+    if not _transposing():
+        return part
+    numbers = reshape(iota((index.numel(),)), index._shape)
+    kept = scatter_store(full(at.shapes[0], -1, dtypes.int64), axis, index, numbers)
+    return where(gather(kept, axis, index) == numbers, part, 0)
+
+
+def _pull_put(g: Any, index: Any, at: Any) -> Any:
+    """The same for whole slices."""
+    axis, shape = at.params[0], at.shapes[0]
+    part = take(g, axis, index)
+    if not _transposing():
+        return part
+    numbers = reshape(iota((index.numel(),)), index._shape)
+    kept = take_put(full((shape[axis],), -1, dtypes.int64), 0, index, numbers)
+    last = reshape(
+        take(kept, 0, index) == numbers, (*index._shape, *(1,) * (len(shape) - axis - 1))
+    )
+    return where(last, part, 0)
+
+
 define(
     "gather",
     kind="index",
@@ -118,7 +162,7 @@ define(
         "self": lambda g, index, at: scatter_store(
             g, at.params[0], index, full(at.shapes[1], 0, g.dtype)
         ),
-        "source": lambda g, index, at: gather(g, at.params[0], index),
+        "source": _pull_stored,
     },
 )
 
@@ -195,7 +239,7 @@ define(
         "self": lambda g, index, at: take_put(
             g, at.params[0], index, full(at.shapes[2], 0, g.dtype)
         ),
-        "source": lambda g, index, at: take(g, at.params[0], index),
+        "source": _pull_put,
     },
     grad_name="IndexPutBackward0",
 )
