@@ -11,7 +11,8 @@ import os
 import sys
 from types import CodeType, FrameType
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+DEMO = PACKAGE + "demo" + os.sep
 _inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library's own contexts
 
 
@@ -20,7 +21,7 @@ def is_internal(filename: str) -> bool:
     known = _inside.get(filename)
     if known is None:
         path = os.path.abspath(filename)
-        known = path.startswith(_PACKAGE) and not path.startswith(_PACKAGE + "demo" + os.sep)
+        known = path.startswith(PACKAGE) and not path.startswith(DEMO)
         _inside[filename] = known
     return known
 

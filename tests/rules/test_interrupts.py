@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
+import functools
 import gc
+import operator
+import os
 import random
 import signal
 import threading
@@ -15,6 +19,7 @@ import pytest
 import weft
 from weft import pipeline
 from weft.codegen import scan
+from weft.errors import is_internal
 from weft.functional import host
 from weft.graph.edges import value_of
 from weft.graph.node import DONE_STATE, PENDING_STATE
@@ -328,3 +333,40 @@ def test_in_a_section_the_first_signal_waits_and_the_second_does_not(alarm: Alar
         reached.append("after the second")
     assert reached == ["after the first"]
     assert signal.getsignal(signal.SIGALRM) == alarm.handler
+
+
+def _raised_inside(filename: str) -> None:
+    """Record an operation below a frame of a new source file, with a signal pending that nothing has looked at yet."""
+    text = "def run(*calls):\n    return list(map(operator.call, calls))\n"
+    names: dict[str, Any] = {"operator": operator}
+    exec(compile(text, filename, "exec"), names)
+    x = weft.ones(2)
+    interrupt = functools.partial(_thread.interrupt_main, signal.SIGALRM)
+    with pytest.raises(Stop):
+        names["run"](interrupt, functools.partial(operator.add, x, x))
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_signal_while_a_file_of_the_library_is_first_met(alarm: Alarm, relative: bool) -> None:
+    """Whose a file is, is decided without running Python: there the handler's exception would be lost."""
+    alarm.armed = True
+    folder = os.path.dirname(weft.__file__)
+    path = os.path.join(folder, "graph", "..", f"never_met_{relative}.py")
+    _raised_inside(os.path.relpath(path) if relative else path)
+
+
+def test_whose_a_file_is() -> None:
+    """Compiled and not, the same files are the library's own; a user's line is found past them."""
+    folder = os.path.dirname(weft.__file__)
+    inside = [f"{folder}/a.py", f"{folder}//nn/./b.py", f"{folder}/demo/../c.py"]
+    outside = [f"{folder}/demo/d.py", f"{folder}/../e.py", f"{folder}_f.py", "<string>", "g.py"]
+    for number, path in enumerate((*inside, *outside)):
+        for name in (path, path if path[0] == "<" else os.path.relpath(path)):
+            code = compile(f"\n\ndef line_{number}(f):\n    return f()", name, "exec")
+            names: dict[str, Any] = {}
+            exec(code, names)
+            assert is_internal(name) == (number < len(inside))
+            made = names[f"line_{number}"](functools.partial(operator.add, weft.ones(2), 1))
+            place = value_of(made).code.co_filename
+            assert (place == name) == (number >= len(inside))

@@ -3,6 +3,8 @@
 library's own, and the way from there through the library. Compiled modules make no frames, so a call from user code
 finds its frame at once."""
 
+import os
+
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
@@ -15,7 +17,7 @@ from cython.cimports.weft.graph.frames import (
 )
 
 from weft._compiled import require
-from weft.errors import is_internal
+from weft.errors import DEMO, PACKAGE
 
 require(__name__, cython.compiled)
 
@@ -33,14 +35,39 @@ def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
 
 
 @cython.cfunc
+def _full_path(name: str) -> str:
+    """The file's path from the root, without steps back."""
+    if name[:1] != "/":
+        name = os.getcwd() + "/" + name
+    parts: list = []
+    for part in name.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part and part != ".":
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+@cython.cfunc
+def _lies_inside(name: str):
+    """What `errors.is_internal` says, without running Python: there a signal's handler could run, and what it raises
+    would be lost between the calls from C."""
+    if name.startswith("<"):
+        return False
+    try:
+        path: str = _full_path(name)
+    except OSError:  # the current folder is gone
+        return False
+    return path.startswith(PACKAGE) and not path.startswith(DEMO)
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def _remember(place: cython.int, code: object) -> cython.void:
     name: str = code.co_filename
     known = _known.get(name)
     if known is None:
-        # Most are decided without running Python, in which an exception of a signal handler would be lost.
-        surely: cython.bint = name.startswith("<") or (name[:1] == "/" and "/weft/" not in name)
-        known = False if surely else is_internal(name)
+        known = _lies_inside(name)
         _known[name] = known
     former: cython.pointer(PyObject) = _codes[place]
     Py_INCREF(code)

@@ -15,13 +15,11 @@ from weft.nn.state import NO_STATE_HOOKS, StateHooks
 class HookMethods:
     """What `Module` inherits. Nothing is kept for a module without hooks."""
 
-    _hooks: ModuleHooks | None = None
+    _hooks: ModuleHooks | None = None  # `common_hooks` gives all modules an empty record
     _state_hooks = NO_STATE_HOOKS
 
     def _own_hooks(self) -> ModuleHooks:
-        if self._hooks is None:
-            self.__dict__["_hooks"] = ModuleHooks()
-        hooks: ModuleHooks = self.__dict__["_hooks"]
+        hooks: ModuleHooks = self.__dict__.setdefault("_hooks", ModuleHooks())
         return hooks
 
     def register_forward_pre_hook(

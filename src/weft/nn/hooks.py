@@ -46,6 +46,20 @@ class ModuleHooks:
     backward: HookTable = field(default_factory=dict)
 
 
+COMMON = ModuleHooks()  # those of all modules, and on the registration of members in any
+ON_PARAMETER: dict[int, Callable[..., Any]] = {}
+ON_BUFFER: dict[int, Callable[..., Any]] = {}
+ON_MODULE: dict[int, Callable[..., Any]] = {}
+
+
+def as_hooked(table: dict[int, Callable[..., Any]], module: Module, name: str, member: Any) -> Any:
+    """What is registered in place of a member."""
+    for hook in list(table.values()):
+        changed = hook(module, name, member)
+        member = member if changed is None else changed
+    return member
+
+
 class RemovableHandle:
     """Removes the hook it was given for; also as a context manager."""
 
@@ -125,7 +139,10 @@ class BackwardObserver:
     when its inputs' cotangents are known."""
 
     def __init__(self, module: Module, hooks: ModuleHooks) -> None:
-        self.module, self.hooks = module, hooks
+        self.module = module
+        # Those of the time of the call.
+        self.backward_pre = list(hooks.backward_pre.values())
+        self.backward = list(hooks.backward.values())
         self.grad_output: tuple[Any, ...] | None = None
         self.inputs = 0
         self.inputs_observed = False
@@ -149,12 +166,12 @@ class BackwardObserver:
         return observed if isinstance(result, tuple) else observed[0]
 
     def _on_output(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook in list(self.hooks.backward_pre.values()):
+        for hook in self.backward_pre:
             changed = hook.function(self.module, cotangents)
             if changed is not None:
                 cotangents = self._same_length(_as_tuple(changed), cotangents, "Backward pre hook")
         self.grad_output = cotangents
-        if not self.inputs_observed and self.hooks.backward:
+        if not self.inputs_observed and self.backward:
             warnings.warn(
                 "Full backward hook is firing when gradients are computed with respect to module "
                 "outputs since no inputs require gradients.",
@@ -168,7 +185,7 @@ class BackwardObserver:
         return cotangents if self.grad_output is None else self._call(cotangents)
 
     def _call(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook in list(self.hooks.backward.values()):
+        for hook in self.backward:
             changed = hook.function(self.module, grad_input, self.grad_output)
             if changed is not None:
                 grad_input = self._same_length(_as_tuple(changed), grad_input, "Backward hook")
@@ -188,8 +205,19 @@ class BackwardObserver:
         return changed
 
 
+def _with_common(hooks: ModuleHooks) -> ModuleHooks:
+    """The hooks of all modules, then a module's own."""
+    return ModuleHooks(
+        COMMON.forward_pre | hooks.forward_pre,
+        COMMON.forward | hooks.forward,
+        COMMON.backward_pre | hooks.backward_pre,
+        COMMON.backward | hooks.backward,
+    )
+
+
 def call_with_hooks(module: Module, hooks: ModuleHooks, args: Any, kwargs: dict[str, Any]) -> Any:
-    """`module.forward(*args, **kwargs)` with the module's hooks around it."""
+    """`module.forward(*args, **kwargs)` with the hooks of all modules and its own around it."""
+    hooks = _with_common(hooks)
     called: set[int] = set()
     result: Any = None
     try:
@@ -248,8 +276,9 @@ def _run_always_called(
             changed = _run_forward_hook(module, hook, args, kwargs, result)
             result = result if changed is None else changed
         except Exception as error:
+            whose = "global module" if number in COMMON.forward else "module"
             warnings.warn(
-                "module forward hook with ``always_call=True`` raised an exception "
+                f"{whose} forward hook with ``always_call=True`` raised an exception "
                 f"that was silenced as another error was raised in forward: {error}",
                 stacklevel=4,
             )

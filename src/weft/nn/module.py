@@ -19,7 +19,7 @@ from weft.errors import (
 from weft.nn import moving, refusals
 from weft.nn import state as states
 from weft.nn.hook_methods import HookMethods
-from weft.nn.hooks import call_with_hooks
+from weft.nn.hooks import ON_BUFFER, ON_MODULE, ON_PARAMETER, as_hooked, call_with_hooks
 from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
 from weft.nn.parameter import Buffer, Parameter
 
@@ -86,7 +86,7 @@ class Module(HookMethods):
         elif isinstance(value, Module):
             self._require_init(kinds, "module")
             self._forget(name, MODULE)
-            self._modules[name] = value
+            self._modules[name] = as_hooked(ON_MODULE, self, name, value)
         elif isinstance(value, Buffer):
             self._require_init(kinds, "buffer")
             self._forget(name, *BUFFERS)
@@ -111,6 +111,9 @@ class Module(HookMethods):
         fits = value is None or (kind in BUFFERS and isinstance(value, Tensor))
         if not fits:
             raise refusals.wrong_kind(name, value, kind)
+        if kind != PARAMETER:
+            hooks = ON_MODULE if kind == MODULE else ON_BUFFER
+            value = as_hooked(hooks, self, name, value)
         self.__dict__[name] = value
 
     def __delattr__(self, name: str) -> None:
@@ -133,6 +136,7 @@ class Module(HookMethods):
         self._check_name("parameter", name, PARAMETER)
         if param is not None:
             refusals.check_parameter(name, param)
+            param = as_hooked(ON_PARAMETER, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -141,6 +145,7 @@ class Module(HookMethods):
         self._check_name("buffer", name, *BUFFERS)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise refusals.wrong_buffer(name, tensor)
+        tensor = as_hooked(ON_BUFFER, self, name, tensor)
         self._kinds[name] = BUFFER if persistent else HIDDEN_BUFFER
         self.__dict__[name] = tensor
 
@@ -153,7 +158,7 @@ class Module(HookMethods):
         if not isinstance(module, Module) and module is not None:
             raise refusals.no_module(module)
         self._check_name("module", name, MODULE)
-        self._modules[name] = module
+        self._modules[name] = as_hooked(ON_MODULE, self, name, module)
 
     # -- looking up -----------------------------------------------------------------------------
 

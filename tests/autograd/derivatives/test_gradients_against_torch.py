@@ -110,7 +110,7 @@ def converted(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         made = weft.from_numpy(value.detach().resolve_conj().numpy().copy())
         return made.requires_grad_() if value.requires_grad else made
-    if isinstance(value, torch.dtype):
+    if isinstance(value, (torch.dtype, torch.memory_format)):
         return getattr(weft, str(value).removeprefix("torch."))
     if isinstance(value, (tuple, list)):
         return type(value)(converted(part) for part in value)
