@@ -42,7 +42,7 @@ from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import drop_inputs, free_idle
 from weft.graph.tape import finish, other_tapes, rejoin, tape_of
 from weft.runtime.programs import released, storable_as, store, worth_storing
-from weft.schedule import batch, collect, fuse, gang, lower, plan, select
+from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
 
 require_compiled(__name__, cython.compiled)
 
@@ -350,7 +350,7 @@ def failed_kernels(run: Any) -> list[int]:
 def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
     """A program has failed: whether running it again tells more. Batches are taken apart; the indices of what failed
     and the values that storages may go back to are kept from now on."""
-    again = batch.ungroup(pending)
+    again = members.ungroup(pending)
     tape = tape_of(pending[0])
     again = hold_formers(tape) or again
     for kernel in program.kernels:

@@ -25,7 +25,7 @@ from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.node import Node
 from weft.graph.rows import COMPOSITE, SCALAR_ROW, SOURCE, VALUE_ROW
 from weft.graph.targets import AccumulateGrad
-from weft.schedule import batch
+from weft.schedule import forms
 
 Unit = tuple[Any, int, int, list[Any], list[Any]]
 
@@ -190,7 +190,7 @@ def _input_value(node: Any, index: int) -> Any:
     """The node of one input of a record that has run: its save, or what the edge leads to."""
     saved = node.holds and node.saved >> index & 1 and not node.released
     if saved and not (node.observers is not None and node.observers.has_packed):
-        return batch.saved_input(node, index)
+        return forms.saved_input(node, index)
     edge = node.edges[index]
     if isinstance(edge, AccumulateGrad):
         return value_of(edge.variable)

@@ -27,7 +27,7 @@ from weft.ops.row import TABLE
 saving = later("weft.autograd.saving")
 discovery = later("weft.autograd.discovery")
 rules = later("weft.autograd.rules")
-batch = later("weft.schedule.batch")
+forms = later("weft.schedule.forms")
 
 
 def observers_of(record: Any) -> Observers:
@@ -204,8 +204,8 @@ def saved_value(node: Any, index: int) -> Any:
         if again is not None:
             return again
     if index == RESULT_BIT:
-        return wrap_node(batch.saved_result(node), node)
-    saved = batch.saved_input(node, index)
+        return wrap_node(forms.saved_result(node), node)
+    saved = forms.saved_input(node, index)
     if saved.row is SCALAR_ROW:
         return saved.params
     if isinstance(edge, AccumulateGrad) and value_of(edge.variable) is saved:

@@ -16,7 +16,7 @@ from weft._compiled import require
 from weft.autograd.saving import unpacked
 from weft.graph.rows import COMPOSITE
 from weft.ops.primitives import sum_to
-from weft.schedule import batch
+from weft.schedule import forms
 
 require(__name__, cython.compiled)
 
@@ -72,10 +72,10 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
     if index == RESULT_SHIFT:
         if node.quotient is None and node.row.kind != _composite:
             return wrap(node, edge)
-        return wrap(batch.saved_result(node), edge)
+        return wrap(forms.saved_result(node), edge)
     if node.quotient is None:
         return wrap(node.inputs[index], edge)
-    return wrap(batch.saved_input(node, index), edge)
+    return wrap(forms.saved_input(node, index), edge)
 
 
 @cython.cfunc

@@ -19,7 +19,7 @@ from weft.graph.node import RESULT_BIT
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import give_up_save
 from weft.graph.tensor import Tensor
-from weft.schedule import batch
+from weft.schedule import forms
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -82,9 +82,9 @@ def apply_pack(tensor: Any, pairs: list[Pair]) -> Packed:
 def pack_one(node: Any, index: int, pairs: list[Pair]) -> None:
     """Replace one save of a node by what the hooks make of it; hooks that return their argument leave it as it is."""
     if index == RESULT_BIT:
-        saved = batch.saved_result(node)
+        saved = forms.saved_result(node)
     else:
-        saved = batch.saved_input(node, index)
+        saved = forms.saved_input(node, index)
         if saved.row is SCALAR_ROW:
             return
     tensor = wrap_node(saved)
@@ -141,7 +141,7 @@ def unpacked(node: Any, index: int, edge: Any) -> Any:
     if packed is None:
         return None
     if isinstance(packed, Kept):
-        own = batch.saved_result(node) if index == RESULT_BIT else batch.saved_input(node, index)
+        own = forms.saved_result(node) if index == RESULT_BIT else forms.saved_input(node, index)
         packed = packed.attach(own)
     return packed.unpack(edge)
 

@@ -44,7 +44,8 @@ from weft.graph.rows import COMPOSITE
 from weft.graph.strides import dense_order
 from weft.graph.tape import last_sequence
 from weft.ops.primitives import reshape
-from weft.schedule import batch
+from weft.schedule import batch, forms
+from weft.schedule.stacking import row_of
 
 require(__name__, cython.compiled)
 
@@ -115,7 +116,7 @@ class Walk(Discovery):
                 fresh.append(node)
             else:
                 self.join_group(node)
-        batch.group_records(fresh)
+        forms.group_records(fresh)
         for node in fresh:
             if node.quotient is not None:
                 self.join_group(node)
@@ -399,7 +400,7 @@ class Walk(Discovery):
             return result if cython.cast(Tensor, result)._shape == shape else reshape(result, shape)
         parts: list = []
         for cotangent, row, tensor, _number in contributions:
-            part = tensor if row < 0 else wrap(batch.row_of(cotangent, row), None)
+            part = tensor if row < 0 else wrap(row_of(cotangent, row), None)
             if cython.cast(Tensor, part)._shape != shape:
                 part = reshape(part, shape)
             parts.append(part)
@@ -508,7 +509,7 @@ class Walk(Discovery):
             self.pull_node(first)
             return
         form = (
-            batch.form_of(first.quotient, members)
+            forms.form_of(first.quotient, members)
             if group.parts is None
             else merging.form_of_union(group)
         )
@@ -553,7 +554,7 @@ class Walk(Discovery):
         elif function.scratch is not None:
             for cotangent, row, part, number in cython.cast(list, function.scratch):
                 if row >= 0:
-                    part = wrap(batch.row_of(cotangent, row), None)
+                    part = wrap(row_of(cotangent, row), None)
                 sums[number] = part if sums[number] is None else sums[number] + part
         function.scratch = None
         if function.observers is not None:

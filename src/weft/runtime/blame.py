@@ -17,7 +17,7 @@ from weft.graph.bounds import range_error
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.rows import SCALAR_ROW
 from weft.ops.indexing import public_name
-from weft.schedule.batch import batched_operands
+from weft.schedule.members import batched_operands
 
 
 class FailedRows(dict[int, WeftError]):

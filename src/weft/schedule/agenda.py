@@ -471,7 +471,7 @@ def form_groups(nodes: list, notes: list | None = None) -> list:
 @cython.cfunc
 def may_join(node: Node) -> cython.bint:
     """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
-    batch where something reads it (`batch.stack`)."""
+    batch where something reads it (`stacking.stack`)."""
     row: OpRow = node.row
     return (
         row.batchable

@@ -1,0 +1,80 @@
+# cython: language_level=3
+"""Members of batches: how nodes become rows of a quotient, and leave it.
+
+In come equal nodes and the node over a leading batch dimension that stands for them; out go members, which keep their
+inputs and edges: only `quotient` and `qrow` are written, and what derivatives need moves to the quotient.
+"""
+
+import cython
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.prefetch import prefetch_inputs
+from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+
+from weft._compiled import require
+from weft.graph.tape import rejoin
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
+    """Make nodes members of a quotient; it takes over what their derivatives need."""
+    count: cython.Py_ssize_t = len(members)
+    first: Node = members[0]
+    quotient.info = (flags, count)
+    if first.edges is not None:
+        acquire_saves(quotient, first.edges)
+    row: cython.Py_ssize_t
+    for row in range(count):
+        prefetch_inputs(members, row)
+        become_row(members[row], quotient, row)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
+    """Make a node one row of a quotient, which holds what its derivative needs."""
+    node.quotient = quotient
+    node.qrow = row
+    quotient.members += 1
+    release_saves(node)
+
+
+def batched_operands(node: Node):
+    """Of a quotient: whether each operand has a row for each example. None of other nodes."""
+    if node.info is None or not isinstance(node.info[0], tuple):
+        return None
+    return node.info[0]
+
+
+def ungroup(nodes: list):
+    """Take pending members that live nodes need out of their batches, to run alone: where a batch fails, each example
+    is to answer for itself. Returns whether there were any."""
+    found: cython.bint = False
+    stack: list = [node for node in nodes if cython.cast(Node, node).live > 0]
+    met: set = set()
+    node: Node
+    while stack:
+        node = stack.pop()
+        if node.state != PENDING or node in met:
+            continue
+        met.add(node)
+        if node.inputs is not None:
+            stack.extend(node.inputs)
+        if node.quotient is not None:
+            found = True
+            _leave(node)
+    return found
+
+
+@cython.cfunc
+def _leave(node: Node) -> cython.void:
+    """Make a member a node of its own again."""
+    quotient: Node = node.quotient
+    node.quotient = None
+    node.qrow = -1
+    if node.edges is not None and not node.released:
+        acquire_saves(node, node.edges)
+    release_saves(quotient)
+    rejoin(node, quotient)
