@@ -10,7 +10,7 @@ Spelling = Callable[..., Any]
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
 PRIVATE = (
     *("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power"),
-    *("attention_forward", "attention_backward"),
+    *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
     *("lstm_memory", "lstm_output", "gru"),  # compared as cells, tests/nn
 )

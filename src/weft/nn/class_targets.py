@@ -123,8 +123,11 @@ def _targets_known(target: Any, count: int, ignore_index: int) -> bool:
         ) from None
 
 
-def picked_classes(log_probabilities: Any, target: Any, ignore_index: int) -> tuple[Any, Any, Any]:
-    """The log probability of each target class, the mask of ignored targets, and the classes to look up."""
+def picked_classes(
+    log_probabilities: Any, target: Any, ignore_index: int, pick: Any = gather
+) -> tuple[Any, Any, Any]:
+    """The log probability of each target class, the mask of ignored targets, and the classes to look up. `pick` takes
+    them from the log probabilities."""
     axis = 1 if len(log_probabilities._shape) > 1 else 0
     count = log_probabilities._shape[axis]
     known = _targets_known(target, count, ignore_index)
@@ -134,4 +137,4 @@ def picked_classes(log_probabilities: Any, target: Any, ignore_index: int) -> tu
     if known:
         trusted(checked, count)
     index = reshape(checked, (*target._shape[:axis], 1, *target._shape[axis:]))
-    return reshape(gather(log_probabilities, axis, index), target._shape), ignored, checked
+    return reshape(pick(log_probabilities, axis, index), target._shape), ignored, checked

@@ -9,6 +9,7 @@ counts are recorded as they stand, so that losses fuse with what made the predic
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -37,9 +38,11 @@ from weft.nn.class_targets import (
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, reshape, take, where
+from weft.ops.primitives import expand, gather, reshape, take, where
 
 require(__name__, cython.compiled)
+
+_PICKED = TABLE["picked_log_softmax"]
 
 
 def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
@@ -79,12 +82,19 @@ def nll_loss(
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
+    return _negative_picked(input, target, weight, ignore_index, reduction, gather)
+
+
+def _negative_picked(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, pick: Any
+) -> Any:
+    """What `nll_loss` says, each target's log probability found by `pick`."""
     check_classes(input, target)
     if len(input._shape) == 1:
         target = reshape(target, ())
     if weight is not None:
         check_class_weights(input, weight)
-    picked, ignored, classes = picked_classes(input, target, ignore_index)
+    picked, ignored, classes = picked_classes(input, target, ignore_index, pick)
     if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
         return reshape(where(ignored, math.nan, -picked), ())
     if weight is None:
@@ -126,7 +136,6 @@ def cross_entropy(
     wide = widen(input)
     if weight is not None and weight._dtype is input._dtype:
         weight = cast(weight, wide._dtype)
-    logs = log_softmax(wide, axis)
     if target._shape == input._shape and target._dtype.category == 2:
         if ignore_index >= 0:
             raise ArgumentError(
@@ -135,14 +144,38 @@ def cross_entropy(
                 got=describe("target", target),
                 fix="leave ignore_index out",
             )
+        logs = log_softmax(wide, axis)
         result = _soft_targets(logs, target, weight, reduction, label_smoothing)
     elif label_smoothing:
+        logs = log_softmax(wide, axis)
         result = _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
     else:
-        result = rename_record(
-            nll_loss(logs, target, weight, None, ignore_index, None, reduction), "NllLossBackward0"
-        )
+        result = _of_classes(wide, target, weight, ignore_index, reduction)
     return cast(result, input._dtype)
+
+
+def _of_classes(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    """Cross entropy of one class per example. Nothing has no largest element: then it is composed."""
+    axis = 1 if len(input._shape) > 1 else 0
+    if 0 in input._shape:
+        result = nll_loss(
+            log_softmax(input, axis), target, weight, None, ignore_index, None, reduction
+        )
+    else:
+        with untracked():
+            logs = log_softmax(input, axis)
+        pick = functools.partial(_pick_logs, input)
+        result = _negative_picked(logs, target, weight, ignore_index, reduction, pick)
+    return rename_record(
+        result, "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
+    )
+
+
+def _pick_logs(input: Any, logs: Any, axis: int, index: Any) -> Any:
+    """log_softmax at the targets with one gradient record for both: the probabilities, less one at the target."""
+    with untracked():
+        picked = gather(logs, axis, index)
+    return record_gradient(_PICKED, (input, index), (axis,), picked)
 
 
 def _class_weights(weight: Any, logs: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft._compiled import require
 from weft.graph.recording import cast
+from weft.graph.tape import tape
 from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import define
@@ -87,6 +88,40 @@ def _slope_of_norm(g: Any, self: Any, result: Any) -> Any:
     return self * where(zero, 0, g / where(zero, 1, result))
 
 
+def _pull_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
+    """The probabilities times the cotangent's negative, at the index less one. They are made as the value side makes
+    them, so that a backward pass in the same program finds them. The largest element counts as a constant: it takes no
+    part in the derivative of the derivative."""
+    axis, shape = at.params[0], self._shape
+    mode = tape().mode
+    grad, mode.grad = mode.grad, False
+    try:
+        top = reduce("amax", self, (axis,), keepdim=True)
+    finally:
+        mode.grad = grad
+    powers = call("exp", self - top)
+    weights = powers * call("reciprocal", reduce("sum", powers, (axis,), keepdim=True))
+    last = axis == len(shape) - 1  # then a kernel makes the positions itself
+    own = shape if last else tuple([size if a == axis else 1 for a, size in enumerate(shape)])
+    here = iota(own, len(shape) - 1 if last else 0) == index
+    return where(here, weights - 1, weights) * -g
+
+
+def _picked_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
+    logs = np.log(_softmax_numpy(x, params))
+    return np.take_along_axis(logs, index.astype(np.int64), params[0])
+
+
+composite_row(
+    "picked_log_softmax",
+    "self index",
+    _picked_numpy,
+    {"self": _pull_picked},
+    lambda p, shapes, flags, n: (p[0] + 1,),
+    [((3, 4), (3, 1), (1,)), ((2, 3, 2), (2, 1, 2), (1,))],
+    shape=lambda p, x, index: index,
+    grad_name="LogSoftmaxBackward0",
+)
 composite_row(
     "norm",
     "self",

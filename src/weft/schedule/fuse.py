@@ -412,19 +412,22 @@ def _within(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
 
 
 def verify(program: Program):
-    """Each node in one kernel; each kernel after those it reads; what is read elsewhere is stored."""
+    """Each node in one kernel; each kernel after those it reads; what is read elsewhere is stored; what a kernel reads
+    of its own is there by then."""
     seen: dict = {}
+    ranks: dict = {}  # node -> how many of its kernel come before it
     for kernel in program.kernels:
-        for node in kernel.nodes:
+        for rank, node in enumerate(kernel.nodes):
             if node in seen:
                 raise VerificationError(
                     "fuse", expected="each node in one kernel", got=f"{node!r} in two"
                 )
-            seen[node] = kernel
+            seen[node], ranks[node] = kernel, rank
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
-                root = program.places[source].root
+                place: Place = program.places[source]
+                root = place.root
                 if root.state != PENDING:
                     continue
                 below = seen[root]
@@ -434,12 +437,46 @@ def verify(program: Program):
                     raise VerificationError(
                         "fuse", expected=f"{root!r} stored before {kernel!r}", got=repr(below)
                     )
-                if below is kernel and not _within(kernel, program.places[source], source.shape):
-                    raise VerificationError(
-                        "fuse",
-                        expected=f"{kernel!r} reads its own {root!r} element by element",
-                        got=f"{node!r} reads another region of it",
-                    )
+                if below is kernel:
+                    _verify_own(kernel, node, source, place, ranks[root] < ranks[node])
+
+
+@cython.cfunc
+def _verify_own(kernel: Kernel, node: Node, source: Node, place: Place, earlier: cython.bint):
+    """That a node may read a value of its own kernel: one before it, in its own region, finished where it is asked
+    for."""
+    if not earlier:
+        raise VerificationError(
+            "fuse",
+            expected=f"{kernel!r} computes {place.root!r} before it reads it",
+            got=f"{node!r} before that",
+        )
+    if not _within(kernel, place, source.shape):
+        raise VerificationError(
+            "fuse",
+            expected=f"{kernel!r} reads its own {place.root!r} element by element",
+            got=f"{node!r} reads another region of it",
+        )
+    if not _is_finished(kernel, node, source, place):
+        raise VerificationError(
+            "fuse",
+            expected=f"{kernel!r} reads its own {place.root!r} where that is finished",
+            got=f"{node!r} reads it elsewhere",
+        )
+
+
+@cython.cfunc
+def _is_finished(kernel: Kernel, node: Node, source: Node, place: Place) -> cython.bint:
+    """Whether a value of the same kernel is there where a node is computed: in its body, behind its reductions, or in
+    a later phase of its rows."""
+    behind: cython.bint = _in_epilogue(kernel, node)
+    if not is_row_value(kernel, place.root):
+        return source.shape == kernel.shape and not behind
+    if behind:
+        return source.shape == node.shape
+    if node.row.kind == _reduce:
+        return False
+    return kernel.staged and _by_row(kernel, place, source.shape)
 
 
 def text(program: Program):

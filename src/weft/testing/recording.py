@@ -20,6 +20,7 @@ from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.recording import cast, record, record_elementwise
 from weft.graph.rows import KIND_NAMES
+from weft.nn.functional_loss import _pick_logs
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel
 from weft.ops.attention import attend
@@ -58,6 +59,9 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 }
 COMPOSITES.update(
     {name: lambda x, params, name=name: special.SPECIAL[name](x) for name in bessel.VALUES}
+)
+COMPOSITES["picked_log_softmax"] = lambda x, index, params: _pick_logs(
+    x, weft.log_softmax(x, params[0]), params[0], index
 )
 COMPOSITES["attention"] = lambda q, k, v, params: attend(q, k, v, None, params)
 COMPOSITES["attention_masked"] = attend

@@ -299,6 +299,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "linear_bias": ((90, 300), (70, 300), (70,), None),
     "convolution": ((3, 4, 20, 22), (6, 2, 3, 3), ((1, 2), ((1, 1), (0, 1)), (1, 1), 2)),
     "convolution_bias": ((3, 4, 20, 22), (6, 4, 3, 3), (6,), ((1, 1), ((1, 1), (0, 0)), (2, 1), 1)),
+    "picked_log_softmax": (_GRID, (300, 1), (1,)),
     "attention": (*_HEADS, (0.25, True, (0, 2, 1, 3))),
     "attention_masked": (*_HEADS, _SCORES, (0.25, False, (0, 1, 2, 3))),
     "attention_forward": (*_HEADS, (0.25, True, (0, 2, 1, 3))),
