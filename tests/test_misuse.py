@@ -81,6 +81,15 @@ def test_what_a_users_code_raises_passes() -> None:
         weft.ones(2).sum(Odd())
 
 
+def test_messages_of_python_name_the_class_that_users_know() -> None:
+    with pytest.raises(AttributeError, match=r"^'weft\.Tensor' object has no attribute 'sofmax'$"):
+        weft.ones(2).sofmax(0)  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"'weft\.Tensor' and 'list'$"):
+        weft.ones(2) + [1, 2]  # type: ignore[operator]
+    assert repr(weft.Tensor) == "<class 'weft.Tensor'>"
+    assert pickle.loads(pickle.dumps(weft.Tensor)) is weft.Tensor
+
+
 def test_a_defect_of_the_library_stays_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arguments of the right types: what went wrong inside is not put on them."""
 

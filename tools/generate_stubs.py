@@ -405,7 +405,7 @@ def package_stub(weft: ModuleType) -> str:
         if isinstance(value, ModuleType):
             if value.__name__.startswith("weft."):
                 modules.append(f"from weft import {name} as {name}")
-        elif isinstance(value, type) and value.__module__.startswith("weft."):
+        elif isinstance(value, type) and f"{value.__module__}.".startswith("weft."):
             classes.append(export_class(name, value))
         elif callable(value) and hasattr(value, "__code__"):
             writer.lines.append(
@@ -430,11 +430,11 @@ def exports_stub(package: ModuleType) -> str:
 
 def export_class(name: str, cls: type) -> str:
     """A class under its public name; under another name it is not exported by the import alone."""
+    # Tensor says that it is of `weft` itself.
+    place = KNOWN.get(cls.__name__, cls.__module__)
     if name == cls.__name__:
-        return f"from {cls.__module__} import {name} as {name}"
-    return (
-        f"from {cls.__module__} import {cls.__name__} as _{cls.__name__}\n{name} = _{cls.__name__}"
-    )
+        return f"from {place} import {name} as {name}"
+    return f"from {place} import {cls.__name__} as _{cls.__name__}\n{name} = _{cls.__name__}"
 
 
 def constant_type(writer: Writer, value: Any) -> str:

@@ -28,7 +28,7 @@ from cython.cimports.weft.graph.views import alias_of
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError
-from weft.graph.typedict import add_to_type, allow_dict
+from weft.graph.typedict import add_to_type, allow_dict, show_under
 
 require(__name__, cython.compiled)
 
@@ -440,3 +440,4 @@ def _allow_attributes():
 
 
 _allow_attributes()
+show_under(Tensor, b"weft.Tensor")

@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
+        const char* tp_name
         void* tp_dict
         Py_ssize_t tp_dictoffset
         unsigned long tp_flags

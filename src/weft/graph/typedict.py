@@ -36,6 +36,14 @@ def allow_dict(cls: type, offset: cython.Py_ssize_t):
     PyType_Modified(pointer)
 
 
+def show_under(cls: type, path: bytes):
+    """Let a compiled class print, and be pickled, under the path at which users find it. The path is never freed."""
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    Py_INCREF(path)
+    pointer.tp_name = path
+    PyType_Modified(pointer)
+
+
 def class_like(cls: type, name: str, members):
     """A class with the layout of a compiled one and another name, for `show_as`; also of one that takes no subclasses.
     Its instances die as those of that class do."""
