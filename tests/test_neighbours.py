@@ -106,6 +106,45 @@ def test_nested_containers() -> None:
         pytree.tree_unflatten([1, 2], spec)
 
 
+def test_paths_in_containers() -> None:
+    from weft.utils import _pytree as pytree
+
+    point = collections.namedtuple("point", "x y")
+    tree = {"a": [1, (2, None)], 3: point(collections.deque([4], 5), {"k": 6})}
+    paths, spec = pytree.tree_flatten_with_path(tree)
+    assert [pytree.keystr(path) for path, _ in paths] == [
+        "['a'][0]", "['a'][1][0]", "['a'][1][1]", "[3].x[0]", "[3].y['k']",
+    ]  # fmt: skip
+    assert all(pytree.key_get(tree, path) is leaf for path, leaf in paths)
+    assert spec == pytree.tree_structure(tree) and pytree.tree_structure(1) == pytree.LeafSpec()
+    named = pytree.tree_map_with_path(lambda path, v: (pytree.keystr(path), v), {"b": [7]})
+    assert named == {"b": [("['b'][0]", 7)]}
+    seen: list[int] = []
+    assert pytree.tree_map_(seen.append, tree["a"]) is tree["a"] and seen == [1, 2, None]
+    assert pytree.tree_map_only_(int, seen.append, [8, "c"]) == [8, "c"] and seen[-1] == 8
+    assert pytree.MappingKey(0) != pytree.SequenceKey(0)
+
+
+def test_structures_are_written_as_pytorch_does() -> None:
+    from weft.utils import _pytree as pytree
+
+    theirs = pytest.importorskip("torch").utils._pytree
+    tree = {
+        "a": [1, (2,)],
+        "b": collections.OrderedDict(c=4),
+        "d": collections.defaultdict(list, {"e": 5}),
+        "f": collections.deque([6], 7),
+    }
+    assert pytree.treespec_dumps(pytree.tree_structure(tree)) == theirs.treespec_dumps(
+        theirs.tree_structure(tree)
+    )
+    with pytest.raises(TypeError, match="instance of PyTreeSpec"):
+        pytree.treespec_dumps([1])  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError, match="Can't serialize TreeSpec of point"):
+        point = collections.namedtuple("point", "x y")
+        pytree.treespec_dumps(pytree.tree_structure(point(1, 2)))
+
+
 def test_swapping_tensors() -> None:
     one, two = weft.ones(2, requires_grad=True), weft.zeros(2)
     one.grad = weft.full((2,), 5.0)

@@ -46,6 +46,7 @@ __version__ = "0.1.0"
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "pipeline",
+    "default_generator": "generator",
     "realize": "pipeline",
     "map": "fibers",
     "vmap": "func",

@@ -121,6 +121,21 @@ class Generator:
         self._seed, self._offset = int(seed), int(offset)
         return self
 
+    def get_offset(self) -> int:
+        """How many numbers of the seed's sequence have been drawn."""
+        return self._offset
+
+    def set_offset(self, offset: int) -> None:
+        """Go on behind so many numbers of the seed's sequence. Errors: ArgumentError for a negative one."""
+        if not 0 <= int(offset) < 2**63:
+            raise ArgumentError(
+                "set_offset: the offset counts numbers that have been drawn",
+                expected="0 or more, below 2**63",
+                got=str(offset),
+                fix="pass what get_offset() returned",
+            )
+        self._offset = int(offset)
+
     def clone_state(self) -> Generator:
         """A generator that goes on from the same place."""
         copy = Generator(self.device)

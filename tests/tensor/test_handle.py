@@ -156,3 +156,29 @@ def test_unknown_names_of_the_package() -> None:
         weft.tensro  # noqa: B018
     assert "nn" in dir(weft)
     assert "tensor" in dir(weft)
+
+
+@pytest.mark.parametrize("dtype", [weft.float32, weft.bfloat16, weft.bool, weft.complex64])
+def test_a_storage_is_the_bytes_of_the_whole_memory(dtype):
+    whole = weft.arange(6).to(dtype)
+    part = whole[2:4]
+    storage = part.untyped_storage()
+    assert storage == whole.untyped_storage() and storage != part.clone().untyped_storage()
+    assert storage.nbytes() == storage.size() == len(storage) == 6 * whole.element_size()
+    assert storage.data_ptr() == whole.data_ptr() == part.data_ptr() - 2 * whole.element_size()
+    part.zero_()
+    rest = weft.tensor([0, 1, 0, 0, 4, 5]).to(dtype)
+    assert storage.tolist() == rest.untyped_storage().tolist() and any(storage.tolist())
+    assert weft.zeros(0).untyped_storage().data_ptr() == 0
+
+
+def test_a_generator_goes_on_from_an_offset():
+    generator = weft.Generator().manual_seed(5)
+    weft.rand(3, generator=generator)
+    offset = generator.get_offset()
+    drawn = weft.rand(4, generator=generator)
+    generator.set_offset(offset)
+    assert offset == 3 and weft.equal(weft.rand(4, generator=generator), drawn)
+    with pytest.raises(ValueError, match="offset"):
+        generator.set_offset(-1)
+    assert weft.default_generator is weft.random.default_generator

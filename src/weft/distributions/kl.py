@@ -326,3 +326,7 @@ def _outside_of_rates(p: Any, q: Any) -> Any:
 
 def _a_parameter(q: Any) -> Any:
     return getattr(q, next(iter(q._parameters())))
+
+
+# Behind the table and `register_kl`, which the module of the other pairs uses.
+from weft.distributions import kl_pairs as _kl_pairs  # noqa: E402, F401

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+from weft.errors import ArgumentTypeError, NotDefinedError
 
 
 class TreeSpec:
@@ -32,6 +36,13 @@ class TreeSpec:
             return "*"
         parts = ", ".join(map(repr, self.children_specs))
         return f"TreeSpec({self.type.__name__}, {self.context}, [{parts}])"
+
+
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
 
 
 _Parts = tuple[list[Any], Any]
@@ -87,7 +98,7 @@ def tree_flatten(
         node = _node(part, is_leaf)
         if node is None:
             leaves.append(part)
-            return TreeSpec(None, None, [])
+            return LeafSpec()
         children, context = node[0](part)
         return TreeSpec(type(part), context, [flatten(child) for child in children])
 
@@ -155,3 +166,175 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
     """Whether something holds of a leaf."""
     return any(map(pred, tree_leaves(tree)))
+
+
+def tree_map_(
+    func: Callable[..., Any],
+    tree: Any,
+    *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Call a function, which changes them, with the leaves of trees of one structure; the first tree itself."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+    """Call a function with the leaves of a type; the tree itself."""
+    tree_map_only(kind, func, tree, is_leaf)
+    return tree
+
+
+# -- paths ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceKey:
+    """A step into a list, a tuple or a deque."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, parent: Any) -> Any:
+        """What the step leads to."""
+        return parent[self.idx]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingKey:
+    """A step into a dictionary."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, parent: Any) -> Any:
+        """What the step leads to."""
+        return parent[self.key]
+
+
+@dataclass(frozen=True, slots=True)
+class GetAttrKey:
+    """A step to a field of a named tuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, parent: Any) -> Any:
+        """What the step leads to."""
+        return getattr(parent, self.name)
+
+
+_Path = tuple[Any, ...]
+
+
+def _steps(spec: TreeSpec) -> list[Any]:
+    """The step to each child of a structure. Children of registered classes are counted."""
+    if issubclass(spec.type, tuple) and hasattr(spec.type, "_fields"):
+        return [GetAttrKey(name) for name in spec.type._fields]
+    if issubclass(spec.type, dict):
+        keys = spec.context[1] if spec.type is defaultdict else spec.context
+        return [MappingKey(key) for key in keys]
+    return [SequenceKey(index) for index in range(len(spec.children_specs))]
+
+
+def _paths(spec: TreeSpec) -> list[_Path]:
+    if spec.type is None:
+        return [()]
+    children = zip(_steps(spec), spec.children_specs, strict=True)
+    return [(step, *path) for step, child in children for path in _paths(child)]
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[_Path, Any]], TreeSpec]:
+    """(path, leaf) for the leaves in order, and the structure without them."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    return list(zip(_paths(spec), leaves, strict=True)), spec
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[_Path, Any]]:
+    """(path, leaf) for the leaves in order."""
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(
+    func: Callable[..., Any],
+    tree: Any,
+    *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """A function of the path and the leaves of trees of one structure."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    columns = [leaves, *(tree_flatten(other, is_leaf)[0] for other in rests)]
+    return tree_unflatten([func(*row) for row in zip(_paths(spec), *columns, strict=True)], spec)
+
+
+def keystr(kp: _Path) -> str:
+    """A path as it would be written behind the tree: `['layers'][0].weight`."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: _Path) -> Any:
+    """What a path leads to."""
+    for step in kp:
+        obj = step.get(obj)
+    return obj
+
+
+# -- as text -------------------------------------------------------------------------------------------------------
+
+_PROTOCOL = 1
+
+
+def _type_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _schema(spec: TreeSpec) -> dict[str, Any]:
+    if spec.type is None:
+        return {"type": None, "context": None, "children_spec": []}
+    if spec.type not in _WRITTEN:
+        raise NotDefinedError(
+            f"Can't serialize TreeSpec of {spec.type.__name__}",
+            expected="lists, tuples, dictionaries and deques",
+            got=_type_name(spec.type),
+            fix="turn it into a dictionary first",
+        )
+    context = json.dumps(spec.context) if spec.type is not defaultdict else _factory(spec.context)
+    children = [_schema(child) for child in spec.children_specs]
+    return {"type": _type_name(spec.type), "context": context, "children_spec": children}
+
+
+def _factory(context: Any) -> dict[str, Any]:
+    made, keys = context
+    module, name = (made.__module__, made.__qualname__) if made is not None else (None, None)
+    return {
+        "default_factory_module": module,
+        "default_factory_name": name,
+        "dict_context": keys,
+    }
+
+
+_WRITTEN = {list, tuple, dict, OrderedDict, defaultdict, deque}
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """A structure as JSON, as PyTorch writes it. Errors: TypeError, NotImplementedError, ValueError."""
+    if not isinstance(treespec, TreeSpec):
+        raise ArgumentTypeError(
+            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.",
+            expected="what tree_structure gives",
+            got=repr(treespec)[:80],
+            fix="pass tree_structure(tree)",
+        )
+    if protocol not in (None, _PROTOCOL):
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
+    return json.dumps([_PROTOCOL, _schema(treespec)])
