@@ -214,6 +214,14 @@ def test_wrong_arguments_end_with_a_message(arguments: list[str], text: str, cap
     assert text in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_made_is_said_before_training(tmp_path: Path, capsys) -> None:
+    (tmp_path / "taken").write_text("")
+    assert cli.main(["demo", "--short", "--out", str(tmp_path / "taken" / "out")]) == 1
+    said = capsys.readouterr()
+    assert "taken" in said.err
+    assert not said.out
+
+
 def test_a_damaged_model_ends_with_a_message(tmp_path: Path, capsys) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"not a model at all")

@@ -73,6 +73,7 @@ def demo(options: argparse.Namespace) -> None:
 
 def train_and_save(options: argparse.Namespace) -> Path:
     """Train, report, show a graph, save: the file of the model."""
+    options.out.mkdir(parents=True, exist_ok=True)  # what cannot be written is said at once
     data = load_functions(limit=SHORT_LIMIT if options.short else None)
     describe(data)
     epochs = options.epochs or (SHORT_EPOCHS if options.short else Settings().epochs)
@@ -87,7 +88,6 @@ def train_and_save(options: argparse.Namespace) -> Path:
     baseline = data.majority_baseline()
     print(f"held-out accuracy {epoch.held_out:.4f}, majority baseline {baseline:.4f}")
     print(f"trained in {time.perf_counter() - started:.1f} s")
-    options.out.mkdir(parents=True, exist_ok=True)
     show_graph(trainer.model, smallest(data.train).tree, options.out / DRAWING_FILE)
     path: Path = options.out / MODEL_FILE
     save_model(trainer.model, data, path)
