@@ -103,6 +103,21 @@ def test_products_of_many_rows_are_added() -> None:
     assert " cat(" not in computed(loss_of)
 
 
+def test_sums_over_large_rows_do_not_wait_for_each_other() -> None:
+    """One sum over all rows would keep the cotangents of all times at once."""
+    bias = weft.randn(512, requires_grad=True)
+
+    def loss_of() -> Any:
+        hidden = weft.zeros(256, 512)
+        for _ in range(5):
+            hidden = (hidden + bias).tanh()
+        return hidden.sum()
+
+    for joined, added in both_ways(loss_of, bias):
+        assert np.array_equal(joined, added)
+    assert " cat(" not in computed(loss_of)
+
+
 def test_a_graph_that_is_kept_can_be_walked_again() -> None:
     weight = weft.randn(8, 8, requires_grad=True)
     hidden = weft.ones(2, 8)

@@ -119,6 +119,35 @@ def test_examples_recorded_one_by_one_have_the_bits_of_the_batch() -> None:
     same([result.detach().numpy()[0] for result in found], list(whole.detach().numpy()))
 
 
+NESTED = {
+    "query, then key": ("query", "key"),
+    "key, then query": ("key", "query"),
+    "query, then value": ("query", "value"),
+    "mask, then query": ("mask", "query"),
+}
+
+
+@pytest.mark.parametrize("pair", NESTED.values(), ids=NESTED)
+def test_batches_of_batches_that_share_operands(pair: tuple[str, str]) -> None:
+    """What only the inner batch, or only the outer one, has in common, in maps of maps and in batches of maps."""
+    q, k, v = (weft.tensor(x) for x in operands((2, 1), 4, 5, 3, 3, "float64"))
+    given = {"query": q, "key": k, "value": v, "mask": weft.tensor(numbers(4, 5, dtype="float64"))}
+    outer, inner = (
+        weft.stack([given[name] * factor for factor in (1.0, -2.0, 0.5)[:count]])
+        for name, count in zip(pair, (3, 2), strict=True)
+    )
+
+    def attended(of_outer: Any, of_inner: Any) -> Any:
+        return attention(*{**given, pair[0]: of_outer, pair[1]: of_inner}.values())
+
+    def mapped(of_outer: Any) -> Any:
+        return weft.func.vmap(lambda of_inner: attended(of_outer, of_inner))(inner)
+
+    wanted = [[attended(one, other).numpy() for other in inner] for one in outer]
+    same([weft.func.vmap(mapped)(outer).numpy()], [np.array(wanted)])
+    same([weft.stack([mapped(one) for one in outer]).numpy()], [np.array(wanted)])
+
+
 def test_rows_and_keys_that_are_not_seen_change_no_bit() -> None:
     """A causal mask is the mask it stands for; a row that sees few keys is that row of a shorter sequence."""
     q, k, v = operands((1, 2), 200, 200, 16, 16)

@@ -121,3 +121,21 @@ def test_parameters_in_pairs_keep_their_own_values(monkeypatch: pytest.MonkeyPat
         found = after_steps("ASGD", {"t0": 1})
     with watched(monkeypatch, False):
         assert after_steps("ASGD", {"t0": 1}) == found
+
+
+def test_a_gradient_in_the_memory_of_its_parameter_changes_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AdamW shrinks the parameter before it reads the gradient, which here is the same memory."""
+
+    def steps(repeat: bool) -> list[Any]:
+        first, second = [weft.arange(1.0, 5.0).requires_grad_() for _ in range(2)]
+        optimizer = optim.AdamW([first, second], lr=0.1, weight_decay=0.9)
+        for _ in range(3):
+            first.grad, second.grad = weft.ones(4), second.detach()
+            with watched(monkeypatch, repeat):
+                optimizer.step()
+        state = optimizer.state[second]
+        return [x.tolist() for x in (first, second, state["exp_avg"], state["exp_avg_sq"])]
+
+    assert steps(True) == steps(False)

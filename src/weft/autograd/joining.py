@@ -20,6 +20,7 @@ from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
 FEW = 4  # sums of fewer parts are added up
+MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones is soon free again
 
 
 def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
@@ -124,7 +125,9 @@ def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
-    return len(node.inputs[0].shape) == 2 and node.params == ((0,), False)
+    rows = node.inputs[0]
+    small = rows.numel * rows.dtype.itemsize <= MOST_BYTES
+    return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
 def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:

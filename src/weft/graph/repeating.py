@@ -44,7 +44,8 @@ class Operands:
 
 @cython.ccall
 def operands(parameter, grad, state: dict):
-    """The operands of a formula, or None where one of them is not all of its storage."""
+    """The operands of a formula, or None where one of them is not all of its storage, or shares it with another: what
+    is written to one would be read from the other."""
     if type(parameter) not in _kinds or type(grad) not in _kinds:
         return None
     tensor: Tensor = parameter
@@ -71,6 +72,8 @@ def operands(parameter, grad, state: dict):
             parts.append(entry)
         else:
             return None
+    if not _are_apart(found.tensors):
+        return None
     found.key = tuple(parts)
     return found
 
@@ -94,6 +97,22 @@ def _is_plain(tensor: Tensor, shape: tuple) -> cython.bint:
     if node.risky or (node.state != DONE and node.state != PENDING):
         return False
     return node.shape == shape
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _are_apart(tensors: list) -> cython.bint:
+    """Whether no two handles share a storage."""
+    tensor: Tensor
+    other: Tensor
+    index: cython.Py_ssize_t
+    for index in range(1, len(tensors)):
+        tensor = tensors[index]
+        if tensor.storage is not None:
+            for other in tensors[:index]:
+                if other.storage is tensor.storage:
+                    return False
+    return True
 
 
 @cython.final

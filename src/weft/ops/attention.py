@@ -2,8 +2,9 @@
 
 Operands are (B, H, L, E), (B, G, S, E) and (B, G, S, V), where G divides H: neighbouring query heads share a head of
 keys and values; a mask is added to the scores and broadcasts to (B, H, L, S). Each primitive gives one vector of all
-that it makes: the forward one the result (B, H, L, V) and the statistics (B, H, L, 2), largest score and reciprocal of
-the sum of powers; the backward one the gradients of query, key and value. A param says in which order of dimensions
+that it makes, of four dimensions as its operands, so that batches of them align: the forward one the result
+(B, H, L, V) and the statistics (B, H, L, 2), largest score and reciprocal of the sum of powers; the backward one the
+gradients of query, key and value. A param says in which order of dimensions
 results lie in memory, so that heads that come beside each other leave beside each other.
 Scores are not kept. Where a derivative is to be differentiated again it is composed of other rows. Arguments are
 checked by `weft.nn.functional_attention`; the order of sums is that of `weft.codegen.attention`.
@@ -54,11 +55,16 @@ def gradient_shapes(query: Shape, key: Shape, value: Shape) -> tuple[Shape, Shap
     return query[-4:], key[-4:], value[-4:]
 
 
+def packed_shape(shapes: tuple[Shape, ...]) -> Shape:
+    """The shape of arrays one behind the other."""
+    return 1, 1, 1, _size(*shapes)
+
+
 def _part(packed: Any, shapes: tuple[Shape, ...], number: int, order: Shape) -> Any:
     """One of the arrays that a primitive has left one behind the other, its dimensions in memory in some order; a batch
     of them has a dimension in front."""
-    start, shape, lead = _size(*shapes[:number]), shapes[number], packed._shape[:-1]
-    part = slice_axis(packed, len(lead), start, math.prod(shape))
+    start, shape, lead = _size(*shapes[:number]), shapes[number], packed._shape[:-4]
+    part = slice_axis(packed, len(lead) + 3, start, math.prod(shape))
     part = reshape(part, (*lead, *[shape[axis] for axis in order]))
     back = [len(lead) + order.index(axis) for axis in range(4)]
     return permute(part, (*range(len(lead)), *back))
@@ -74,7 +80,7 @@ def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:
     try:
         row = TABLE[f"{name}_forward"]
         shapes = result_shapes(query._shape, value._shape)
-        packed = record(row, operands, params, (_size(*shapes),), query._dtype)
+        packed = record(row, operands, params, packed_shape(shapes), query._dtype)
         result, stats = _part(packed, shapes, 0, params[2]), _part(packed, shapes, 1, PLAIN)
     finally:
         mode.grad = grad
@@ -92,7 +98,8 @@ def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: A
     query, key, value = (x._shape for x in operands[:3])
     shapes = gradient_shapes(query, key, value)
     inputs = (g, *operands[:3], out, stats, *operands[3:])
-    packed = record(TABLE[name], inputs, at.params, (*g._shape[:-4], _size(*shapes)), g._dtype)
+    shape = (*g._shape[:-4], *packed_shape(shapes))
+    packed = record(TABLE[name], inputs, at.params, shape, g._dtype)
     return _part(packed, shapes, number, at.params[2])
 
 
@@ -177,12 +184,13 @@ def _values(query: Any, key: Any, value: Any, *mask: Any, params: Params) -> tup
 
 def _packed(order: Shape, *parts: Any) -> Any:
     """Arrays of four dimensions one behind the other, each in an order of dimensions."""
-    return np.concatenate([np.transpose(part, order).reshape(-1) for part in parts])
+    flat = np.concatenate([np.transpose(part, order).reshape(-1) for part in parts])
+    return flat.reshape(1, 1, 1, -1)
 
 
 def _forward_numpy(*operands: Any, params: Params) -> Any:
     out, stats = _values(*operands, params=params)
-    return np.concatenate([_packed(params[2], out), _packed(PLAIN, stats)])
+    return np.concatenate([_packed(params[2], out), _packed(PLAIN, stats)], -1)
 
 
 def _grouped_sum(g: Any, heads: int) -> Any:
@@ -235,14 +243,14 @@ for _masked in (False, True):
     _kernel_row(
         f"{_name}_forward",
         f"query key value{_mask}",
-        lambda p, q, k, v, *mask: (_size(*result_shapes(q, v)),),
+        lambda p, q, k, v, *mask: packed_shape(result_shapes(q, v)),
         _forward_numpy,
         _samples,
     )
     _kernel_row(
         f"{_name}_backward",
         f"cotangent query key value out stats{_mask}",
-        lambda p, g, q, k, v, *rest: (_size(*gradient_shapes(q, k, v)),),
+        lambda p, g, q, k, v, *rest: packed_shape(gradient_shapes(q, k, v)),
         _backward_numpy,
         [
             ((*q[:3], v[3]), q, k, v, (*q[:3], v[3]), (*q[:3], 2), *rest)

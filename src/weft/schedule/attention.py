@@ -45,7 +45,7 @@ def lower_attention(lowering: Any, node: Any) -> None:
     """Any of the four rows: operands, what the kernel writes, the mask."""
     kind = "backward" if node.row.name.endswith("backward") else "forward"
     given = dict(zip(node.row.operands, node.inputs, strict=True))
-    lead = node.shape[:-1]
+    lead = node.shape[:-4]
     mask = given.pop("mask", None)
     shapes = tuple([given[name].shape[-4:] for name in ("query", "key", "value")])
     regions = [_read(lowering, source, lead, DENSE.get(name, 0)) for name, source in given.items()]
@@ -74,7 +74,7 @@ def _written(lowering: Any, node: Any, kind: str, shapes: tuple[Shape, ...]) -> 
     slot, size = lowering.slot_of(node), node.dtype.itemsize
     query, _, value = shapes
     parts = result_shapes(query, value) if kind == "forward" else gradient_shapes(*shapes)
-    lead = contiguous_strides(node.shape)[:-1]
+    lead = contiguous_strides(node.shape)[:-4]
     found, start = [], 0
     for number, shape in enumerate(parts):
         statistics = (
@@ -93,7 +93,7 @@ def _launch(
 ) -> None:
     """One launch for each place in all leading dimensions but the last."""
     (inner, heads, rows, depth), (_, groups, keys, _), (*_, width) = shapes
-    lead, share = node.shape[:-1], heads // groups
+    lead, share = node.shape[:-4], heads // groups
     outer = lead[-1] if lead else 1
     matrices = (outer, inner, groups if kind == "backward" else heads, share)
     scale, causal, _ = node.params
