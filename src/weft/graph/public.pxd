@@ -21,5 +21,8 @@ cdef PyTypeObject* _first  # the registered type, as long as there is one
 cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function
+    cdef readonly str record
+    cdef dict rows  # rows as the function records them last, and as rows of its name
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)
+cdef object _enter_naming(object self, Arguments arguments, size_t count, PyObject* names)

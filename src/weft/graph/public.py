@@ -5,6 +5,9 @@ In come functions; out go callables that behave like them, as functions and as m
 Where one fails with an exception that is not Weft's own, `weft.graph.misuse` says which argument was wrong, so
 that the checks that a right call would pass cost it nothing, and stand in one place.
 
+The gradient records that a composition makes last are called by its name where PyTorch's are (`RECORDS`): a call of one
+of these functions takes another way in, so that others pay nothing for it.
+
 Types of their own meaning (ragged tensors) take part through PyTorch's protocol: once one is registered by `intercept`,
 a call with such an argument goes to its `__torch_function__`. Until then, a call pays for none of this.
 """
@@ -14,6 +17,8 @@ from _thread import get_ident
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.graph.bound import late
+from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.public import (
     Arguments,
     Py_TPFLAGS_HAVE_VECTORCALL,
@@ -24,9 +29,12 @@ from cython.cimports.weft.graph.public import (
     PyVectorcall_Call,
     PyVectorcall_NARGS,
 )
+from cython.cimports.weft.graph.tape import next_sequence
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import WeftError
+from weft.graph.record_names import RECORDS
 from weft.graph.typedict import add_to_type
 
 require(__name__, cython.compiled)
@@ -41,8 +49,11 @@ _modes: list = []  # (thread, mode) of the modes that are on, the last one first
 class Public:
     """A public function: the function itself, and an explanation where a call of it is wrong."""
 
-    def __cinit__(self, function):
-        self.vectorcall = _enter
+    def __cinit__(self, function, name=None):
+        record = RECORDS.get(name) if _may_record(function) else None
+        self.vectorcall = _enter if record is None else _enter_naming
+        self.record = record
+        self.rows = {}
         self.function = function
 
     def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
@@ -67,20 +78,26 @@ class Public:
         return (public, (self.function,))
 
 
-def public(function):
-    """The public form of a function; the same one each time, so that aliases stay equal."""
+def _may_record(function):
+    return str(function.__module__).startswith(
+        ("weft.functional.", "weft.nn.functional", "weft.nn.native")
+    )
+
+
+def public(function, name=None):
+    """The public form of a function; the same one each time, so that aliases stay equal. The first name counts."""
     if isinstance(function, Public):
         return function
     made = _made.get(function)
     if made is None:
-        made = _made[function] = Public(function)
+        made = _made[function] = Public(function, name)
     return made
 
 
 def all_public(members: dict) -> dict:
     """A namespace with its functions in their public form; classes, properties and special methods as they are."""
     return {
-        name: public(member) if _is_function(name, member) else member
+        name: public(member, name) if _is_function(name, member) else member
         for name, member in members.items()
     }
 
@@ -246,6 +263,40 @@ def _enter(
         if explained is None:
             raise
         raise explained from error
+
+
+@cython.cfunc
+def _enter_naming(
+    self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call the function, and the records of its results by its name."""
+    public: Public = cython.cast(Public, self)
+    before: cython.longlong = next_sequence()
+    result = _enter(self, arguments, count, names)
+    if isinstance(result, tuple):
+        for part in cython.cast(tuple, result):
+            if isinstance(part, Tensor):
+                _name_record(public, part, before)
+    elif isinstance(result, Tensor):
+        _name_record(public, result, before)
+    return result
+
+
+@cython.cfunc
+def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cython.void:
+    """Call a record by the function's name if it is newer than `before`. Those that the schedule knows by their row
+    keep theirs, and so do views: theirs are replayed."""
+    if tensor.base is not None or type(tensor.edge) is not Node:
+        return
+    node: Node = tensor.edge
+    if node.seq <= before or node.state != PENDING or node.quotient is not None:
+        return
+    row = public.rows.get(node.row)
+    if row is None:
+        kept: cython.bint = node.row.name in ("cat", "put", "strided")
+        row = node.row if kept else late["named"](node.row, public.record)
+        public.rows[node.row] = row
+    node.row = row
 
 
 @cython.cfunc

@@ -495,6 +495,7 @@ _row(
     "positive",
     {"self": lambda g, self: g / (conj(self) + 1)},
     rule=TO_FLOAT,
+    grad_name="Log1PBackward0",
 )
 _row(
     "sqrt",

@@ -1,0 +1,121 @@
+"""What the gradient records of public functions are called: as in PyTorch, over its op database. The entries whose
+names agree are listed beside this file, and stay so; `python tests/autograd/test_record_names.py` writes the list and
+counts."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft.graph.record_names import RECORDS
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("record_names.txt")
+SAMPLES = 3
+
+
+@pytest.fixture(scope="module")
+def operators() -> Any:
+    """The entries and their calls, as `tools/conformance` has them."""
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    return _operators()
+
+
+def _operators() -> Any:
+    sys.path.insert(0, str(ROOT / "tools"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from conformance import operators
+
+    return operators
+
+
+def names(operators: Any, entry: str) -> set[tuple[str | None, str | None]]:
+    """The names of the records of an entry's first results: ours and theirs."""
+    from conformance import compare, convert
+
+    info = operators.entries()[entry]
+    found = set()
+    dtype = operators.dtypes_of(info)[0]
+    function = convert.function(info.op, info.name)
+    for call in operators.calls(info, function, dtype, SAMPLES, True):
+        mine, theirs = compare.tensors(call.mine()), compare.tensors(call.theirs())
+        for ours, other in zip(mine, theirs, strict=True):
+            if other.grad_fn is not None:
+                found.add((ours.grad_fn and ours.grad_fn.name(), other.grad_fn.name()))
+    return found
+
+
+def agrees(operators: Any, entry: str) -> bool:
+    """Whether there are names, and all are PyTorch's."""
+    found = names(operators, entry)
+    return bool(found) and all(ours == theirs for ours, theirs in found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("entry", LIST.read_text().split() if LIST.exists() else ())
+def test_a_record_is_called_as_in_torch(operators: Any, entry: str) -> None:
+    found = names(operators, entry)
+    assert found
+    assert [pair for pair in found if pair[0] != pair[1]] == []
+
+
+def test_names_are_those_of_public_functions() -> None:
+    places = (weft.nn.functional, weft, weft.linalg, weft.special, weft.Tensor)
+    for name, record in RECORDS.items():
+        found = [getattr(place, name) for place in places if hasattr(place, name)]
+        assert found, name
+        assert [function.record for function in found] == [record] * len(found), name
+    assert weft.add.record is weft.matmul.record is weft.nn.functional.linear.record is None
+
+
+def test_what_was_recorded_before_keeps_its_name() -> None:
+    functional = weft.nn.functional
+    x = weft.ones(3, requires_grad=True)
+    y = x * 2
+    z = x + 1
+    assert functional.dropout(z, 0.5, False).grad_fn.name() == "AddBackward0"
+    assert functional.celu(z).grad_fn.name() == "CeluBackward0" != z.grad_fn.name()
+    assert functional.softplus(y).grad_fn.name() == "SoftplusBackward0"
+    assert x.var().grad_fn.name() == "VarBackward0" == weft.var(x).grad_fn.name()
+    assert y.grad_fn.name() == "MulBackward0"
+    assert functional.softplus(weft.ones(3)).grad_fn is None
+
+
+def test_names_change_nothing_else() -> None:
+    """Gradients of any order go through a record that has been named."""
+    x = weft.tensor([0.5, -1.0, 2.0], dtype=weft.float64, requires_grad=True)
+    weft.autograd.gradcheck(weft.nn.functional.softplus, (x,))
+    weft.autograd.gradgradcheck(weft.std, (x,))
+    named = weft.nn.functional.layer_norm(x, (3,))
+    assert named.grad_fn.name() == "NativeLayerNormBackward0"
+    (slope,) = weft.autograd.grad(named.square().sum(), x, create_graph=True)
+    assert slope.sum().isfinite().item()
+
+
+def _write() -> None:
+    """List the entries that agree."""
+    operators = _operators()
+    agreeing, tried = [], 0
+    for entry, info in operators.entries().items():
+        if not info.supports_autograd:
+            continue
+        try:
+            tried += 1
+            if agrees(operators, entry):
+                agreeing.append(entry)
+        except Exception as error:
+            print(f"{entry}: {type(error).__name__}: {str(error)[:80]}")
+    LIST.write_text("\n".join(agreeing) + "\n")
+    print(f"{len(agreeing)} of {tried}")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    _write()
