@@ -88,6 +88,14 @@ def test_other_programs_can_read_ours(tmp_path: Path) -> None:
     assert safetensors.load_file(tmp_path / "ours")["a.w"].tolist() == [1.0, 1.0]
 
 
+def test_equal_objects_make_equal_files(tmp_path: Path) -> None:
+    obj = {"ä": weft.ones(2), "b": weft.ones(3, dtype=weft.bfloat16), "n": [1, "two"]}
+    for number in range(8):  # metadata come in another order in about every second file
+        weft.save(obj, tmp_path / str(number))
+    assert len({(tmp_path / str(number)).read_bytes() for number in range(8)}) == 1
+    assert weft.load(tmp_path / "0")["b"].dtype is weft.bfloat16
+
+
 def test_things_that_files_do_not_hold_are_named(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     weft.save({"a": 1}, path)

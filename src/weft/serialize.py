@@ -61,7 +61,7 @@ def save(obj: Any, f: File) -> None:
         metadata = {"format": FORMAT, "structure": json.dumps(structure)}
         if writer.bfloat16:
             metadata["bfloat16"] = json.dumps(writer.bfloat16)
-        content = _library().save(writer.arrays, metadata)
+        content = _in_one_order(_library().save(writer.arrays, metadata))
     if isinstance(f, str | os.PathLike):
         _write_file(Path(f), content)
     else:
@@ -404,6 +404,15 @@ def _as_tensor(array: np.ndarray[Any, Any], bfloat16: bool) -> Tensor:
 
 
 # -- files -----------------------------------------------------------------------------------------
+
+
+def _in_one_order(content: bytes) -> bytes:
+    """A file with sorted metadata: the library writes them in another order each time."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return content[:8] + text.ljust(end - 8) + content[end:] if len(text) <= end - 8 else content
 
 
 def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
