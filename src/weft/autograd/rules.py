@@ -14,13 +14,15 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.saving import unpacked
-from weft.graph.rows import COMPOSITE
+from weft.graph.rows import COMPOSITE, MACRO
+from weft.graph.tape import last_sequence, leave_alone
 from weft.ops.primitives import sum_to
 from weft.schedule import forms
 
 require(__name__, cython.compiled)
 
 _composite = cython.declare(cython.int, COMPOSITE)
+_macro = cython.declare(cython.int, MACRO)
 
 
 @cython.final
@@ -82,6 +84,22 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
 def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
     """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
     broadcasting."""
+    if row.kind == _macro:
+        return _pull_macro(row, g, at, inputs, result, edges)
+    return _apply_rules(row, g, at, inputs, result, edges)
+
+
+@cython.cfunc
+def _pull_macro(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+    """The rules of a macro compute again what it is made of: kept out of batches, equal primitives are found there."""
+    newest: cython.longlong = last_sequence()
+    parts: list = _apply_rules(row, g, at, inputs, result, edges)
+    leave_alone(newest)
+    return parts
+
+
+@cython.cfunc
+def _apply_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
     count: cython.Py_ssize_t = len(edges)
     if len(row.operands) == 1 and count != 1 or row.name == "cat":
         return [
