@@ -13,12 +13,12 @@ EDGE = weft.autograd.graph.get_gradient_edge
     [
         (lambda: weft.autograd.grad(x.sum(), []), RuntimeError, "`inputs` argument"),
         (lambda: weft.autograd.grad([], [x]), RuntimeError, "`outputs` argument"),
-        (lambda: weft.autograd.grad("loss", [x]), TypeError, "Expected a Tensor"),
-        (lambda: weft.autograd.grad(x.sum(), 3), TypeError, "Expected a Tensor"),
+        (lambda: weft.autograd.grad("loss", [x]), RuntimeError, "have to be Tensors"),
+        (lambda: weft.autograd.grad(x.sum(), 3), RuntimeError, "have to be Tensors"),
         (lambda: weft.autograd.backward(None), RuntimeError, "`tensors` argument"),
-        (lambda: weft.autograd.backward([1.0]), TypeError, "Expected a Tensor"),
-        (lambda: weft.autograd.backward(x.sum(), inputs=[None]), TypeError, "Expected a Tensor"),
-        (lambda: EDGE("x"), TypeError, "Expected a Tensor"),
+        (lambda: weft.autograd.backward([1.0]), RuntimeError, "have to be Tensors"),
+        (lambda: weft.autograd.backward(x.sum(), inputs=[None]), RuntimeError, "have to be Tensors"),
+        (lambda: EDGE("x"), RuntimeError, "have to be Tensors"),
         (
             lambda: weft.autograd.grad(x * 2, x, weft.ones(3), is_grads_batched=True),
             RuntimeError,

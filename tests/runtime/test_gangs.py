@@ -166,9 +166,9 @@ def test_a_training_step_of_a_perceptron() -> None:
         optimizer.step()
     found = {key: pipeline.counters[key] - before[key] for key in before}
     assert found["flushes"] == 1
-    assert found["nodes"] <= 140
-    assert found["kernels"] <= 22
-    assert found["launches"] <= 24
+    assert found["nodes"] <= 144
+    assert found["kernels"] <= 21
+    assert found["launches"] <= 23
 
 
 # -- what does not depend on it ------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_in_place_on_a_view_reaches_the_gradient_of_the_base() -> None:
     y = x * 1
     y[1:].mul_(5)
     assert y.grad_fn.name() == "torch::autograd::CopySlices"
-    assert repr(y.grad_fn).startswith("<CopySlices at")
+    assert repr(y.grad_fn).startswith("<CopySlices object at")
     y.sum().backward()
     assert x.grad.tolist() == [1, 5, 5]
 

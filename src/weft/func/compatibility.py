@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError
 from weft.func.tree import need_function
 
 
@@ -40,7 +40,15 @@ def debug_unwrap(tensor: weft.Tensor, *, recurse: bool = True) -> weft.Tensor:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Let all batch norms of a module use the statistics of their batch only, and keep none. Returns the module."""
+    """Let all batch norms of a module use the statistics of their batch only, and keep none. Returns the module.
+    Errors: ArgumentTypeError."""
+    if not isinstance(root, weft.nn.Module):
+        raise ArgumentTypeError(
+            f"replace_all_batch_norm_modules_: root must be Module, not {type(root).__name__}",
+            expected="a Module",
+            got=type(root).__name__,
+            fix="pass the module that holds the layers",
+        )
     for module in root.modules():
         if isinstance(module, weft.nn.modules.batchnorm._BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None
