@@ -17,7 +17,11 @@ EDGE = weft.autograd.graph.get_gradient_edge
         (lambda: weft.autograd.grad(x.sum(), 3), RuntimeError, "have to be Tensors"),
         (lambda: weft.autograd.backward(None), RuntimeError, "`tensors` argument"),
         (lambda: weft.autograd.backward([1.0]), RuntimeError, "have to be Tensors"),
-        (lambda: weft.autograd.backward(x.sum(), inputs=[None]), RuntimeError, "have to be Tensors"),
+        (
+            lambda: weft.autograd.backward(x.sum(), inputs=[None]),
+            RuntimeError,
+            "have to be Tensors",
+        ),
         (lambda: EDGE("x"), RuntimeError, "have to be Tensors"),
         (
             lambda: weft.autograd.grad(x * 2, x, weft.ones(3), is_grads_batched=True),

@@ -218,6 +218,14 @@ def join_blocks(parts: list, shape: tuple) -> list:
     return [wrap(whole, None)]
 
 
+@cython.ccall
+def is_zero(node: Node) -> cython.bint:
+    """Whether a value is zeros, or a view of the number."""
+    while node.row.kind == VIEW and node.inputs is not None:
+        node = node.inputs[0]
+    return node.row is SCALAR_ROW and node.params == 0
+
+
 @cython.cfunc
 def _is_block(node: Node, shape: tuple) -> cython.bint:
     """Whether a value is a piece of the last dimension, in zeros."""
@@ -228,11 +236,8 @@ def _is_block(node: Node, shape: tuple) -> cython.bint:
     base: Node = node.inputs[0]
     block: Node = node.inputs[1]
     rank: cython.Py_ssize_t = len(shape)
-    while base.row.kind == VIEW and base.inputs is not None:
-        base = base.inputs[0]
     return (
-        base.row is SCALAR_ROW
-        and base.params == 0
+        is_zero(base)
         and len(block.shape) == rank
         and block.shape[: rank - 1] == shape[: rank - 1]
         and node.params[0] < shape[rank - 1]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.autograd.group import is_zero
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import PENDING_STATE
-from weft.graph.rows import SCALAR_ROW, VIEW
 from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
@@ -54,7 +54,7 @@ def _is_rows(node: Any, shape: tuple[int, ...]) -> bool:
         and offset % row == 0
         and block.numel % row == 0
         and _dense(block.shape, strides)
-        and _is_zero(base)
+        and is_zero(base)
     )
 
 
@@ -69,12 +69,6 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether strides are those of memory order; along a dimension of one element any will do."""
     own = contiguous_strides(shape)
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
-
-
-def _is_zero(node: Any) -> bool:
-    while node.row.kind == VIEW and node.inputs is not None:
-        node = node.inputs[0]
-    return node.row is SCALAR_ROW and node.params == 0
 
 
 def _join_rows(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:

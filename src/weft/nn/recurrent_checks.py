@@ -73,13 +73,8 @@ def no_projection(name: str, proj_size: Any) -> None:
 def check_input(name: str, input: Any) -> None:
     """(length, size) or (length, batch, size). Errors: ArgumentTypeError, ArgumentError."""
     _need_tensor(name, "input", input)
-    if input.dim() not in (2, 3):
-        raise ArgumentError(
-            f"{name}: Expected input to be 2D or 3D, got {input.dim()}D instead",
-            expected="(length, size), or (length, batch, size)",
-            got=str(list(input.shape)),
-            fix="unsqueeze or reshape the input",
-        )
+    fix = "unsqueeze or reshape the input"
+    _need_rank(name, "input", input, (2, 3), "(length, size), or (length, batch, size)", fix)
 
 
 def check_entries(input: Tensor, size: int, weight: Tensor) -> None:
@@ -147,6 +142,19 @@ def _need_tensor(name: str, argument: str, value: Any) -> None:
         )
 
 
+def _need_rank(
+    name: str, label: str, value: Tensor, ranks: tuple[int, int], expected: str, fix: str
+) -> None:
+    """Errors: ArgumentError."""
+    if value.dim() not in ranks:
+        raise ArgumentError(
+            f"{name}: Expected {label} to be {ranks[0]}D or {ranks[1]}D, got {value.dim()}D instead",
+            expected=expected,
+            got=str(list(value.shape)),
+            fix=fix,
+        )
+
+
 # -- cells -----------------------------------------------------------------------------------------
 
 
@@ -155,13 +163,7 @@ def check_step(name: str, input: Any, size: int) -> None:
     if isinstance(input, Tensor) and input._shape[-1:] == (size,) and len(input._shape) < 3:
         return
     _need_tensor(name, "input", input)
-    if input.dim() not in (1, 2):
-        raise ArgumentError(
-            f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead",
-            expected="(size), or (batch, size)",
-            got=str(list(input.shape)),
-            fix="pass one step at a time",
-        )
+    _need_rank(name, "input", input, (1, 2), "(size), or (batch, size)", "pass one step at a time")
     if input.shape[-1] != size:
         raise ShapeError(
             f"input has inconsistent input_size: got {input.shape[-1]} expected {size}",
@@ -176,13 +178,8 @@ def check_state(name: str, label: str, state: Any, input: Tensor, size: int) -> 
     if isinstance(state, Tensor) and state._shape == (*input._shape[:-1], size):
         return
     _need_tensor(name, label, state)
-    if state.dim() not in (1, 2):
-        raise ArgumentError(
-            f"{name}: Expected {label} to be 1D or 2D, got {state.dim()}D instead",
-            expected="(hidden), or (batch, hidden)",
-            got=str(list(state.shape)),
-            fix="leave hx out to begin with zeros",
-        )
+    fix = "leave hx out to begin with zeros"
+    _need_rank(name, label, state, (1, 2), "(hidden), or (batch, hidden)", fix)
     number = label[-2] if label.endswith("]") else "0"
     if state.shape[-1] != size:
         what = (
@@ -195,5 +192,5 @@ def check_state(name: str, label: str, state: Any, input: Tensor, size: int) -> 
         what,
         expected=f"a state of shape {[*input.shape[:-1], size]}",
         got=str(list(state.shape)),
-        fix="leave hx out to begin with zeros",
+        fix=fix,
     )
