@@ -16,6 +16,7 @@ import importlib.util
 import os
 import shlex
 import shutil
+import subprocess
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,10 @@ COMPILE_ARGS = ["-O3", "-g0", "-ffp-contract=off", "-Wno-unreachable-code", "-Wn
 NO_COMPILER = (
     "weft needs a C compiler to build its compiled modules: install gcc or clang "
     "(Debian: apt install gcc; macOS: xcode-select --install), or name one with CC=..."
+)
+NO_HEADERS = (
+    "weft needs the headers of Python and of the C library to build its compiled modules, and {compiler} does not find "
+    "them: install them (Debian: apt install python3-dev libc6-dev; Fedora: python3-devel glibc-headers)"
 )
 
 
@@ -77,11 +82,17 @@ def find_extensions() -> list[Module]:
 
 
 def check_compiler() -> None:
-    """Say what is missing before distutils fails with an exec error."""
+    """Say what is missing before distutils fails: with an exec error, or with a page for every module."""
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     names = [word for word in command if not word.startswith("-") and "=" not in word]
     if not names or shutil.which(names[0]) is None:
         raise SystemExit(NO_COMPILER)
+    include = [f"-I{sysconfig.get_path(name)}" for name in ("include", "platinclude")]
+    given = shlex.split(f"{os.environ.get('CPPFLAGS', '')} {os.environ.get('CFLAGS', '')}")
+    program = "#include <Python.h>\n"
+    look = [*command, *given, *include, "-E", "-x", "c", "-", "-o", os.devnull]
+    if subprocess.run(look, input=program, text=True, capture_output=True).returncode:
+        raise SystemExit(NO_HEADERS.format(compiler=names[0]))
 
 
 @contextlib.contextmanager

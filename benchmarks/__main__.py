@@ -35,6 +35,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "record": recording.record,
     "chain": recording.chain,
     "loop": recording.loop,
+    "launch": recording.launch,
     "gelu": elementwise.gelu,
     "gelu32": elementwise.large_gelu,
     "norms": elementwise.norms,
@@ -72,8 +73,8 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "memory": processes.memory,
 }
 CORE = (
-    "record", "chain", "loop", "gelu", "norms", "sums", "transposes", "joining", "picking", "gemm", "small", "skinny",
-    "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "loading", "first", "memory", "import",
+    "record", "chain", "loop", "launch", "gelu", "norms", "sums", "transposes", "joining", "picking", "gemm", "small",
+    "skinny", "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "loading", "first", "memory", "import",
 )  # fmt: skip
 
 

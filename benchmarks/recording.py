@@ -1,14 +1,19 @@
-"""What one small operation costs: recorded, differentiated, read in a loop."""
+"""What one small operation costs: recorded, differentiated, read in a loop, launched."""
 
 from __future__ import annotations
 
+import statistics
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.libraries import array, normal, realize
-from benchmarks.measure import Context, Job, compare
+from benchmarks.measure import Context, Job, Line, compare, settle, timed
 
 OPERATIONS = 200
+LAUNCHES = 10_000
+LAUNCH_WANTED = 150e-9
 
 
 def record(context: Context) -> None:
@@ -77,3 +82,56 @@ def growing(lib: Any) -> Job:
         return [turns, array(y)]
 
     return Job(run, result, per=run()[1])
+
+
+SMALL_KERNEL = """
+define void @add_one(ptr %pointers, ptr %arguments, i64 %begin, i64 %end) {
+  %place = load ptr, ptr %pointers
+  %old = load <16 x float>, ptr %place, align 4
+  %one = insertelement <16 x float> zeroinitializer, float 1.0, i32 0
+  %ones = shufflevector <16 x float> %one, <16 x float> poison, <16 x i32> zeroinitializer
+  %new = fadd <16 x float> %old, %ones
+  store <16 x float> %new, ptr %place, align 4
+  ret void
+}
+"""
+
+
+def launch(context: Context) -> None:
+    """A kernel over 16 numbers in a program that is there already: the executor's loop alone, and all of a program that
+    has one launch, called from Python. There is nothing like it in PyTorch."""
+    if "weft" not in context.libraries:
+        return
+    many, one = (_seconds(context, launches(count)) for count in (LAUNCHES, 1))
+    note = (
+        f"wanted: {LAUNCH_WANTED * 1e9:.0f} ns; a program of one, from Python: {one * 1e9:.0f} ns"
+    )
+    context.report(Line("launch of a kernel over 16 numbers", {"weft": many}, "s", note))
+
+
+def launches(count: int) -> Job:
+    """A program of so many launches of one kernel, run ten thousand times over."""
+    from weft.runtime.executor import Program
+    from weft.runtime.jit import Request, compiler
+
+    library = compiler().batch([Request("benchmark", lambda: SMALL_KERNEL, ["add_one"])])[0]
+    program = Program()
+    for _ in range(count):
+        program.append(library["add_one"], [(0, 0)], [], 16, 16, 10, owner=library)
+    numbers = np.zeros(16, np.float32)
+    slots = np.array([numbers.ctypes.data])
+
+    def run() -> None:
+        for _ in range(LAUNCHES // count):
+            program.run(slots)
+
+    run()
+    if (numbers != LAUNCHES).any():
+        raise AssertionError(f"{LAUNCHES} launches left {numbers}")
+    return Job(run, lambda: [numbers], per=LAUNCHES)
+
+
+def _seconds(context: Context, job: Job) -> float:
+    """The median of as many turns as others get."""
+    settle(job, limit=0.2)
+    return statistics.median(timed(job, 10) / job.per for _ in range(context.repeats))

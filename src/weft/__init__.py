@@ -43,6 +43,16 @@ finally:
 
 __version__ = "0.1.0"
 
+# Functions of layers that PyTorch has here too; `nn.positional` has those that take their arguments otherwise.
+_OF_LAYERS = {
+    "nn.functional": (
+        "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d "
+        "conv_transpose2d conv_transpose3d cosine_similarity group_norm hardshrink layer_norm max_pool1d max_pool2d "
+        "max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ "
+        "threshold threshold_"
+    ),
+    "nn.positional": "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm",
+}
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "pipeline",
@@ -80,6 +90,7 @@ _EXPORTS = {
     "slice": "nn.private",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
+    **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
 }
 

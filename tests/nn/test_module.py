@@ -190,6 +190,23 @@ def test_casting_keeps_parameters_and_integers() -> None:
     assert model.to(weft.ones(1, dtype=weft.float16))[0].bias.dtype == weft.float16
 
 
+def test_states_from_before_batches_were_counted() -> None:
+    """PyTorch's rule: a dictionary without versions, or with version 1, need not have the count."""
+    layer = nn.Sequential(nn.BatchNorm1d(2))
+    layer(weft.ones(3, 2))
+    old = {name: value for name, value in layer.state_dict().items() if "tracked" not in name}
+    assert str(layer.load_state_dict(old)) == "<All keys matched successfully>"
+    assert layer[0].num_batches_tracked.item() == 1 and len(old) == 4
+    new = layer.state_dict()
+    del new["0.num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="Missing key.*num_batches_tracked"):
+        layer.load_state_dict(new)
+    found = layer.load_state_dict(new, strict=False)
+    assert str(found) == (
+        "_IncompatibleKeys(missing_keys=['0.num_batches_tracked'], unexpected_keys=[])"
+    )
+
+
 def test_freezing_and_clearing() -> None:
     model = Pair()
     model(weft.ones(1, 3)).sum().backward()

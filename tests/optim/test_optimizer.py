@@ -224,3 +224,15 @@ def test_a_first_step_that_fails_leaves_parameters_that_had_not_been_computed() 
     with pytest.raises(IndexError):
         SGD(model.parameters(), lr=0.1).step()
     assert model.weight.isfinite().all()
+
+
+def test_printing_and_saving_have_pytorchs_order() -> None:
+    torch = pytest.importorskip("torch")
+    texts, orders = [], []
+    for lib in (weft, torch):
+        groups = [{"params": [lib.nn.Parameter(lib.zeros(2))]} for _ in range(2)]
+        optimizer = lib.optim.SGD(groups, lr=0.1, momentum=0.9)
+        texts.append(str(optimizer))
+        orders.append(list(optimizer.state_dict()["param_groups"][0])[-1])
+    assert texts[0] == texts[1]
+    assert orders == ["params", "params"]

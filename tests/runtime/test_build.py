@@ -81,6 +81,24 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path):
     assert "weft needs a C compiler" in done.stderr and "install gcc or clang" in done.stderr
 
 
+def test_without_headers_the_build_says_what_to_install(tmp_path):
+    root = _compiled.package_folder().parent.parent
+    if not (root / "setup.py").exists():
+        pytest.skip("not a source tree")
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho Python.h: no such file >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--only", "weft.fibers"],
+        cwd=root,
+        env={"CC": str(compiler)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "the headers of Python" in done.stderr and "python3-dev" in done.stderr
+
+
 def linked_tree(folder, without=(), changed=()):
     """A copy of the package made of links: without the builds of some modules, with newer sources and no usable build
     of others."""

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    top = argparse.ArgumentParser(prog="weft", description=weft.__doc__)
+    summary = (weft.__doc__ or "").partition("\n")[0]  # none under -OO
+    top = argparse.ArgumentParser(prog="weft", description=summary)
     top.add_argument("--version", action="version", version=f"weft {weft.__version__}")
     commands = top.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="train a Tree-LSTM on Python's standard library")

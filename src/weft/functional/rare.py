@@ -34,8 +34,9 @@ _PLACES: dict[str, tuple[str, str]] = {
         "diff cov corrcoef histc histogram nonzero_static",
     ),
     "uncommon": (
-        "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce",
-        "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_",
+        "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce is_nonzero is_same_size",
+        "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_ "
+        "is_nonzero is_same_size",
     ),
     "gammas": ("igamma igammac", "igamma igammac igamma_ igammac_"),
     "draws": ("poisson", "geometric_ log_normal_ cauchy_ apply_ set_"),
@@ -43,7 +44,17 @@ _PLACES: dict[str, tuple[str, str]] = {
         "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",
         "stft istft",
     ),
+    "in_place": (
+        "abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ "
+        "atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ "
+        "exp_ expm1_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ "
+        "neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ "
+        "trunc_ xlogy_",
+        "",
+    ),
 }
+# Functions of weft that write to their argument: the methods of these names.
+IN_PLACE = _PLACES["in_place"][0].split()
 
 
 def _stand_in(name: str, path: str) -> Callable[..., Any]:

@@ -217,5 +217,24 @@ def index_reduce(
     )
 
 
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element is not zero. Errors: RuntimeError unless there is one element."""
+    if need_tensor("is_nonzero", input).numel() != 1:
+        several = "no values" if input.numel() == 0 else "more than one value"
+        raise ArgumentError(
+            f"Boolean value of Tensor with {several} is ambiguous",
+            expected="one element",
+            got=f"{input.numel()}",
+            fix="reduce it with any() or all()",
+        )
+    return bool(input)
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have one shape."""
+    need_tensor("is_same_size", other, "other", 2)
+    return bool(need_tensor("is_same_size", input)._shape == other._shape)
+
+
 index_reduce_ = make_in_place(index_reduce, "index_reduce")
 publish(globals())

@@ -202,6 +202,14 @@ class _Tracking(Module):
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
+    def _load_from_state_dict(
+        self, state: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
+        """As `Module` does; what was saved without a count of batches (version 1, or a plain dictionary) keeps its."""
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
+            state.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+
     def _check_rank(self, input: Tensor) -> None:
         if input.dim() not in self.ranks:
             expected = " or ".join(f"{rank}D" for rank in self.ranks)

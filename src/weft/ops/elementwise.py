@@ -139,7 +139,7 @@ def _sign_numpy(x: Any) -> Any:
     """0 for nan; bool stays."""
     if x.dtype.kind == "b":
         return x
-    return np.where(np.isnan(x) & ~np.iscomplexobj(x), 0, np.sign(x)).astype(x.dtype)
+    return np.where(np.isnan(x) & (x.dtype.kind != "c"), 0, np.sign(x)).astype(x.dtype)
 
 
 def _power_numpy(a: Any, b: Any) -> Any:

@@ -91,7 +91,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [type(self).__name__ + " ("]
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
+            lines += [*([""] if number else []), f"Parameter Group {number}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join(lines) + "\n)"
 
@@ -236,7 +236,8 @@ class Optimizer:
             hook(self)
         numbers = self._numbers()
         groups = [
-            {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
+            {key: value for key, value in group.items() if key != "params"}
+            | {"params": [numbers[id(parameter)] for parameter in group["params"]]}
             for group in self.param_groups
         ]
         state = {

@@ -1,0 +1,86 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Functions of `weft` that take what `nn.functional` has under the same names, in the order of PyTorch's kernels: the
+weight of an embedding first, the parameters of a normalisation before its running statistics, no defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.functional.arguments import need_tensor
+from weft.graph.public import publish
+from weft.nn import functional
+
+
+def embedding(
+    weight: Any,
+    indices: Any,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` at `indices`. Shapes: (V, D), (*) -> (*, D)."""
+    need_tensor("embedding", weight, "weight")
+    need_tensor("embedding", indices, "indices", 2)
+    skipped = padding_idx if padding_idx >= 0 else None
+    return functional.embedding(indices, weight, skipped, None, 2.0, scale_grad_by_freq, sparse)
+
+
+def dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.dropout`."""
+    return functional.dropout(input, p, train)
+
+
+def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.alpha_dropout`."""
+    return functional.alpha_dropout(input, p, train)
+
+
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.dropout2d` of an input with any number of dimensions after the features."""
+    need_tensor("feature_dropout", input)
+    if not train or p == 0:
+        return input
+    mask = input.new_ones((*input.shape[:2], *(1 for _ in input.shape[2:])))
+    return input * functional.dropout(mask, p, True)
+
+
+def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.feature_alpha_dropout`."""
+    return functional.feature_alpha_dropout(input, p, train)
+
+
+def batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.batch_norm`; `cudnn_enabled` changes nothing."""
+    return functional.batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+
+
+def instance_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.instance_norm`; `cudnn_enabled` changes nothing."""
+    return functional.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+publish(globals())
