@@ -116,6 +116,20 @@ class ArgumentTypeError(WeftError, TypeError):
     """An argument of a Python type that the function does not take."""
 
 
+class KindError(ArgumentError, TypeError):
+    """An argument or result of a Python type that the function does not take, where PyTorch raises ValueError or
+    RuntimeError; it is a TypeError too."""
+
+
+class NoTensorError(WeftError, TypeError, AttributeError):
+    """Something else where a tensor or a module is wanted, and PyTorch misses an attribute of it; it is a TypeError
+    too."""
+
+
+class AssertedKindError(WeftError, AssertionError, TypeError):
+    """Something else where a tensor is wanted, where PyTorch asserts; it is a TypeError too."""
+
+
 class AssertedError(WeftError, AssertionError, ValueError):
     """A value outside what the argument allows, where PyTorch asserts; it is a ValueError too."""
 

@@ -1,51 +1,173 @@
 """What reverse walks refuse, and what Functions may do to views that they are given."""
 
+from collections import OrderedDict
+
 import pytest
 
 import weft
 
-x = weft.ones(2, requires_grad=True)
-EDGE = weft.autograd.graph.get_gradient_edge
+try:
+    import torch
+except ImportError:
+    LIBRARIES = [weft]
+else:
+    LIBRARIES = [weft, torch]
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "text"),
-    [
-        (lambda: weft.autograd.grad(x.sum(), []), RuntimeError, "`inputs` argument"),
-        (lambda: weft.autograd.grad([], [x]), RuntimeError, "`outputs` argument"),
-        (lambda: weft.autograd.grad("loss", [x]), RuntimeError, "have to be Tensors"),
-        (lambda: weft.autograd.grad(x.sum(), 3), RuntimeError, "have to be Tensors"),
-        (lambda: weft.autograd.backward(None), RuntimeError, "`tensors` argument"),
-        (lambda: weft.autograd.backward([1.0]), RuntimeError, "have to be Tensors"),
-        (
-            lambda: weft.autograd.backward(x.sum(), inputs=[None]),
-            RuntimeError,
-            "have to be Tensors",
+def point(lib):
+    return lib.ones(2, requires_grad=True)
+
+
+def total(lib):
+    return point(lib).sum()
+
+
+def twice(lib, *counts):
+    """The gradients of as many outputs, with several rows of cotangents each."""
+    x = point(lib)
+    outputs = [x * (2 + index) for index in range(len(counts))]
+    return lib.autograd.grad(outputs, x, [lib.ones(*c) for c in counts], is_grads_batched=True)
+
+
+def edge(lib, value):
+    return lib.autograd.graph.get_gradient_edge(value)
+
+
+def together(lib, tensors, **options):
+    return lib.autograd.graph.register_multi_grad_hook(tensors, print, **options)
+
+
+OUTPUT = "Expected output to be a torch.Tensor"
+INPUT = "all inputs have to be Tensors or GradientEdges"
+UNUSED = "appears to not have been used in the graph"
+REFUSED = {
+    "no input": (lambda lib: lib.autograd.grad(total(lib), []), RuntimeError, "`inputs` argument"),
+    "no output": (lambda lib: lib.autograd.grad([], [point(lib)]), RuntimeError, UNUSED),
+    "a text": (lambda lib: lib.autograd.grad("loss", [point(lib)]), AssertionError, OUTPUT),
+    "nothing among outputs": (
+        lambda lib: lib.autograd.grad([None], point(lib)),
+        AssertionError,
+        OUTPUT,
+    ),
+    "nothing": (lambda lib: lib.autograd.grad(None, point(lib)), TypeError, "is not iterable"),
+    "a dict": (
+        lambda lib: lib.autograd.grad({"a": total(lib)}, point(lib)),
+        AssertionError,
+        OUTPUT,
+    ),
+    "a number as input": (
+        lambda lib: lib.autograd.grad(total(lib), 3),
+        TypeError,
+        "'int' object is not",
+    ),
+    "a number in inputs": (lambda lib: lib.autograd.grad(total(lib), [3]), RuntimeError, INPUT),
+    "inputs None": (
+        lambda lib: lib.autograd.grad(total(lib), None),
+        TypeError,
+        "'NoneType' object is not",
+    ),
+    "another mapping": (
+        lambda lib: lib.autograd.grad(total(lib), OrderedDict(a=point(lib))),
+        TypeError,
+        "`inputs` argument to `grad\\(\\)` must be a dict, not OrderedDict",
+    ),
+    "a number as cotangent": (
+        lambda lib: lib.autograd.grad(total(lib), point(lib), 3.0),
+        TypeError,
+        "'float' object is not iterable",
+    ),
+    "a number among cotangents": (
+        lambda lib: lib.autograd.grad(total(lib), point(lib), [3.0]),
+        TypeError,
+        "gradients can be either Tensors or None, but got float",
+    ),
+    "backward of nothing": (lambda lib: lib.autograd.backward(None), TypeError, "is not iterable"),
+    "backward of numbers": (lambda lib: lib.autograd.backward([1.0]), AssertionError, OUTPUT),
+    "backward by nothing": (
+        lambda lib: lib.autograd.backward(total(lib), inputs=[None]),
+        RuntimeError,
+        INPUT,
+    ),
+    "backward by a number": (
+        lambda lib: total(lib).backward(inputs=3),
+        TypeError,
+        "'int' object is not iterable",
+    ),
+    "edge of a text": (lambda lib: edge(lib, "x"), AttributeError, "no attribute 'requires_grad'"),
+    "hook on a number": (
+        lambda lib: together(lib, [3]),
+        AttributeError,
+        "attribute 'requires_grad'",
+    ),
+    "hook without a graph": (
+        lambda lib: together(lib, [lib.ones(2)]),
+        AssertionError,
+        "Expected gradient function to be set",
+    ),
+    "version of a number": (
+        lambda lib: lib.autograd.graph.increment_version(3),
+        RuntimeError,
+        "expect a Iterable",
+    ),
+    "version of numbers": (
+        lambda lib: lib.autograd.graph.increment_version([3]),
+        RuntimeError,
+        "expects each element of the iterable to be a tensor",
+    ),
+    "rows of another shape": (
+        lambda lib: twice(lib, (3,)),
+        RuntimeError,
+        "interpret the first dim",
+    ),
+    "checked function gives a number": (
+        lambda lib: lib.autograd.gradcheck(
+            lambda x: 3, (point(lib).detach().double().requires_grad_(),)
         ),
-        (lambda: EDGE("x"), RuntimeError, "have to be Tensors"),
-        (
-            lambda: weft.autograd.grad(x * 2, x, weft.ones(3), is_grads_batched=True),
-            RuntimeError,
-            "we interpret the first dimension",
-        ),
-        (
-            lambda: weft.autograd.grad(x * 2, x, is_grads_batched=True),
-            RuntimeError,
-            "we interpret the first dimension",
-        ),
-        (
-            lambda: weft.autograd.grad(
-                [x * 2, x * 3], x, [weft.ones(3, 2), weft.ones(2, 2)], is_grads_batched=True
-            ),
-            RuntimeError,
-            "same size in their first dimension",
-        ),
-    ],
-)
-def test_arguments_that_make_no_sense(call, kind, text):
+        AttributeError,
+        "'int' object has no attribute 'requires_grad'",
+    ),
+    "backward in a transform": (
+        lambda lib: lib.func.vmap(lambda x: (x * x).sum().backward())(lib.ones(2, 2)),
+        RuntimeError,
+        "backward\\(\\) called inside a functorch transform. This is not supported",
+    ),
+}
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_tensor_is_refused_as_in_pytorch(case, lib):
+    call, kind, text = REFUSED[case]
     with pytest.raises(kind, match=text) as caught:
-        call()
-    assert "test_misuse_of_walks.py" in str(caught.value) and "fix" in str(caught.value)
+        call(lib)
+    if lib is weft:
+        assert "test_misuse_of_walks.py" in str(caught.value) and "fix" in str(caught.value)
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_what_stands_for_nothing_or_has_another_name_is_taken(lib):
+    lib.autograd.backward([])
+    assert lib.autograd.grad([], point(lib), allow_unused=True) == (None,)
+    assert together(lib, [lib.ones(2)], mode="any") is not None
+    x = point(lib)
+    with pytest.warns(FutureWarning, match="`grad_variables` is deprecated"):
+        lib.autograd.backward(x * 2, grad_variables=lib.ones(2), inputs={"x": x})
+    assert x.grad.tolist() == [2, 2]
+    with (
+        pytest.warns(FutureWarning, match="`grad_variables` is deprecated"),
+        pytest.raises(RuntimeError, match="both passed to `backward"),
+    ):
+        lib.autograd.backward(x * 2, lib.ones(2), grad_variables=lib.ones(2))
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        lib.autograd.grad(x.sum(), x, only_inputs=False)
+
+
+def test_rows_of_cotangents_that_make_no_sense():
+    x = point(weft)
+    with pytest.raises(RuntimeError, match="we interpret the first dimension"):
+        weft.autograd.grad(x * 2, x, is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="same size in their first dimension"):
+        twice(weft, (3, 2), (2, 2))
 
 
 def doubled(several):

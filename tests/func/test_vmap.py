@@ -17,6 +17,12 @@ from weft.graph.making import count_live_nodes
 from weft.graph.tape import tape
 
 F = weft.nn.functional
+try:
+    import torch
+except ImportError:
+    LIBRARIES: list[Any] = [weft]
+else:
+    LIBRARIES = [weft, torch]
 
 
 @pytest.fixture
@@ -480,3 +486,38 @@ def test_an_ensemble_of_modules(alone: list[int]) -> None:
         for name, p in net.named_parameters():
             close(slopes[name][k], weft.autograd.grad(net(x).square().sum(), p)[0])
     assert alone == []
+
+
+def test_a_sum_over_one_element_keeps_its_bits() -> None:
+    x = weft.tensor([[-0.0, 1.0], [0.0, -2.0]])
+
+    def summed(row: Any) -> Any:
+        return row.unsqueeze(0).sum(0), (row > 0).unsqueeze(0).sum(0)
+
+    values, counts = weft.func.vmap(summed)(x)
+    assert [[str(v) for v in row] for row in values.tolist()] == [["0.0", "1.0"], ["0.0", "-2.0"]]
+    assert counts.dtype is weft.int64 and counts.tolist() == [[0, 1], [0, 0]]
+    grads = weft.func.vmap(weft.func.grad(lambda row: summed(row * row)[0].sum()))(x)
+    assert grads.tolist() == [[0, 2], [0, -4]]
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_results_that_are_no_tensors_pass_where_no_dimension_is_wanted(lib: Any) -> None:
+    x = lib.ones(3)
+    assert lib.func.vmap(lambda one: 3, out_dims=None)(x) == 3
+    value, number = lib.func.vmap(lambda one: (one * 2, "two"), out_dims=(0, None))(x)
+    assert value.tolist() == [2, 2, 2] and number == "two"
+    assert lib.func.vmap(lambda one: one * 2, out_dims=(0,))(x).tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="must only return Tensors, got type <class 'int'>"):
+        lib.func.vmap(lambda one: 3)(x)
+    with pytest.raises(ValueError, match="can not return a BatchedTensor when out_dim is None"):
+        lib.func.vmap(lambda one: one, out_dims=None)(x)
+
+
+def test_a_transform_inside_of_another_takes_a_transposed_argument() -> None:
+    x = weft.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def inner(y: Any) -> Any:
+        return weft.func.grad(lambda z: (z * z * z).sum())(y.T).sum()
+
+    assert weft.func.grad(inner)(x).tolist() == (6 * x).tolist()

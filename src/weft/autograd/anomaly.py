@@ -15,7 +15,7 @@ from weft.autograd.backward import grad
 from weft.autograd.discovery import target_for
 from weft.autograd.faults import Anomaly, Diagnosis, Unit, Values, name_of, records_below
 from weft.autograd.snapshot import Snapshot
-from weft.errors import AnomalyError
+from weft.errors import AnomalyError, ArgumentTypeError
 from weft.graph import tape as tapes
 from weft.graph.dtype import float32
 from weft.graph.edges import edge_for, value_of
@@ -61,6 +61,13 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(check_nan)
+        if not isinstance(mode, bool):
+            raise ArgumentTypeError(
+                f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}",
+                expected="True or False",
+                got=repr(mode),
+                fix="pass True or False",
+            )
         self.enabled = mode
         super().__enter__()
 

@@ -10,8 +10,15 @@ from typing import Any
 
 from weft.autograd.discovery import target_for
 from weft.autograd.graph import GradientEdge, find_edge, output_of
+from weft.autograd.handle import refuse_in_transform
 from weft.autograd.walk import Walk
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AssertedKindError,
+    GradientError,
+    ShapeError,
+)
 from weft.graph import tape as tapes
 from weft.graph.frames import without_collector
 from weft.graph.public import all_public
@@ -27,6 +34,12 @@ REFERENCE_CYCLE = (
     "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
     "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the "
     "cycle and avoid the leak."
+)
+
+
+ONLY_INPUTS = (
+    "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+    "of the graph, please use torch.autograd.backward."
 )
 
 
@@ -51,7 +64,7 @@ def _implicit(tensor: Tensor) -> Tensor:
 def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
     if not isinstance(gradient, Tensor):
         raise ArgumentTypeError(
-            "gradients can be either Tensors or None",
+            f"gradients can be either Tensors or None, but got {type(gradient).__name__}",
             expected="a Tensor or None",
             got=type(gradient).__name__,
             fix="wrap the number with weft.tensor(...)",
@@ -87,6 +100,13 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
         )
     roots = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        if not isinstance(output, (Tensor, GradientEdge)):
+            raise AssertedKindError(
+                "Expected output to be a torch.Tensor",
+                expected="tensors, or edges from weft.autograd.graph.get_gradient_edge",
+                got=f"{output!r:.60}, output {index}",
+                fix="pass the tensors that were computed",
+            )
         edge = find_edge(output)
         output = output_of(output)
         if edge is None:
@@ -102,24 +122,57 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
     return roots
 
 
-def _as_tuple(value: Any, count: int | None = None) -> tuple[Any, ...]:
-    if value is None:
-        return (None,) * (count or 0)
-    if isinstance(value, (Tensor, GradientEdge)) or not hasattr(value, "__iter__"):
-        return (value,)
-    return tuple(value)
+def _listed(values: Any) -> tuple[Any, ...]:
+    """A tensor or an edge, or several of them, as a tuple. Errors: TypeError on what is neither."""
+    if isinstance(values, (Tensor, GradientEdge)):
+        return (values,)
+    if not hasattr(values, "__iter__"):
+        raise ArgumentTypeError(
+            f"'{type(values).__name__}' object is not iterable",
+            expected="a tensor, an edge, or a list of them",
+            got=repr(values)[:60],
+            fix="pass tensors; weft.tensor(...) makes one of a number",
+        )
+    return tuple(values)
 
 
-def _need_some(values: tuple[Any, ...], what: str, name: str = "grad") -> tuple[Any, ...]:
-    """Errors: RuntimeError where there is nothing."""
+def _cotangents(values: Any, count: int) -> tuple[Any, ...]:
+    return (None,) * count if values is None else _listed(values)
+
+
+def _chosen(inputs: Any, name: str) -> tuple[Any, ...]:
+    """The inputs as a tuple. Errors: RuntimeError where there are none; TypeError on a mapping that is no dict."""
+    if isinstance(inputs, Mapping) and type(inputs) is not dict:
+        raise ArgumentTypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other Mapping types are "
+            "not supported.",
+            expected="tensors, or a dict of them",
+            got=type(inputs).__name__,
+            fix="pass dict(inputs)",
+        )
+    values = tuple(inputs.values()) if type(inputs) is dict else _listed(inputs)
     if not values:
         raise GradientError(
-            f"`{what}` argument to `{name}()` cannot be empty.",
+            f"`inputs` argument to `{name}()` cannot be empty.",
             expected="at least one tensor",
             got="nothing",
-            fix=f"pass a tensor, or a list of them, as {what}",
+            fix="pass a tensor, or a list of them"
+            + (", or leave inputs out to accumulate into all leaves" if name == "backward" else ""),
         )
     return values
+
+
+def _edge_of_input(tensor: Any) -> Any:
+    """Errors: RuntimeError on a tensor that does not require grad."""
+    edge = find_edge(tensor)
+    if edge is None:
+        raise GradientError(
+            "One of the differentiated Tensors does not require grad",
+            expected="inputs with requires_grad=True",
+            got=f"{tensor.dtype.name}{list(tensor.shape)}",
+            fix="call requires_grad_() on it before the forward pass",
+        )
+    return edge
 
 
 def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
@@ -189,28 +242,15 @@ def backward(
     Errors: RuntimeError for an output that is not a scalar and has no gradient, that has no graph, or whose graph
     has been freed. Cost: one recorded derivative per batch of equal operations; nothing runs until it is read.
     """
-    outputs = _need_some(_as_tuple(tensors), "tensors", "backward")
-    gradients = _as_tuple(grad_tensors, len(outputs))
+    refuse_in_transform("backward()")
+    if grad_variables is not None:
+        grad_tensors = _former_name(grad_tensors, grad_variables)
     captured: dict[Any, Any] = {}
-    chosen = None if inputs is None else _as_tuple(inputs)
-    if chosen is not None:
-        if not chosen:
-            raise GradientError(
-                "`inputs` argument to `backward()` cannot be empty.",
-                expected="at least one tensor",
-                got="an empty list",
-                fix="leave inputs out to accumulate into all leaves",
-            )
-        for tensor in chosen:
-            edge = find_edge(tensor)
-            if edge is None:
-                raise GradientError(
-                    "One of the differentiated Tensors does not require grad",
-                    expected="inputs with requires_grad=True",
-                    got=repr(tensor.dtype),
-                    fix="set requires_grad before the forward pass",
-                )
-            captured[target_for(edge)[0]] = None
+    chosen = None if inputs is None else _chosen(inputs, "backward")
+    outputs = _listed(tensors)
+    gradients = _cotangents(grad_tensors, len(outputs))
+    for tensor in chosen or ():
+        captured[target_for(_edge_of_input(tensor))[0]] = None
     keep = create_graph if retain_graph is None else retain_graph
     roots = make_roots(outputs, gradients)
     results = walk(outputs, roots, captured, keep, create_graph, chosen is None)
@@ -221,6 +261,22 @@ def backward(
         gradient = results.get(target)
         if gradient is not None and not isinstance(target[0], AccumulateGrad):
             tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+
+def _former_name(grad_tensors: Any, grad_variables: Any) -> Any:
+    """Errors: RuntimeError where both are given."""
+    warnings.warn(
+        "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3
+    )
+    if grad_tensors is not None:
+        raise GradientError(
+            "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+            "`grad_tensors`.",
+            expected="one of the two",
+            got="both",
+            fix="leave grad_variables out",
+        )
+    return grad_variables
 
 
 def grad(
@@ -238,7 +294,7 @@ def grad(
 
     Errors: RuntimeError for an input that does not require grad or was not used (see `allow_unused`).
     """
-    if isinstance(inputs, Mapping):
+    if type(inputs) is dict:
         values = grad(
             outputs,
             tuple(inputs.values()),
@@ -259,31 +315,22 @@ def grad(
             got="False",
             fix="drop one of the two arguments",
         )
-    results = _need_some(_as_tuple(outputs), "outputs")
-    _need_some(_as_tuple(inputs), "inputs")
+    results = _listed(outputs)
+    chosen = _chosen(inputs, "grad")
+    if not only_inputs:
+        warnings.warn(ONLY_INPUTS, FutureWarning, stacklevel=2)
     if is_grads_batched:
         return _batched_grad(
             results,
-            inputs,
+            chosen,
             grad_outputs,
             retain_graph,
             create_graph,
             allow_unused,
             materialize_grads,
         )
-    chosen = _as_tuple(inputs)
-    roots = make_roots(results, _as_tuple(grad_outputs, len(results)))
-    targets = []
-    for tensor in chosen:
-        edge = find_edge(tensor)
-        if edge is None:
-            raise GradientError(
-                "One of the differentiated Tensors does not require grad",
-                expected="inputs with requires_grad=True",
-                got=f"{tensor.dtype.name}{list(tensor.shape)}",
-                fix="call requires_grad_() on it before the forward pass",
-            )
-        targets.append(target_for(edge))
+    roots = make_roots(results, _cotangents(grad_outputs, len(results)))
+    targets = [target_for(_edge_of_input(tensor)) for tensor in chosen]
     captured = {record: True for record, _ in targets}
     keep = create_graph if retain_graph is None else retain_graph
     found = walk(
@@ -332,7 +379,7 @@ def _batched_grad(
     """One walk per row of the leading axis of grad_outputs, stacked."""
     from weft.ops.primitives import concat, reshape, slice_axis
 
-    rows = _as_tuple(grad_outputs, len(outputs))
+    rows = _cotangents(grad_outputs, len(outputs))
     for output, row in zip(outputs, rows, strict=False):
         shape = tuple(output_of(output)._shape)
         if not isinstance(row, Tensor) or not row._shape or row._shape[1:] != shape:

@@ -17,7 +17,13 @@ from weft.autograd.backward import grad
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
 from weft.autograd.tangents import checked_tangents, tangents_for, transposing
-from weft.errors import ArgumentError, GradientError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientError,
+    NoTensorError,
+    ShapeError,
+)
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
@@ -251,12 +257,18 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             fix="use `with forward_ad.dual_level():`",
         )
     for what, given in (("primal", tensor), ("tangent", tangent)):
-        if not isinstance(given, Tensor) or given.dtype.category < 2:
-            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
-            raise ArgumentError(
-                f"Expected {what} to be floating point or complex, but got: {kind!r}",
+        if not isinstance(given, Tensor):
+            raise NoTensorError(
+                f"'{type(given).__name__}' object has no attribute 'is_floating_point': the {what} is no tensor",
                 expected="a floating point or complex tensor",
-                got=repr(kind),
+                got=repr(given)[:60],
+                fix="convert it with weft.tensor(...)",
+            )
+        if given.dtype.category < 2:
+            raise ArgumentError(
+                f"Expected {what} to be floating point or complex, but got: {given.dtype!r}",
+                expected="a floating point or complex tensor",
+                got=repr(given.dtype),
                 fix="convert it first",
             )
     if tangent._shape != tensor._shape:
@@ -293,6 +305,13 @@ def tangent_of(tensor: Any, level: Level) -> Any:
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent at a level (the innermost unless given)."""
     found = _level_of(level, "unpack_dual")
+    if not isinstance(tensor, Tensor):
+        raise ArgumentTypeError(
+            f"unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}",
+            expected="a tensor",
+            got=repr(tensor)[:60],
+            fix="pass what make_dual has given",
+        )
     if found is None:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor, found)

@@ -263,8 +263,12 @@ def _vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise ShapeError(
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element.",
+                "The vector v can only be None if "
+                + (
+                    "the user-provided function returns a single Tensor with a single element."
+                    if name == "vjp"
+                    else "the input to the user-provided function is a single Tensor with a single element."
+                ),
                 expected="v",
                 got="None",
                 fix="pass v, of the same structure as what it is multiplied with",

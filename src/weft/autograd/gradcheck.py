@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.autograd.backward import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from weft.errors import ArgumentError, ShapeError, WeftError
+from weft.errors import ArgumentError, NoTensorError, ShapeError, WeftError
 from weft.graph.public import publish
 from weft.graph.tensor import Tensor
 
@@ -27,7 +27,15 @@ class GradcheckError(WeftError, RuntimeError):
 def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     result = function(*inputs)
     items = result if isinstance(result, (tuple, list)) else (result,)
-    return tuple(t for t in items if isinstance(t, Tensor) and t.dtype.category >= 2)
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise NoTensorError(
+                f"'{type(item).__name__}' object has no attribute 'requires_grad': the function has returned it",
+                expected="a tensor, or a tuple of tensors",
+                got=repr(item)[:60],
+                fix="return tensors only",
+            )
+    return tuple(t for t in items if t.dtype.category >= 2)
 
 
 def _numerical(

@@ -17,7 +17,13 @@ from weft.autograd.discovery import target_for
 from weft.autograd.observe import RemovableHandle
 from weft.autograd.records import SeveralOutputs, shown
 from weft.autograd.saving import check_allowed, pack_node
-from weft.errors import ArgumentError, GradientError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AssertedError,
+    GradientError,
+    NoTensorError,
+)
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
 from weft.graph.node import Node as RecordedNode
@@ -47,6 +53,8 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge of a tensor that requires grad. Errors: RuntimeError where it does not."""
+    if not isinstance(tensor, Tensor):
+        raise _no_tensor(tensor)
     edge = find_edge(tensor)
     if edge is None:
         raise GradientError(
@@ -57,6 +65,15 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         )
     record, number = shown(edge)
     return GradientEdge(record, number, edge if isinstance(record, SeveralOutputs) else None)
+
+
+def _no_tensor(value: Any) -> NoTensorError:
+    return NoTensorError(
+        f"'{type(value).__name__}' object has no attribute 'requires_grad'",
+        expected="a tensor that requires grad",
+        got=repr(value)[:60],
+        fix="pass the tensors that were computed",
+    )
 
 
 def find_edge(target: Any) -> Any:
@@ -116,13 +133,29 @@ def output_of(target: Any) -> Any:
 
 def increment_version(tensor: Any) -> None:
     """Count a change of a tensor, or of several, that the library has not seen."""
-    for changed in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+    for changed in (tensor,) if isinstance(tensor, Tensor) else _several(tensor):
         if changed.inference:
             changed._version  # noqa: B018 - raises
         storage_of(changed).version += 1
         if changed.counter is not None:
             changed.counter.version += 1
             storage_of(changed).apart += 1
+
+
+def _several(tensors: Any) -> tuple[Any, ...]:
+    """Errors: RuntimeError on anything but tensors."""
+    several = hasattr(tensors, "__iter__")
+    found = tuple(tensors) if several else ()
+    if not several or not all(isinstance(one, Tensor) for one in found):
+        raise GradientError(
+            "increment_version expects each element of the iterable to be a tensor"
+            if several
+            else "increment_version expect a Iterable[Tensor] as input",
+            expected="a tensor, or tensors in a list",
+            got=repr(tensors)[:60],
+            fix="pass the tensors that were changed",
+        )
+    return found
 
 
 # -- hooks on what is saved ------------------------------------------------------------------------------------------
@@ -142,6 +175,13 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         check_allowed()
+        if not (callable(self.pack_hook) and callable(self.unpack_hook)):
+            raise ArgumentTypeError(
+                "saved_tensors_hooks: incompatible function arguments",
+                expected="two functions",
+                got=f"{self.pack_hook!r:.30}, {self.unpack_hook!r:.30}",
+                fix="pass what packs a tensor, and what makes it again",
+            )
         mode = tapes.tape().mode
         mode.saved_hooks = (*(mode.saved_hooks or ()), (self.pack_hook, self.unpack_hook))
         watch_records(pack_node, 1)
@@ -222,7 +262,8 @@ def register_multi_grad_hook(
     """Call `fn` once in each backward: with the list of gradients (None for tensors not reached) when the last of
     them is known, or with the first that is known (`mode="any"`).
 
-    Errors: ValueError on another mode, RuntimeError on a tensor that does not require grad.
+    Errors: ValueError on another mode, AssertionError on a tensor that does not require grad (with 'any' it is left
+    out), AttributeError on what is no tensor.
     """
     if mode not in ("all", "any"):
         raise ArgumentError(
@@ -232,6 +273,16 @@ def register_multi_grad_hook(
             fix="pass one of the two",
         )
     watched = tuple(tensors)
+    for tensor in watched:
+        if not isinstance(tensor, Tensor):
+            raise _no_tensor(tensor)
+        if mode == "all" and not tensor.requires_grad:
+            raise AssertedError(
+                "Expected gradient function to be set",
+                expected="tensors that require grad",
+                got=f"{tensor.dtype.name}{list(tensor.shape)} without a graph",
+                fix="call requires_grad_() before the forward pass, or leave it out",
+            )
     make = _when_all if mode == "all" else _when_any
     return _Handles(make(watched, fn))
 
@@ -249,7 +300,7 @@ def _when_any(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[Remo
             done.add(walk)
         fn(gradient)
 
-    return [tensor.register_hook(first) for tensor in tensors]
+    return [tensor.register_hook(first) for tensor in tensors if tensor.requires_grad]
 
 
 def _when_all(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[RemovableHandle]:

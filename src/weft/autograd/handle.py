@@ -36,10 +36,13 @@ forward_ad = later("weft.autograd.forward_ad")
 def refuse_in_transform(what: str) -> None:
     """Errors: RuntimeError inside a function transform, which decides itself what is differentiated."""
     extra = tapes.tape().mode.extra
-    if extra is not None and "transform" in extra:
+    if extra is not None and ("transform" in extra or "mapping" in extra):
+        name = extra.get("transform", "vmap")
         raise GradientError(
-            f"You are attempting to call Tensor.{what} inside of a function being transformed by "
-            f"weft.func.{extra['transform']}.",
+            f"{what} called inside a functorch transform. This is not supported"
+            if what == "backward()"
+            else f"You are attempting to call Tensor.{what} (or perhaps using torch.autograd.functional.* APIs) inside "
+            f"of a function being transformed by a functorch transform (weft.func.{name})",
             expected="a function that leaves differentiation to the transform",
             got=what,
             fix="use weft.func.grad or vjp inside, or .detach()",
@@ -54,7 +57,6 @@ def tensor_backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
-    refuse_in_transform("backward()")
     reverse.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

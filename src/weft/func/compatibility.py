@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, NoTensorError
 from weft.func.tree import need_function
 
 
@@ -41,10 +41,10 @@ def debug_unwrap(tensor: weft.Tensor, *, recurse: bool = True) -> weft.Tensor:
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Let all batch norms of a module use the statistics of their batch only, and keep none. Returns the module.
-    Errors: ArgumentTypeError."""
+    Errors: AttributeError (and TypeError)."""
     if not isinstance(root, weft.nn.Module):
-        raise ArgumentTypeError(
-            f"replace_all_batch_norm_modules_: root must be Module, not {type(root).__name__}",
+        raise NoTensorError(
+            f"replace_all_batch_norm_modules_: '{type(root).__name__}' object has no attribute 'modules'",
             expected="a Module",
             got=type(root).__name__,
             fix="pass the module that holds the layers",

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """grad, vjp, jvp, linearize: a transform runs the function at fresh aliases of its arguments and walks to these.
 
 An alias hangs on the caller's graph where the argument does, so that transforms nest; where nothing of the caller's
@@ -12,25 +14,40 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.making import new_node
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tape import finish
+from cython.cimports.weft.graph.tensor import Tensor
+
 import weft
+from weft._compiled import require
 from weft.autograd.backward import make_roots, walk
 from weft.autograd.discovery import reaches_more
 from weft.autograd.functional import or_zeros, reached
 from weft.autograd.tangents import transposing
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from weft.errors import ArgumentError, GradientError, KindError, ShapeError
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
 from weft.graph import tape as tapes
-from weft.graph.edges import edge_for, value_of
-from weft.graph.handles import wrap_node
-from weft.graph.making import make_node
-from weft.graph.tape import finish
+from weft.graph.edges import edge_for
 from weft.ops import TABLE
+from weft.ops.primitives import full as constant
 
-_CLONE = TABLE["clone"]
+require(__name__, cython.compiled)
+
+_clone_row = cython.declare(OpRow, TABLE["clone"])
 
 
+@cython.cclass
 class _level:  # noqa: N801 - used like a function
     """Inside a transform: gradients on, and `backward` and `requires_grad_` refused."""
+
+    name = cython.declare(object)
+    mode = cython.declare(object)
+    former = cython.declare(tuple)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,20 +62,23 @@ class _level:  # noqa: N801 - used like a function
         self.mode.extra, self.mode.grad = self.former
 
 
+@cython.cclass
 class Point:
     """Where a function is differentiated: the trees of its arguments, as fresh aliases and as their records."""
+
+    tree = cython.declare(object, visibility="readonly")
+    name = cython.declare(object)
+    given = cython.declare(list, visibility="readonly")
+    tracked = cython.declare(cython.bint, visibility="readonly")
+    fresh = cython.declare(list)
+    records = cython.declare(list, visibility="readonly")
 
     def __init__(self, primals: Any, name: str) -> None:
         self.tree, self.name = primals, name
         self.given = leaves(primals)
         for index, leaf in enumerate(self.given):
             if not isinstance(leaf, weft.Tensor):
-                raise ArgumentTypeError(
-                    f"{name}: Expected all inputs to be tensors, got {type(leaf).__name__}",
-                    expected="tensors, or nested tuples, lists and dictionaries of them",
-                    got=f"{leaf!r} as input {index}",
-                    fix="choose the arguments to differentiate by with argnums",
-                )
+                raise _no_tensor(leaf, name, index)
         self.tracked = weft.is_grad_enabled()
         with weft.enable_grad():
             self.fresh = [_alias(leaf) for leaf in self.given]
@@ -101,17 +121,35 @@ class Point:
         return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 
 
+@cython.cfunc
+@cython.locals(leaf=Tensor, node=Node, record=Node)
 def _alias(leaf: Any) -> Any:
     """The same value behind a gradient record of its own, on the caller's graph where the argument has one."""
     if leaf.strides is not None:  # a copy, which lies as the argument does
-        own = leaf if leaf.requires_grad else leaf.detach().requires_grad_()
+        own = leaf
+        if not leaf.requires_grad:
+            own = leaf.detach()
+            own.requires_grad = True
         return own.clone()
-    value = value_of(leaf)
-    edge = edge_for(leaf) if leaf.requires_grad else None
-    record = make_node(_CLONE, None, None, value.shape, value.dtype, (edge,))
-    record.payload, record.considered = (tuple(value.shape),), True  # joins no batch of records
+    node = value(leaf)
+    edges = (edge_for(leaf),)
+    record = new_node(_clone_row, None, None, node.shape, node.numel, node.dtype, edges)
+    record.payload, record.considered = (node.shape,), True  # joins no batch of records
     finish(record)
-    return wrap_node(value, record)
+    return wrap(node, record)
+
+
+def _no_tensor(leaf: Any, name: str, index: int) -> KindError:
+    texts = {
+        "jvp": "jvp(f, primals, tangents): Expected primals to only contain Tensors, got {}",
+    }
+    text = texts.get(name, "Thing passed to transform API must be Tensor, got {}")
+    return KindError(
+        f"{name}: {text.format(type(leaf))}",
+        expected="tensors, or nested tuples, lists and dictionaries of them",
+        got=f"{leaf!r:.60} as input {index}",
+        fix="choose the arguments to differentiate by with argnums",
+    )
 
 
 def released(values: list[Any], create: bool) -> list[Any]:
@@ -122,13 +160,22 @@ def released(values: list[Any], create: bool) -> list[Any]:
     ]
 
 
+_CALLS = {
+    "vjp": "vjp(f, *primals)",
+    "jacrev": "vjp(f, *primals)",
+    "jvp": "jvp(f, primals, tangents)",
+    "jacfwd": "jvp(f, primals, tangents)",
+}
+
+
 def tensors_of(result: Any, name: str) -> list[Any]:
-    """The leaves of a function's result. Errors: TypeError on anything but tensors."""
+    """The leaves of a function's result. Errors: RuntimeError (and TypeError) on anything but tensors."""
     found = leaves(result)
     for leaf in found:
         if not isinstance(leaf, weft.Tensor):
-            raise ArgumentTypeError(
-                f"{name}: Expected f(*args) to return only tensors, got {type(leaf).__name__}",
+            raise KindError(
+                f"{_CALLS.get(name, name)}: expected f(*primals) to return only tensors, got unsupported type "
+                f"{type(leaf)}",
                 expected="a tensor, or nested tuples, lists and dictionaries of tensors",
                 got=repr(leaf),
                 fix="return other results with has_aux=True",
@@ -153,8 +200,16 @@ def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 def chosen(args: tuple[Any, ...], argnums: Any, name: str) -> tuple[Any, tuple[int, ...]]:
     """The arguments to differentiate by, and their places. Errors: RuntimeError, ValueError on a wrong argnums."""
     places = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not all(isinstance(place, int) for place in places):
+        raise _wrong_argnums(
+            f"argnums must be int or Tuple[int, ...], got: {type(argnums)}", argnums
+        )
+    if not places:
+        raise _wrong_argnums("argnums must be non-empty", argnums)
+    if len(set(places)) != len(places):
+        raise _wrong_argnums(f"argnums elements must be unique, got {argnums}", argnums)
     for place in places:
-        if not isinstance(place, int) or not -len(args) <= place < len(args):
+        if not -len(args) <= place < len(args):
             raise ArgumentError(
                 f"{name}: Got argnum={place}, but only {len(args)} positional inputs",
                 expected=f"-{len(args)} <= argnums < {len(args)}",
@@ -166,13 +221,22 @@ def chosen(args: tuple[Any, ...], argnums: Any, name: str) -> tuple[Any, tuple[i
     return (picked if isinstance(argnums, tuple) else picked[0]), places
 
 
+def _wrong_argnums(text: str, argnums: Any) -> KindError:
+    return KindError(
+        text,
+        expected="the number of an argument, or a tuple of different ones",
+        got=repr(argnums),
+        fix="pass argnums=0, or argnums=(0, 1)",
+    )
+
+
 def with_arguments(
     args: tuple[Any, ...], places: tuple[int, ...], new: Any, several: bool
 ) -> list[Any]:
     """All arguments, with those at some places replaced."""
     full = list(args)
-    for place, value in zip(places, new if several else (new,), strict=True):
-        full[place] = value
+    for place, fresh in zip(places, new if several else (new,), strict=True):
+        full[place] = fresh
     return full
 
 
@@ -188,20 +252,28 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        picked, places = chosen(args, argnums, "grad")
-        point = Point(picked, "grad")
-        with _level("grad"):
-            full = with_arguments(args, places, point.arguments(), isinstance(argnums, tuple))
-            output, aux = split_aux(func(*full, **kwargs), has_aux, "grad")
-            _check_scalar(output)
-            create = point.needs_graph([output])
-            found = point.pull([output], [weft.ones_like(output)], create, create)
-        (value,) = released([output], create)
-        aux = map_leaves(lambda leaf: released([leaf], create)[0], aux)
-        gradient = rebuild(picked, iter(found))
-        return gradient, ((value, aux) if has_aux else value)
+        return _with_value(func, argnums, has_aux, args, kwargs)
 
     return wrapper
+
+
+@cython.cfunc
+def _with_value(func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    """The gradient, and the value (with has_aux: the value and aux)."""
+    picked, places = chosen(args, argnums, "grad")
+    point = Point(picked, "grad")
+    with _level("grad"):
+        full = with_arguments(args, places, point.arguments(), isinstance(argnums, tuple))
+        result = func(*full, **kwargs) if kwargs else func(*full)
+        output, aux = split_aux(result, has_aux, "grad")
+        _check_scalar(output)
+        create = point.needs_graph([output])
+        found = point.pull([output], [constant((), 1, output.dtype)], create, create)
+    (value,) = released([output], create)
+    gradient = rebuild(picked, iter(found))
+    if not has_aux:
+        return gradient, value
+    return gradient, (value, map_leaves(lambda leaf: released([leaf], create)[0], aux))
 
 
 def _check_scalar(output: Any) -> None:
@@ -228,11 +300,10 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> A
     Errors: RuntimeError where `func` does not return a scalar tensor.
     """
     need_function(func, "grad")
-    both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        gradient, value = both(*args, **kwargs)
+        gradient, value = _with_value(func, argnums, has_aux, args, kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
     return wrapper
@@ -268,6 +339,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def _check_tangents(primals: list[Any], tangents: list[Any], name: str) -> None:
+    for tangent in tangents:
+        if not isinstance(tangent, weft.Tensor):
+            raise KindError(
+                f"{_CALLS.get(name, name)}: Expected tangents to only contain Tensors, got {type(tangent)}",
+                expected="tensors in the structure of the primals",
+                got=repr(tangent)[:60],
+                fix="convert it with weft.tensor(...)",
+            )
     if len(primals) != len(tangents) or any(
         p.shape != t.shape for p, t in zip(primals, tangents, strict=True)
     ):

@@ -45,8 +45,7 @@ class Mapping:
     """The map around a Function that is called."""
 
     def __init__(self, lifting: Lifting, randomness: str, outer: Any) -> None:
-        self.lifting, self.outer = lifting, outer
-        self.info = VmapInfo(lifting.count, randomness)
+        self.lifting, self.randomness, self.outer = lifting, randomness, outer
         self.flushes = 0  # made by `vmap` staticmethods, which may read all examples
 
     def call(self, function: Any, arguments: Any) -> Outputs | None:
@@ -66,8 +65,9 @@ class Mapping:
             for leaf, whole in zip(leaves(arguments), found, strict=True)
         ]
         with self._outside():
+            info = VmapInfo(self.lifting.count, self.randomness)
             result = function.vmap(
-                self.info, rebuild(arguments, iter(dims)), *rebuild(arguments, iter(given))
+                info, rebuild(arguments, iter(dims)), *rebuild(arguments, iter(given))
             )
         outputs, out_dims = _pair(result)
         return self._first(outputs, _spread(out_dims, outputs))

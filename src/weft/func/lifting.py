@@ -60,6 +60,7 @@ _matmul_code = cython.declare(cython.int, TABLE["matmul"].code)
 _take_code = cython.declare(cython.int, TABLE["take"].code)
 _add_code = cython.declare(cython.int, TABLE["take_add"].code)
 _put_code = cython.declare(cython.int, TABLE["take_put"].code)
+_sum_code = cython.declare(cython.int, TABLE["sum"].code)
 
 
 class Unliftable(Exception):  # noqa: N818 - says which way to go, not that something is wrong
@@ -212,6 +213,9 @@ class Lifting:
         tracked: cython.bint = node in self.tracked
         if not self.depends(node, tracked):
             return
+        if not tracked and node.row.kind == _elementwise and node.row.batch is None:
+            self.values[node] = self.by_element(node)
+            return
         if node.inputs is None or node.row.kind == _composite:
             self.lift_record(node)
             return
@@ -229,6 +233,29 @@ class Lifting:
         self.values[node] = whole
         if tracked:
             self.edges[node] = whole
+
+    @cython.cfunc
+    def by_element(self, node: Node) -> Node:
+        """An elementwise operation without a gradient, on the batch: what most nodes are. Operands of fewer dimensions
+        get the others behind the first one."""
+        rank: cython.Py_ssize_t = len(node.shape)
+        operands: list = []
+        source: Node
+        for source in node.inputs:
+            whole = self.values.get(source)
+            if whole is None:
+                operands.append(source)
+                continue
+            missing: cython.Py_ssize_t = rank - len(source.shape)
+            if missing > 0:
+                shape: Shape = (self.count, *(1,) * missing, *source.shape)
+                whole = _viewed(_view_row, whole, None, shape, shape)[0]
+            operands.append(whole)
+        numel: cython.longlong = self.count * node.numel
+        whole_shape: Shape = (self.count, *node.shape)
+        return new_node(
+            node.row, tuple(operands), node.params, whole_shape, numel, node.dtype, None
+        )
 
     @cython.cfunc
     def operand(self, source: Node, edge, always: cython.bint):
@@ -266,6 +293,8 @@ class Lifting:
         shapes = self.align(node, operands, behind, flags, shapes)
         if row.code == _matmul_code and shapes[0][len(shapes[0]) - 1] == 1:
             return _outer(operands, behind)
+        if row.code == _sum_code and _adds_nothing(node):
+            return _unsummed(operands[0], behind[0], (self.count, *node.shape))
         params = node.params
         if row.batch is not None:
             params = row.batch(params, shapes, tuple(flags), self.count)
@@ -414,6 +443,19 @@ def _outer(operands: list, behind: list) -> Node:
     column: Tensor = wrap(operands[0], behind[0])
     row: Tensor = wrap(operands[1], behind[1])
     return value(column * row + 0)
+
+
+@cython.cfunc
+def _adds_nothing(node: Node) -> cython.bint:
+    """Whether a sum is over dimensions of size 1, in the dtype of its operand."""
+    source: Node = node.inputs[0]
+    return node.numel == source.numel and node.dtype is source.dtype
+
+
+@cython.cfunc
+def _unsummed(source: Node, edge, shape: Shape) -> Node:
+    """A sum over dimensions of size 1: the elements as they are, but for what a sum makes of a negative zero."""
+    return value(reshape(wrap(source, edge) + 0, shape))
 
 
 @cython.cfunc

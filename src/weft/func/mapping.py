@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """vmap: a function of one example, over all examples.
 
 The function runs on the first example, and what it has recorded is recorded once more over all examples
@@ -9,14 +11,16 @@ read.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
+import cython
+
 import weft
 from weft import pipeline
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft._compiled import require
+from weft.errors import ArgumentError, GradientError, KindError
 from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
@@ -25,6 +29,8 @@ from weft.graph import tape as tapes
 from weft.graph.recording import record
 from weft.graph.tape import last_sequence
 from weft.ops import TABLE
+
+require(__name__, cython.compiled)
 
 
 def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
@@ -55,14 +61,16 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
             continue
         if not isinstance(value, weft.Tensor):
             raise ArgumentError(
-                f"vmap: Got in_dim={dim} for an input but the input is of type {type(value).__name__}",
+                f"vmap: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim",
                 expected="a tensor, or in_dim None",
                 got=repr(value),
                 fix="pass None in in_dims for it",
             )
         if not -value.dim() <= dim < value.dim():
             raise ArgumentError(
-                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.dim()}",
+                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.dim()} "
+                f"so expected in_dim to satisfy -{value.dim()} <= in_dim < {value.dim()}.",
                 expected=f"-{value.dim()} <= in_dim < {value.dim()}",
                 got=str(dim),
                 fix="choose a dimension that the tensor has",
@@ -77,9 +85,12 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
         )
     if not sizes:
         raise ArgumentError(
-            "vmap: at least one input must be mapped over",
+            "vmap: at least one input must be mapped over: every in_dim is None"
+            if values
+            else "vmap: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with "
+            "no inputs. The latter is unsupported.",
             expected="an in_dim that is an integer",
-            got="None for all inputs",
+            got="None for all inputs" if values else "no inputs",
             fix="call the function directly",
         )
     if len(set(sizes)) > 1:
@@ -93,21 +104,30 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
     return int(sizes[0])
 
 
+@cython.cclass
 class _Map:
     """One call of a mapped function: its arguments, and along which dimension each is mapped."""
 
-    def __init__(self, func: Any, args: Any, kwargs: Any, in_dims: Any) -> None:
+    func = cython.declare(object, visibility="readonly")
+    args = cython.declare(tuple, visibility="readonly")
+    kwargs = cython.declare(dict, visibility="readonly")
+    dims = cython.declare(list, visibility="readonly")
+    values = cython.declare(list, visibility="readonly")
+    split = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __init__(
+        self, func: Any, args: Any, kwargs: Any, dims: Any, values: Any, split: int
+    ) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
-        values, named = leaves(args), leaves(kwargs)
-        self.dims = _spread(in_dims, args, "in_dims")
-        self.dims += [0 if isinstance(value, weft.Tensor) else None for value in named]
-        self.values = values + named
-        self.split = len(values)
-        self.count = _size(self.values, self.dims)
+        self.dims, self.values, self.split = dims, values, split
+        self.count = _size(values, dims)
 
     def call(self, example: list[Any]) -> Any:
         """The function at one example."""
         args = rebuild(self.args, iter(example[: self.split]))
+        if not self.kwargs:
+            return self.func(*args)
         return self.func(*args, **rebuild(self.kwargs, iter(example[self.split :])))
 
     def example(self, index: int) -> list[Any]:
@@ -121,46 +141,67 @@ class _Map:
         """The same call for some of the examples."""
         if count == self.count:
             return self
-        part = _Map.__new__(_Map)
-        part.__dict__.update(self.__dict__)
-        part.count = count
-        part.values = [
+        values = [
             value if dim is None else value.narrow(dim, start, count)
             for value, dim in zip(self.values, self.dims, strict=True)
         ]
-        return part
+        return _Map(self.func, self.args, self.kwargs, self.dims, values, self.split)
 
 
+@cython.cfunc
+def _call_of(func: Any, args: Any, kwargs: Any, in_dims: Any) -> _Map:
+    """A call with the dimensions that `in_dims` says; named arguments are mapped over their first one."""
+    values = leaves(args)
+    dims = _spread(in_dims, args, "in_dims")
+    split = len(values)
+    if kwargs:
+        named = leaves(kwargs)
+        dims += [0 if isinstance(value, weft.Tensor) else None for value in named]
+        values = values + named
+    return _Map(func, args, kwargs, dims, values, split)
+
+
+@cython.cclass
 class _Traced:
     """Around the run on the first example: no batches are formed; reads and writes to what lies outside are noticed,
     or reads refused."""
 
+    mapping = cython.declare(object)
+    mode = cython.declare(object)
+    strict = cython.declare(object)
+    start = cython.declare(object)
+    former = cython.declare(tuple)
+    writes = cython.declare(list)
+    flushes = cython.declare(object)
+    read = cython.declare(cython.bint, visibility="readonly")
+    wrote = cython.declare(cython.bint, visibility="readonly")
+
     def __init__(self, strict: bool, lifting: Lifting, randomness: str) -> None:
-        self.mapping = Mapping(lifting, randomness, tapes.tape().mode.extra)
         self.mode = tapes.tape().mode
+        self.mapping = Mapping(lifting, randomness, self.mode.extra)
         self.strict = strict
         self.start = last_sequence()
 
     def __enter__(self) -> _Traced:
-        self.former = (self.mode.walk, self.mode.extra)
-        self.mode.walk = self.mode.walk or -1  # walks in here form no batches
-        self.writes: list[int] = []
-        self.mode.extra = {
-            **(self.mode.extra or {}),
-            "writes": self.writes,
-            "mapping": self.mapping,
-        }
+        mode = self.mode
+        self.former = (mode.walk, mode.extra)
+        mode.walk = mode.walk or -1  # walks in here form no batches
+        self.writes = []
+        extra = dict(mode.extra) if mode.extra is not None else {}
+        extra["writes"], extra["mapping"] = self.writes, self.mapping
         if self.strict:
-            self.mode.extra["refuse"] = _refusal
+            extra["refuse"] = _refusal
+        mode.extra = extra
         self.flushes = pipeline.counters["flushes"]
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.mode.walk, self.mode.extra = self.former
+        mode = self.mode
+        mode.walk, mode.extra = self.former
         self.read = pipeline.counters["flushes"] != self.flushes + self.mapping.flushes
         self.wrote = min(self.writes, default=self.start + 1) <= self.start
-        if self.mode.extra is not None and "writes" in self.mode.extra:
-            self.mode.extra["writes"] += self.writes
+        if mode.extra is not None and "writes" in mode.extra:
+            mode.extra["writes"] += self.writes
 
 
 def _refusal() -> GradientError:
@@ -202,7 +243,7 @@ def vmap(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        mapped = _Map(func, args, kwargs, in_dims)
+        mapped = _call_of(func, args, kwargs, in_dims)
         chance = Randomness(randomness)
         size = chunk_size or mapped.count
         parts = [
@@ -230,13 +271,16 @@ def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> An
     ]
     alone = traced.read or traced.wrote or any(one is not None for one in changed)
     if not alone and not (drawn and chance.kind == "different"):
-        with contextlib.suppress(Unliftable), weft.enable_grad():
-            return _placed(lifting, first, out_dims)
+        try:
+            with weft.enable_grad():
+                return _placed(lifting, first, out_dims, mapped.func)
+        except Unliftable:  # there is no rule over all examples: one after the other
+            pass
     for own, one in zip(mapped.example(0), changed, strict=True):
         if one is not None:  # the function has written into its argument
             own.copy_(one)
     others = _others(mapped, chance, traced.read and not traced.wrote)
-    return _joined([first, *others], out_dims)
+    return _joined([first, *others], out_dims, mapped.func)
 
 
 def _first(lifting: Any, value: Any, dim: int) -> Any:
@@ -262,17 +306,17 @@ def _others(mapped: _Map, chance: Randomness, together: bool) -> list[Any]:
     return map_rest(call, range(1, mapped.count), "vmap")  # type: ignore[no-any-return]
 
 
-def _placed(lifting: Any, first: Any, out_dims: Any) -> Any:
+def _placed(lifting: Any, first: Any, out_dims: Any, func: Any) -> Any:
     """The lifted results with their batch dimension where it belongs."""
     found = leaves(first)
-    for leaf in found:
-        _need_tensor(leaf, first)
-    dims = _spread(out_dims, first, "out_dims")
+    dims = _out_dims(out_dims, first, found, func)
+    lifted = iter(lifting.lift([leaf for leaf in found if isinstance(leaf, weft.Tensor)]))
     placed = []
-    for leaf, whole, dim in zip(found, lifting.lift(found), dims, strict=True):
+    for leaf, dim in zip(found, dims, strict=True):
+        whole = next(lifted) if isinstance(leaf, weft.Tensor) else None
         if dim is None:
             if whole is not None:
-                raise _batched_without_dim()
+                raise _batched_without_dim(func)
             placed.append(leaf)
             continue
         if whole is None:
@@ -281,36 +325,50 @@ def _placed(lifting: Any, first: Any, out_dims: Any) -> Any:
     return rebuild(first, iter(placed))
 
 
-def _batched_without_dim() -> ArgumentError:
+def _out_dims(out_dims: Any, first: Any, found: list[Any], func: Any) -> list[int | None]:
+    """Where the batch dimension goes in each result. Errors: ValueError where the structures do not fit, and on what
+    is no tensor and has a dimension to go to."""
+    if isinstance(first, weft.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        out_dims = out_dims[0]
+    dims = _spread(out_dims, first, "out_dims")
+    for leaf, dim in zip(found, dims, strict=True):
+        if dim is not None:
+            _need_tensor(leaf, func)
+    return dims
+
+
+def _batched_without_dim(func: Any) -> ArgumentError:
+    name = getattr(func, "__name__", type(func).__name__)
     return ArgumentError(
-        "vmap: can not return a BatchedTensor when out_dim is None",
+        f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None",
         expected="a result that is the same for all examples",
         got="one that depends on the example",
         fix="choose out_dim=0 for it",
     )
 
 
-def _need_tensor(leaf: Any, first: Any) -> None:
-    """Errors: TypeError."""
+def _need_tensor(leaf: Any, func: Any) -> None:
+    """Errors: ValueError (and TypeError)."""
     if not isinstance(leaf, weft.Tensor):
-        raise ArgumentTypeError(
-            f"vmap({getattr(type(first), '__name__', '')}, ...): function must only return Tensors, got type "
-            f"{type(leaf)} as a return.",
+        name = getattr(func, "__name__", type(func).__name__)
+        raise KindError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set "
+            "out_dims= to None for output?",
             expected="tensors",
-            got=repr(leaf),
+            got=repr(leaf)[:60],
             fix="wrap it with weft.tensor(...)",
         )
 
 
-def _joined(results: list[Any], out_dims: Any) -> Any:
+def _joined(results: list[Any], out_dims: Any, func: Any) -> Any:
     """The results of all examples, stacked."""
     first = results[0]
     columns = list(zip(*[leaves(result) for result in results], strict=True))
-    dims = _spread(out_dims, first, "out_dims")
-    joined = []
-    for column, dim in zip(columns, dims, strict=True):
-        _need_tensor(column[0], first)
-        joined.append(column[0] if dim is None else weft.stack(column, dim))
+    dims = _out_dims(out_dims, first, leaves(first), func)
+    joined = [
+        column[0] if dim is None else weft.stack(column, dim)
+        for column, dim in zip(columns, dims, strict=True)
+    ]
     return rebuild(first, iter(joined))
 
 
@@ -318,6 +376,8 @@ def _joined_parts(parts: list[Any], out_dims: Any) -> Any:
     """The results of all chunks, one behind the other."""
     if len(parts) == 1:
         return parts[0]
+    if isinstance(parts[0], weft.Tensor) and isinstance(out_dims, tuple):
+        (out_dims,) = out_dims
     dims = _spread(out_dims, parts[0], "out_dims")
     columns = zip(*[leaves(part) for part in parts], strict=True)
     return rebuild(

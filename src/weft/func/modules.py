@@ -1,12 +1,19 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Modules as functions of their parameters: called with others for once, and many stacked into one state."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import cython
+
 import weft
-from weft.errors import ArgumentError, GradientError
+from weft._compiled import require
+from weft.errors import ArgumentError, GradientError, KindError, NoTensorError
 from weft.nn.members import MODULE
+
+require(__name__, cython.compiled)
 
 
 def functional_call(
@@ -23,14 +30,23 @@ def functional_call(
     Errors: RuntimeError in strict mode on missing or unexpected names; ValueError on a name in two dictionaries, and
     on different values for a shared parameter.
     """
-    several = not isinstance(parameter_and_buffer_dicts, dict)
+    if not isinstance(module, weft.nn.Module):
+        raise NoTensorError(
+            f"functional_call: '{type(module).__name__}' object has no attribute 'named_parameters'",
+            expected="a Module",
+            got=repr(module)[:60],
+            fix="pass the module, then its state, then its arguments",
+        )
     given: dict[str, Any] = {}
-    for state in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
-        _check_disjoint(given, state)
-        given.update(state)
+    if isinstance(parameter_and_buffer_dicts, dict):
+        given.update(parameter_and_buffer_dicts)
+    else:
+        for state in _states(parameter_and_buffer_dicts):
+            _check_disjoint(given, state)
+            given.update(state)
     owners = _owners(module)
     if strict or tie_weights:
-        own = {path: owner[name] for path, (owner, name) in owners.items()}
+        own = {path: place[0][place[1]] for path, place in owners.items()}
         if strict:
             _check_names(module, given, own)
         if tie_weights:
@@ -44,10 +60,26 @@ def functional_call(
                 values, name = place
                 former.append((values, name, values[name]))
                 values[name] = value
-        return module(*arguments, **(kwargs or {}))
+        return module(*arguments, **kwargs) if kwargs else module(*arguments)
     finally:
         for values, name, value in reversed(former):
             values[name] = value
+
+
+def _states(given: Any) -> Any:
+    """Several dictionaries. Errors: ValueError on anything else."""
+    several = isinstance(given, (list, tuple))
+    if not several or not all(isinstance(state, dict) for state in given):
+        raise KindError(
+            "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
+            if several
+            else "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(given)}",
+            expected="{name: tensor}, or a list of such",
+            got=repr(given)[:60],
+            fix="pass dict(module.named_parameters())",
+        )
+    return given
 
 
 def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
@@ -105,7 +137,7 @@ def _check_names(module: Any, given: dict[str, Any], own: dict[str, Any]) -> Non
 def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
     """Give all names of a shared member the value that one of them got. Errors: ValueError where two got different
     ones."""
-    if len({id(member) for member in own.values()}) == len(own):
+    if len(set(map(id, own.values()))) == len(own):
         return
     values: dict[int, Any] = {}
     for name, value in given.items():
