@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,15 +41,9 @@ class Compiled:
         return getattr(self._torch, name)
 
 
-def load_rivals(names: Sequence[str], threads: int) -> dict[str, Any]:
-    """Those of the rivals that work here; says why another does not."""
-    loaded: dict[str, Any] = {}
-    for name in names:
-        try:
-            loaded[name] = _load_compiled() if name == "torch.compile" else _load_jax(threads)
-        except Exception as error:  # noqa: BLE001 - a rival that fails is left out, whatever the reason
-            print(f"without {name}: {type(error).__name__}: {str(error).strip()[:100]}")
-    return loaded
+def load_rival(name: str, threads: int) -> Any:
+    """One of the rivals; it fails in its own way where it does not work."""
+    return _load_compiled() if name == "torch.compile" else _load_jax(threads)
 
 
 def _load_compiled() -> Any:

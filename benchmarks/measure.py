@@ -12,7 +12,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ import numpy as np
 from benchmarks.counting import Events
 from benchmarks.limits import Work
 
-ORDER = ("pytorch", "torch.compile", "jax", "weft")
 PAUSE = 0.004  # between turns: the other library's workers stop spinning
 Result = Sequence[Any]
 
@@ -62,12 +61,19 @@ class Context:
     repeats: int = 11
     turn_seconds: float = 0.04
     budget_seconds: float = 5.0
-    rivals: dict[str, Any] = field(default_factory=dict)  # like libraries: some workloads have them
+    rivals: dict[str, Any] = field(default_factory=dict)  # where there are any, only they are timed
+    beside: dict[str, dict[str, float]] = field(default_factory=dict)  # by title: figures of rivals
     report: Callable[[Line], None] = field(default=print)
 
     def pick(self, full: Any, quick: Any) -> Any:
         """A size, by the kind of run."""
         return quick if self.quick else full
+
+    def hurried(self, quick: bool) -> Context:
+        """The same, or one that measures little: a check that all runs."""
+        if not quick:
+            return self
+        return replace(self, quick=True, repeats=5, turn_seconds=0.01, budget_seconds=1.0)
 
 
 Note = Callable[[dict[str, float]], str]
@@ -85,12 +91,13 @@ def compare(
 ) -> None:
     """Measure a workload and report its line; `note` makes words of the figures, `work` is what the limit is computed
     from, `rivals` says how others than PyTorch and Weft do it."""
+    offered = rivals or {}
+    if context.rivals and not context.rivals.keys() & offered.keys():
+        return
     jobs = {name: make(module) for name, module in context.libraries.items()}
-    for name, make_rival in (rivals or {}).items():
-        if name in context.rivals:
-            jobs[name] = make_rival(context.rivals[name])
-    jobs = {name: jobs[name] for name in ORDER if name in jobs}
-    check(title, jobs)
+    apart = {name: offered[name](module) for name, module in context.rivals.items()}
+    check(title, jobs | apart)
+    jobs = apart or jobs
     runs, turns = plan(context, {name: settle(job) for name, job in jobs.items()})
     gc.collect()
     times: dict[str, list[float]] = {name: [] for name in jobs}
@@ -103,6 +110,7 @@ def compare(
                 times[name].append(timed(job, runs) / job.per)
             job.clean_up()
     figures = {name: statistics.median(values) for name, values in times.items()}
+    figures |= context.beside.get(title, {})
     words = [note(figures)] if note else []
     limit = work.seconds(context.threads) if work else None
     note_text = "; ".join([*words, *events.words()])

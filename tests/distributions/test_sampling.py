@@ -128,6 +128,67 @@ def test_vectors_follow_their_law() -> None:
     assert stats.kstest(values, law).pvalue > 1e-4
 
 
+def test_relaxed_samples_follow_their_law() -> None:
+    """What the temperature has bent, bent back, is logistic; the largest share is that of the categories."""
+    weft.manual_seed(0)
+    logit = lambda x: np.log(x) - np.log1p(-x)  # noqa: E731
+    sure = lambda *values: weft.tensor(values, dtype=weft.float64)  # noqa: E731
+    coin = d.RelaxedBernoulli(sure(0.7)[0], sure(0.3)[0]).rsample((COUNT,)).numpy()
+    assert stats.kstest(0.7 * logit(coin) - logit(0.3), stats.logistic.cdf).pvalue > 1e-4
+    chance = np.array([0.2, 0.5, 0.3])
+    shares = d.RelaxedOneHotCategorical(sure(0.8)[0], sure(*chance)).rsample((COUNT,)).numpy()
+    np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-12)
+    assert stats.chisquare(np.bincount(shares.argmax(-1)), chance * COUNT).pvalue > 1e-4
+    odds = 0.8 * np.log(shares[:, 0] / shares[:, 1]) - np.log(0.2 / 0.5)
+    assert stats.kstest(odds, stats.logistic.cdf).pvalue > 1e-4
+    through = d.OneHotCategoricalStraightThrough(sure(*chance)).rsample((COUNT,)).numpy()
+    assert stats.chisquare(through.sum(0).round(), chance * COUNT).pvalue > 1e-4
+
+
+def test_transformed_samples_follow_their_law() -> None:
+    weft.manual_seed(0)
+    sure = lambda *values: weft.tensor(values, dtype=weft.float64)  # noqa: E731
+    bent = d.Kumaraswamy(sure(2.0), sure(3.0)).rsample((COUNT,)).numpy().reshape(-1)
+    assert stats.kstest(bent, lambda x: 1 - (1 - x**2.0) ** 3.0).pvalue > 1e-4
+    shares = d.LogisticNormal(sure(0.3, -0.2), sure(0.5, 1.5)).sample((COUNT,)).numpy()
+    np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-12)
+    broken = shares[:, 1] / (1 - shares[:, 0])  # of what is left of the stick
+    for part, rest, law in (
+        (shares[:, 0], 2, stats.norm(0.3, 0.5)),
+        (broken, 1, stats.norm(-0.2, 1.5)),
+    ):
+        assert stats.kstest(np.log(part / (1 - part)) + np.log(rest), law.cdf).pvalue > 1e-4
+    base, bend = d.Normal(sure(0.0), 1.0), d.ExpTransform()
+    lower = d.TransformedDistribution(base, [d.AffineTransform(1.0, -2.0), bend]).sample((COUNT,))
+    assert stats.kstest(lower.log().numpy().reshape(-1), stats.norm(1, 2).cdf).pvalue > 1e-4
+    factor = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-1.0, 0.3, 0.7]])
+    for kind, given in (
+        ("scale_tril", factor),
+        ("covariance_matrix", factor @ factor.T),
+        ("precision_matrix", np.linalg.inv(factor @ factor.T)),
+    ):
+        normal = d.MultivariateNormal(sure(1.0, -2.0, 3.0), **{kind: sure(*given.tolist())})
+        white = np.linalg.solve(factor, normal.rsample((COUNT,)).numpy().T - [[1.0], [-2.0], [3.0]])
+        for row in white:
+            assert stats.kstest(row, "norm").pvalue > 1e-4
+        np.testing.assert_allclose(np.corrcoef(white), np.eye(3), atol=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_samples_of_few_digits(dtype: str) -> None:
+    weft.manual_seed(0)
+    t = lambda value: weft.tensor(value, dtype=getattr(weft, dtype))  # noqa: E731
+    for made in (d.Normal(t(1.0), t(2.0)), d.Uniform(t(0.0), t(2.0)), d.Exponential(t(2.0)), d.Laplace(t(1.0), t(2.0)),
+                 d.Gumbel(t(1.0), t(2.0)), d.LogNormal(t(0.0), t(0.5)), d.HalfNormal(t(1.0))):  # fmt: skip
+        values = made.sample((COUNT,))
+        assert values.dtype is getattr(weft, dtype)
+        wide = values.double()
+        assert bool(wide.isfinite().all())
+        mean, deviation = made.mean.item(), made.stddev.item()
+        assert abs(wide.mean().item() - mean) < 5 * deviation / COUNT**0.5 + 0.004 * abs(mean)
+        assert abs(wide.std().item() / deviation - 1) < 0.05
+
+
 def test_the_slope_of_gamma_samples_is_that_of_the_quantile() -> None:
     """By differences of the quantile in many digits."""
     mpmath = pytest.importorskip("mpmath")

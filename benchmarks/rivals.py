@@ -1,0 +1,68 @@
+"""Rivals beside PyTorch, each workload in a process of its own: what a compiler keeps in a process (threads, caches,
+hooks in the interpreter) slows what is measured there after it.
+
+In: a workload's name. Out: each rival's seconds by the titles of its lines. Run as a script (`python -m
+benchmarks.rivals NAME RIVAL THREADS SIZE`) this module is the child: it compares results with PyTorch's, times the
+rival alone and prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.libraries import load, load_rival
+from benchmarks.measure import Context, Line
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def figures_of(name: str, context: Context, rivals: list[str]) -> dict[str, dict[str, float]]:
+    """What the rivals need for the lines of a workload; those that do not work here are said once and struck from the
+    list."""
+    from benchmarks.suite import RIVALLED
+
+    found: dict[str, dict[str, float]] = {}
+    for rival in [rival for rival in rivals if name in RIVALLED[rival]]:
+        size = "quick" if context.quick else "full"
+        command = (
+            sys.executable,
+            "-m",
+            "benchmarks.rivals",
+            name,
+            rival,
+            str(context.threads),
+            size,
+        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["it failed"])[-1]
+            print(f"without {rival}: {reason[:160]}")
+            rivals.remove(rival)
+            continue
+        for title, seconds in json.loads(done.stdout.splitlines()[-1]).items():
+            found.setdefault(title, {})[rival] = seconds
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Time one rival on one workload in this process."""
+    from benchmarks.suite import SUITE
+
+    name, rival, threads, size = arguments
+    figures: dict[str, float] = {}
+
+    def keep(line: Line) -> None:
+        figures[line.title] = line.figures[rival]
+
+    libraries = load(["pytorch"], int(threads))
+    rivals = {rival: load_rival(rival, int(threads))}
+    context = Context(libraries, int(threads), rivals=rivals, report=keep)
+    SUITE[name](context.hurried(size == "quick"))
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
