@@ -9,6 +9,7 @@ import argparse
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -47,12 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rivals = [] if options.library else list(options.rivals)
     print(*report.machine(options.threads), limits.words(options.threads), sep="\n", end="\n\n")
     report.print_heading()
+    failed = []
     for name in options.only or (SUITE if options.all else CORE):
-        SUITE[name](replace(context, beside=figures_of(name, context, rivals)))
+        try:
+            SUITE[name](replace(context, beside=figures_of(name, context, rivals)))
+        except Exception:  # noqa: BLE001 - the others are still to be measured
+            traceback.print_exc()
+            failed.append(name)
     if options.write:
         given = sys.argv[1:] if arguments is None else arguments
         report.write(lines, options.threads, shlex.join(given))
-    return 0
+    if failed:
+        print(f"failed, see above: {' '.join(failed)}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

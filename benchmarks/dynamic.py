@@ -29,7 +29,7 @@ BATCHES = (1, 8, 32, 128)
 def over_batches(
     context: Context,
     title: str,
-    make: Callable[[Any, int], Job],
+    make: Callable[..., Job],
     by_hand: Any = None,
     batches: tuple[int, ...] = BATCHES,
 ) -> None:
@@ -40,11 +40,14 @@ def over_batches(
         job = partial(make, batch=batch)
         compare(short, f"{title}, batch {batch}", job, target=target)
     for batch in context.pick(batches[1:], batches[1:2]) if by_hand else ():
-        compare(
-            short,
-            f"{title}, batch {batch}, PyTorch packed by hand",
-            lambda lib, batch=batch: (make if lib.__name__ == "weft" else by_hand)(lib, batch),
-        )
+        job = partial(_of_either, make=make, by_hand=by_hand, batch=batch)
+        compare(short, f"{title}, batch {batch}, PyTorch packed by hand", job)
+
+
+def _of_either(lib: Any, make: Callable[..., Job], by_hand: Any, batch: int) -> Job:
+    """Weft's job for one example at a time, the other library's by hand."""
+    job: Job = (make if lib.__name__ == "weft" else by_hand)(lib, batch)
+    return job
 
 
 def batches_of(examples: list[Any], batch: int) -> Callable[[], list[Any]]:
@@ -167,8 +170,8 @@ def molecule(draw: random.Random) -> tuple[list[int], list[list[float]], float]:
     count = draw.randint(8, 24)
     bonds = [[0.0] * count for _ in range(count)]
     pairs = [(n, draw.randrange(n)) for n in range(1, count)]
-    pairs += [tuple(draw.sample(range(count), 2)) for _ in range(count // 6)]
-    for one, other in pairs:
+    rings = [draw.sample(range(count), 2) for _ in range(count // 6)]
+    for one, other in (*pairs, *rings):
         bonds[one][other] = bonds[other][one] = 1.0
     return [draw.randrange(10) for _ in range(count)], bonds, draw.random()
 

@@ -6,6 +6,7 @@ not counted.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.libraries import array, normal, realize
@@ -26,7 +27,7 @@ def loading(context: Context) -> None:
             compare(
                 context,
                 f"DataLoader, {title}, {where}",
-                lambda lib, n=count, s=shape, b=size, w=workers: passes(lib, n, s, b, w),
+                partial(passes, count=count, shape=shape, size=size, workers=workers),
                 target=1.0,
             )
 

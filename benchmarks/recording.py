@@ -119,7 +119,7 @@ def launches(count: int) -> Job:
     for _ in range(count):
         program.append(library["add_one"], [(0, 0)], [], 16, 16, 10, owner=library)
     numbers = np.zeros(16, np.float32)
-    slots = np.array([numbers.ctypes.data])
+    slots = memoryview(np.array([numbers.ctypes.data]))  # type: ignore[arg-type]
 
     def run() -> None:
         for _ in range(LAUNCHES // count):

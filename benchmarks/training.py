@@ -57,7 +57,7 @@ def updates(context: Context) -> None:
         compare(
             context,
             f"AdamW step alone, {count} parameters of {size}",
-            lambda lib, count=count, size=size: updates_step(lib, count, size),
+            partial(updates_step, count=count, size=size),
         )
 
 

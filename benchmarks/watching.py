@@ -15,6 +15,7 @@ from typing import Any
 import weft
 from benchmarks.measure import PAUSE, Context, Job, Line, plan, settle, timed
 from benchmarks.training import gpt_size, gpt_step, mlp_step
+from weft.graph.making import count_live_nodes
 
 
 def anomaly(context: Context) -> None:
@@ -59,12 +60,12 @@ def leaks(context: Context) -> None:
     step = small_step()
     for _ in range(2000):
         step()
-    nodes, resident = weft.graph.node.count_live_nodes(), resident_bytes()
+    nodes, resident = count_live_nodes(), resident_bytes()
     start = time.perf_counter()
     for _ in range(steps):
         step()
     seconds = time.perf_counter() - start
-    left = weft.graph.node.count_live_nodes() - nodes
+    left = count_live_nodes() - nodes
     grown = max(resident_bytes() - resident, 0)
     note = f"{left} nodes and {grown / 1024:.0f} kB more after {steps} steps"
     context.report(Line("small training step, over and over", {"weft": seconds / steps}, "s", note))

@@ -122,3 +122,13 @@ def test_rows_taken_one_by_one_store_as_much_as_the_whole() -> None:
 
     few, many = (stored_bytes(partial(loss, length)) for length in (8, 32))
     assert many < 5 * few
+
+
+def test_workloads_go_by_their_names() -> None:
+    from benchmarks.measure import Context
+    from benchmarks.rivals import figures_of
+    from benchmarks.suite import CORE, RIVALLED, SUITE
+
+    assert set(CORE) <= set(SUITE)
+    assert all(set(names) <= set(SUITE) for names in RIVALLED.values())
+    assert figures_of("record", Context({}, 1), ["torch.compile", "jax"]) == {}

@@ -6,6 +6,7 @@ import collections
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
@@ -245,10 +246,35 @@ def test_einops() -> None:
     einops = pytest.importorskip("einops")
     import weft.utils.notation  # noqa: F401 - tells einops
 
-    x = weft.arange(6.0).reshape(2, 3)
-    assert einops.rearrange(x, "a b -> b a").tolist() == x.T.tolist()
-    assert einops.reduce(x, "a b -> a", "sum").tolist() == [3.0, 12.0]
-    assert einops.repeat(x, "a b -> a b c", c=2).shape == (2, 3, 2)
+    x = weft.arange(24.0).reshape(2, 3, 4).requires_grad_()
+    plain = x.detach().numpy()
+    for pattern, sizes in (
+        ("a b c -> c (b a)", {}),
+        ("a b (c d) -> (a d) b c", {"d": 2}),
+        ("a b c -> a b 1 c", {}),
+        ("a ... -> ... a", {}),
+    ):
+        found = einops.rearrange(x, pattern, **sizes)
+        assert found.tolist() == einops.rearrange(plain, pattern, **sizes).tolist()
+    for kind in ("sum", "mean", "max", "min", "prod"):
+        found = einops.reduce(x, "a b (c d) -> a c", kind, d=2)
+        np.testing.assert_allclose(
+            found.detach(), einops.reduce(plain, "a b (c d) -> a c", kind, d=2)
+        )
+    assert einops.reduce(x > 3, "a b c -> a", "any").tolist() == [True, True]
+    repeated = einops.repeat(x, "a b c -> a (b e) c", e=5)
+    assert repeated.shape == (2, 15, 4)
+    repeated.sum().backward()
+    assert (x.grad == 5).all()
+    product = einops.einsum(x, x, "a b c, a d c -> a b d")
+    np.testing.assert_allclose(product.detach(), plain @ plain.transpose(0, 2, 1))
+    packed, shapes = einops.pack([x, x[:, 0]], "a * c")
+    assert packed.shape == (2, 4, 4)
+    assert [part.shape for part in einops.unpack(packed, shapes, "a * c")] == [(2, 3, 4), (2, 4)]
+    assert einops.rearrange([x[0], x[1]], "a b c -> b a c").shape == (3, 2, 4)
+    assert einops.parse_shape(x, "a _ c") == {"a": 2, "c": 4}
+    with pytest.raises(einops.EinopsError, match="can't divide"):
+        einops.rearrange(x, "a b (c d) -> a b c d", d=3)
 
 
 def test_contracted_by_opt_einsum() -> None:
@@ -258,3 +284,29 @@ def test_contracted_by_opt_einsum() -> None:
     x = weft.arange(6.0).reshape(2, 3)
     found = opt_einsum.contract("ab,cb,cd->ad", x, x, x)
     assert found.tolist() == (x @ x.T @ x).tolist()
+    w = weft.randn(3, 3, dtype=weft.float64, requires_grad=True)
+    planned = opt_einsum.contract_expression("ab,bc,cd,da->", w.shape, w.shape, w.shape, w.shape)
+    (grad,) = weft.autograd.grad(planned(w, w, w, w), w)
+    np.testing.assert_allclose(grad, 4 * weft.linalg.matrix_power(w, 3).T.detach(), rtol=1e-12)
+    batch = weft.randn(5, 2, 3)
+    found = opt_einsum.contract("zab,zcb,cd->zad", batch, batch, x)
+    np.testing.assert_allclose(found, batch @ batch.mT @ x, rtol=1e-5)
+
+
+def test_containers_of_optree() -> None:
+    """optree takes tensors as leaves; our transforms take what it builds."""
+    optree = pytest.importorskip("optree")
+    tree: dict[str, Any] = {
+        "w": weft.ones(2),
+        "layers": [(weft.zeros(3), None), weft.full((1,), 2.0)],
+    }
+    leaves, spec = optree.tree_flatten(tree)
+    assert len(leaves) == 3 and all(isinstance(leaf, weft.Tensor) for leaf in leaves)
+    doubled = optree.tree_map(lambda leaf: leaf * 2, tree)
+    assert doubled["layers"][1].tolist() == [4.0] and doubled["layers"][0][1] is None
+    assert optree.tree_unflatten(spec, leaves)["w"] is tree["w"]
+    tree["layers"][0] = (weft.zeros(3), ())
+    total = weft.func.grad(lambda t: sum(leaf.square().sum() for leaf in optree.tree_leaves(t)))
+    assert optree.tree_map(lambda leaf: leaf.tolist(), total(tree)) == optree.tree_map(
+        lambda leaf: (leaf * 2).tolist(), tree
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -322,3 +324,64 @@ def test_a_checkpoint_resumes_to_the_bit(tmp_path: Path, algorithm: str) -> None
         assert np.array_equal(mine.detach().numpy(), other.detach().numpy())
     assert again[2].get_last_lr() == schedule.get_last_lr()
     assert set(optimizer.state_dict()) == {"state", "param_groups"}
+
+
+PROGRAM = """
+import sys
+import weft
+from weft import data, nn
+
+weft.manual_seed(int(sys.argv[2]))
+class Noisy(data.Dataset):
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        return index / 20 + weft.rand(3) / 9, weft.tensor(index / 20)
+rows = Noisy()
+model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.Linear(8, 1))
+optimizer = weft.optim.Adam(model.parameters(), lr=0.01)
+schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+loader = data.DataLoader(rows, 4, shuffle=True, num_workers=1)
+first = 0
+if sys.argv[3:]:
+    kept = weft.load(sys.argv[1])
+    for name, part in parts.items():
+        part.load_state_dict(kept[name])
+    weft.set_rng_state(kept["random"])
+    first = kept["epoch"]
+for epoch in range(first, 4):
+    if epoch == 2:
+        kept = {name: part.state_dict() for name, part in parts.items()}
+        weft.save({**kept, "random": weft.get_rng_state(), "epoch": epoch}, sys.argv[1])
+    for x, y in loader:
+        loss = (model(x).squeeze(1) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(epoch, x[:, 0].tolist(), loss.item().hex(), flush=True)
+    schedule.step()
+print([p.tolist() for p in model.parameters()], schedule.get_last_lr())
+"""
+
+
+def test_another_process_goes_on_from_a_checkpoint_in_the_same_order_of_examples(
+    tmp_path: Path,
+) -> None:
+    """Model, optimizer, schedule, random state; the loader's order and its workers' seeds follow from that."""
+
+    def output(*arguments: Any) -> list[str]:
+        command = [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            str(tmp_path / "checkpoint"),
+            *map(str, arguments),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    whole = output(1)
+    assert len(whole) == 4 * 5 + 1 and whole[0].split(" ", 1)[1] != whole[5].split(" ", 1)[1]
+    assert output(2, "resume") == whole[10:]

@@ -128,6 +128,32 @@ def test_a_killed_worker_is_reported_soon_and_nothing_is_left(persistent: bool) 
     assert children() == before
 
 
+class Signalled(Rows):
+    """A worker that is told to end, as by an impatient user or a batch system."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self.number = number
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 9:
+            os.kill(os.getpid(), self.number)
+            time.sleep(0.05)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_worker_is_reported_soon_and_nothing_is_left(number: signal.Signals) -> None:
+    before, begin = (children(), set(os.listdir("/dev/shm"))), time.monotonic()
+    loader = data.DataLoader(Signalled(number), 4, num_workers=2)
+    how = "ended with 0" if number == signal.SIGINT else f"killed by {number.name}"
+    with pytest.raises(RuntimeError, match=f"(?s)exited unexpectedly.*{how}"):
+        list(loader)
+    assert time.monotonic() - begin < 5
+    del loader
+    assert (children(), set(os.listdir("/dev/shm"))) == before
+
+
 class Failing(Rows):
     def __getitem__(self, index: int) -> Any:
         raise KeyError(f"row {index}")
