@@ -16,7 +16,7 @@ from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.prefetch import prefetch_inputs
 from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.schedule.hashing import mix
+from cython.cimports.weft.schedule.hashing import equal, mix
 
 from weft._compiled import require
 from weft.graph.rows import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
@@ -573,8 +573,8 @@ def alike(one: Node, other: Node) -> cython.bint:
         or one.dtype is not other.dtype
         or len(one.inputs) != len(other.inputs)
         or (one.edges is None) != (other.edges is None)
-        or (one.shape is not other.shape and one.shape != other.shape)
-        or (one.params is not other.params and one.params != other.params)
+        or not equal(one.shape, other.shape)
+        or not equal(one.params, other.params)
     ):
         return False
     index: cython.Py_ssize_t
@@ -595,7 +595,7 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
     """Whether an operand may be shared, or stacked, by two nodes."""
     a: Node = one.inputs[index]
     b: Node = other.inputs[index]
-    if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
+    if a.dtype is not b.dtype or not equal(a.shape, b.shape):
         return False
     if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
         return False

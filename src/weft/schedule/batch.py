@@ -9,18 +9,25 @@ reverse walk needs of a quotient `forms`.
 
 import cython
 from cython.cimports.weft.graph.making import count_elements, new_node
-from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.prefetch import prefetch_edges, prefetch_sources
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.agenda import edge_identity, identity
+from cython.cimports.weft.schedule.columns import (
+    IN_ORDER,
+    OUT_OF_ORDER,
+    Column,
+    column_of,
+    read_columns,
+)
 from cython.cimports.weft.schedule.members import adopt
-from cython.cimports.weft.schedule.stacking import stack
+from cython.cimports.weft.schedule.stacking import gathered_sums, in_place, stack
 
 from weft._compiled import require
 from weft.config import config
 from weft.errors import VerificationError
-from weft.graph.rows import CONTRACT, ELEMENTWISE, MACRO, VIEW
+from weft.graph.rows import CONTRACT, ELEMENTWISE, MACRO
 from weft.ops.row import TABLE
 from weft.schedule.agenda import form_groups
 from weft.schedule.members import batched_operands
@@ -28,10 +35,7 @@ from weft.schedule.stacking import FOLLOWED
 
 require(__name__, cython.compiled)
 
-_VIEW = cython.declare(cython.int, VIEW)
-_NO_ROWS = cython.declare(cython.int, 0)
-_IN_ORDER = cython.declare(cython.int, 1)
-_OUT_OF_ORDER = cython.declare(cython.int, 2)
+_add_row = cython.declare(OpRow, TABLE["add"])
 _cat_row = cython.declare(OpRow, TABLE["cat"])
 _watcher = None
 
@@ -88,15 +92,17 @@ def _quotient_of(members: list) -> Node:
 @cython.cfunc
 def _build(members: list, stacks: dict) -> cython.void:
     """The quotient of a group, unless all its members are one value."""
-    _bring_in_order(members)
     first: Node = members[0]
+    arity: cython.Py_ssize_t = len(first.inputs)
+    columns: list = read_columns(members, arity)
+    _bring_in_order(members, columns)
+    first = members[0]
     row: OpRow = first.row
     count: cython.Py_ssize_t = len(members)
-    arity: cython.Py_ssize_t = len(first.inputs)
     flags: list = []
     index: cython.Py_ssize_t
     for index in range(arity):
-        flags.append(not _shared(members, index))
+        flags.append(not _shared(members, columns[index], index))
     if True not in flags:
         return
     aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
@@ -112,20 +118,21 @@ def _build(members: list, stacks: dict) -> cython.void:
         _build_cat(members, params, shapes, stacks)
         return
     operands: list = []
+    for index in range(arity):
+        operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
+    if row is _add_row and operands[0] is None and operands[1] is None and _adds_rows(first):
+        _build_sum(members, columns)
+        return
     rank: cython.Py_ssize_t = len(first.shape)
-    position: cython.Py_ssize_t
     for index in range(arity):
         if not flags[index]:
-            operands.append(first.inputs[index])
             continue
-        sources: list = []
-        for position in range(count):
-            prefetch_sources(members, position)
-            sources.append(cython.cast(Node, members[position]).inputs[index])
-        stacked: Node = stack(sources, stacks)
+        stacked: Node = operands[index]
+        if stacked is None:
+            stacked = stack(columns[index], stacks)  # it may be equal to one before
         if aligned and len(shapes[index]) < rank:
             stacked = _view(stacked, (count,) + (1,) * (rank - len(shapes[index])) + shapes[index])
-        operands.append(stacked)
+        operands[index] = stacked
     shape: tuple = (count,) + first.shape
     quotient: Node = new_node(
         row, tuple(operands), params, shape, count_elements(shape), first.dtype, None
@@ -159,7 +166,7 @@ def _build_cat(members: list, params: tuple, shapes: tuple, stacks: dict) -> cyt
         node = members[position]
         sources.extend(node.inputs)
     shape: tuple = (count,) + first.shape
-    whole: Node = _view(stack(sources, stacks), shape)
+    whole: Node = _view(stack(column_of(sources), stacks), shape)
     quotient: Node = new_node(
         first.row, (whole,), params, shape, count_elements(shape), first.dtype, None
     )
@@ -169,85 +176,78 @@ def _build_cat(members: list, params: tuple, shapes: tuple, stacks: dict) -> cyt
 
 
 @cython.cfunc
-def _bring_in_order(members: list) -> cython.void:
+def _adds_rows(node: Node) -> cython.bint:
+    """Whether a sum is one of whole rows, which a gather adds as it does: each sum rounded once."""
+    one: Node = node.inputs[0]
+    other: Node = node.inputs[1]
+    return (
+        node.dtype.name in ("float32", "float64")
+        and one.dtype is node.dtype
+        and other.dtype is node.dtype
+        and one.shape == node.shape
+        and other.shape == node.shape
+    )
+
+
+@cython.cfunc
+def _build_sum(members: list, columns: list) -> cython.void:
+    """The quotient of sums of rows from here and there: its one operand gathers and adds them, and is that value."""
+    first: Node = members[0]
+    shape: tuple = (len(members),) + first.shape
+    whole: Node = gathered_sums(columns[0], columns[1])
+    quotient: Node = new_node(
+        first.row, (whole,), None, shape, count_elements(shape), first.dtype, None
+    )
+    quotient.payload = (shape, shape)
+    adopt(quotient, members, (True, True))
+    quotient.considered = True
+
+
+@cython.cfunc
+def _bring_in_order(members: list, columns: list) -> cython.void:
     """Sort members by where the rows of an operand lie, so that what reads them in turn finds them in order; where no
     operand is in order as it is, and one is made of rows of one batch throughout."""
-    first: Node = members[0]
-    chosen: cython.Py_ssize_t = -1
-    index: cython.Py_ssize_t
-    for index in range(len(first.inputs)):
-        order: cython.int = _order_of(members, index)
-        if order == _IN_ORDER:
+    chosen: Column = None
+    column: Column
+    for column in columns:
+        if column.order == IN_ORDER:
             return
-        if order == _OUT_OF_ORDER and chosen < 0:
-            chosen = index
-    if chosen >= 0:
-        keys: list = []
-        node: Node
-        for node in members:
-            node = _below_views(node.inputs[chosen])
-            keys.append((node.qrow, len(keys)))
-        keys.sort()
-        members[:] = [members[key[1]] for key in keys]
+        if column.order == OUT_OF_ORDER and chosen is None:
+            chosen = column
+    if chosen is None:
+        return
+    places: list = chosen.places()
+    members[:] = [members[place] for place in places]
+    for column in columns:
+        if not column.same:
+            column.arrange(places)
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _order_of(members: list, index: cython.Py_ssize_t) -> cython.int:
-    """Whether an operand of members in order is rows of one batch in order, in another order, or something else."""
-    order: cython.int = _IN_ORDER
-    batch: Node = None
-    row: cython.longlong = -1
-    node: Node
-    quotient: Node
-    position: cython.Py_ssize_t
-    for position in range(len(members)):
-        prefetch_sources(members, position)
-        node = _below_views(cython.cast(Node, members[position]).inputs[index])
-        quotient = node.quotient
-        if (
-            quotient is None
-            or node.state != PENDING
-            or (batch is not None and quotient is not batch)
-        ):
-            return _NO_ROWS
-        if node.qrow < row:
-            order = _OUT_OF_ORDER
-        batch, row = quotient, node.qrow
-    return order
-
-
-@cython.cfunc
-@cython.inline
-def _below_views(node: Node) -> Node:
-    while node.row.kind == _VIEW and node.quotient is None and node.state == PENDING:
-        node = node.inputs[0]
-    return node
-
-
-@cython.cfunc
-def _shared(members: list, index: cython.Py_ssize_t) -> cython.bint:
+def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.bint:
     """Whether an operand is one value with one gradient edge for all members."""
     first: Node = members[0]
-    value: Node = first.inputs[index]
-    same = None
     node: Node
-    position: cython.Py_ssize_t
-    for position in range(len(members)):
-        prefetch_sources(members, position)
-        node = members[position]
-        if node.inputs[index] is not value:
-            if same is None:
-                same = identity(value)
-                if same is None:
-                    return False
-            if identity(node.inputs[index]) != same:
-                return False
+    if not column.same and not _one_value(column):
+        return False
     if first.edges is None or first.edges[index] is None:
         return True
     edge = edge_identity(first.edges[index])
     for node in members:
         if node.edges[index] is not first.edges[index] and edge_identity(node.edges[index]) != edge:
+            return False
+    return True
+
+
+@cython.cfunc
+def _one_value(column: Column) -> cython.bint:
+    """Whether different operands are one value: equal numbers, or the same view of what is there."""
+    same = identity(column.at(0))
+    position: cython.Py_ssize_t
+    if same is None:
+        return False
+    for position in range(1, column.count):
+        if column.items[position] != column.items[0] and identity(column.at(position)) != same:
             return False
     return True
 

@@ -23,6 +23,7 @@ from weft.schedule.expand import expand
 require(__name__, cython.compiled)
 
 _contiguous = {}
+_add_row = TABLE["add"]
 _cat_row = TABLE["cat"]
 _macro = cython.declare(cython.int, MACRO)
 
@@ -55,7 +56,23 @@ def collect(pending: list) -> Program:
     for node in needed:
         if node not in program.places:
             _visit(program, node, known)
+    _note_ends(program)
     return program
+
+
+@cython.cfunc
+def _note_ends(program: Program) -> cython.void:
+    """List what comes from outside, and what is seen from there afterwards."""
+    met: set = set()
+    node: Node
+    place: Place
+    for node, place in program.places.items():
+        root: Node = place.root
+        if root.state == DONE and root not in met:
+            met.add(root)
+            program.external.append(root)
+        if node.live > 0:
+            (program.kept if root.state == PENDING else program.viewed).add(root)
 
 
 @cython.cfunc
@@ -147,10 +164,8 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         places[node] = same
         return
     place = _view_place(program, node, known) if node.row.kind == VIEW else None
-    if node.row is _cat_row and len(node.inputs) == 1:
-        place = places[
-            node.inputs[0]
-        ]  # a batch of joined blocks, which one gather has brought together
+    if len(node.inputs) == 1 and (node.row is _cat_row or node.row is _add_row):
+        place = places[node.inputs[0]]  # a batch of joined or added rows, which one gather has made
     if place is None:
         place = Place(node, 0, row_major(node.shape))
         program.order.append(node)

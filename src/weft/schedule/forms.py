@@ -12,6 +12,7 @@ from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
+from cython.cimports.weft.schedule.columns import column_of
 from cython.cimports.weft.schedule.members import adopt
 from cython.cimports.weft.schedule.stacking import stack
 
@@ -197,7 +198,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
                 sources: list = []
                 for node in members:
                     sources.append(node.inputs[index])
-                stacked.append(stack(sources, stacks))
+                stacked.append(stack(column_of(sources), stacks))
             else:
                 stacked.append(first.inputs[index])
         inputs = tuple(stacked)
@@ -214,7 +215,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
         results: list = []
         for node in members:
             results.append(node.result)
-        quotient.result = stack(results, stacks)
+        quotient.result = stack(column_of(results), stacks)
         quotient.result.live += 1
     adopt(quotient, members, flags)
     quotient.holds = True if first.result is not None else quotient.holds

@@ -381,7 +381,7 @@ def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void
 
 def mark_stores(program: Program):
     """Say which values leave their kernel, and number the kernels."""
-    stored: set = set()
+    stored: set = set(program.kept)
     kernel: Kernel
     node: Node
     source: Node
@@ -395,9 +395,6 @@ def mark_stores(program: Program):
                     and _within(kernel, place, source.shape)
                 ):
                     stored.add(place.root)
-    for node, place in program.places.items():
-        if node.live > 0 and place.root.state == PENDING:
-            stored.add(place.root)
     for index, kernel in enumerate(program.kernels):
         kernel.position = index
         kernel.stores = [node for node in kernel.nodes if node in stored]

@@ -24,13 +24,13 @@ require(__name__, cython.compiled)
 class Plan:
     """Slot numbers per root value; `external` roots come first, `sizes` are those of the slots made here."""
 
-    def __cinit__(self):
-        self.slots = {}
-        self.external = []
+    def __cinit__(self, program: Program):
+        self.slots = {root: slot for slot, root in enumerate(program.external)}
+        self.external = program.external
         self.sizes = []
-        self.kept = set()
+        self.kept = program.kept
         self.in_place = set()
-        self.viewed = set()  # values from outside of which a live node is a view
+        self.viewed = set(program.viewed)  # and all that has to outlive the run
         self.last_use = {}
 
     @property
@@ -52,16 +52,7 @@ def set_reuse(enabled: bool):
 
 def plan(program: Program) -> Plan:
     """Decide the slots of a fused program."""
-    result: Plan = Plan()
-    place: Place
-    node: Node
-    for node, place in program.places.items():
-        root: Node = place.root
-        if root.state == DONE and root not in result.slots:
-            result.slots[root] = len(result.external)
-            result.external.append(root)
-        if node.live > 0:
-            (result.kept if root.state == PENDING else result.viewed).add(root)
+    result: Plan = Plan(program)
     if _may_run_again(program):
         result.viewed.update(result.external)
     _note_last_uses(program, result)

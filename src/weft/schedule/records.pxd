@@ -31,5 +31,8 @@ cdef class Program:
     cdef public dict expanded
     cdef public list kernels
     cdef public dict producer
+    cdef public list external
+    cdef public set kept
+    cdef public set viewed
     cdef public bint provisional
     cdef public list apart

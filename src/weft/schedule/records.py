@@ -53,7 +53,8 @@ class Kernel:
 @cython.cclass
 class Program:
     """What one flush computes: nodes in order, where each lies, kernels in order, node -> kernel; and the primitives'
-    value that each macro stands for."""
+    value that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
+    computed that a live node is, or is a view of, `viewed` those that exist already."""
 
     def __cinit__(self):
         self.order = []
@@ -61,3 +62,6 @@ class Program:
         self.expanded = {}
         self.kernels = []
         self.producer = {}
+        self.external = []
+        self.kept = set()
+        self.viewed = set()

@@ -81,23 +81,23 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
     offsets = node.payload[2]
     count: cython.longlong = node.shape[0]
     size: cython.longlong = node.numel // max(count, 1)
-    sources: list = []
+    found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
+    sources: cython.p_longlong = _words(found)
+    place: cython.longlong = 0
     for source in node.inputs:
-        sources.append(_rows_of(lowering, source, size))
+        sources[place], sources[place + 1], sources[place + 2] = _rows_of(lowering, source, size)
+        place += 3
     entries: cython.longlong = len(numbers)
     bounds: cython.longlong = count + 1
     data = bytearray(16 * entries + 8 * bounds)
-    raw: cython.p_char = data
-    packed: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+    packed: cython.p_longlong = _words(data)
     index: cython.longlong
     row: cython.longlong
     for index in range(entries):
-        place: tuple = sources[numbers[index]]
+        place = 3 * cython.cast(cython.longlong, numbers[index])
         row = rows[index]
-        packed[2 * index] = place[0]
-        packed[2 * index + 1] = cython.cast(cython.longlong, place[1]) + (
-            row * cython.cast(cython.longlong, place[2]) if row > 0 else 0
-        )
+        packed[2 * index] = sources[place]
+        packed[2 * index + 1] = sources[place + 1] + (row * sources[place + 2] if row > 0 else 0)
     for index in range(bounds):
         packed[2 * entries + index] = (
             index if offsets is None else cython.cast(list, offsets)[index]
@@ -119,6 +119,13 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
             table,
         )
     )
+
+
+@cython.cfunc
+@cython.inline
+def _words(data: bytearray) -> cython.p_longlong:
+    raw: cython.p_char = data
+    return cython.cast(cython.p_longlong, raw)
 
 
 @cython.cfunc

@@ -13,7 +13,7 @@ from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.schedule.hashing import mix
+from cython.cimports.weft.schedule.hashing import equal, mix
 from cython.cimports.weft.schedule.signature import NUMBERS, Number
 
 from weft._compiled import require
@@ -298,7 +298,7 @@ class Record:
         index: cython.Py_ssize_t
         for index, params, payload in self.details:
             node = other.nodes[index]
-            if params is not node.params and params != node.params:
+            if not equal(params, node.params):
                 return False
             if payload is not None and node.payload != payload:
                 return False

@@ -1,3 +1,6 @@
 from weft.graph.node cimport Node
+from weft.schedule.columns cimport Column
 
-cdef Node stack(list sources, dict stacks)
+cdef Node stack(Column column, dict stacks)
+cdef Node in_place(Column column, dict stacks)
+cdef Node gathered_sums(Column one, Column other)

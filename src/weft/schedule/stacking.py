@@ -8,11 +8,13 @@ in place, views of members become the same view of their batch, and only what is
 import cython
 from cython.cimports.weft.graph.making import count_elements, new_node, new_value
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
-from cython.cimports.weft.graph.prefetch import prefetch_sources
+from cython.cimports.weft.graph.prefetch import NEXT, prefetch_node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import acquire_saves, drop_inputs, note_idle
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.columns import Column, same_operands
+from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.members import become_row
 
 from weft._compiled import require
@@ -25,85 +27,180 @@ _VIEW = cython.declare(cython.int, VIEW)
 FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
 
 
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Layer:
+    """A view of a batch, and which of its rows are members already."""
+
+    whole: Node
+    taken: bytearray
+
+    def __cinit__(self, whole: Node):
+        self.whole = whole
+        self.taken = bytearray(cython.cast(cython.Py_ssize_t, whole.shape[0]))
+
+    @cython.cfunc
+    def take(self, node: Node, stacks: dict) -> cython.bint:
+        """Make a view of a member the row of that member, if it is free."""
+        row: cython.longlong = cython.cast(Node, node.inputs[0]).qrow
+        if self.taken[row]:
+            return False
+        self.taken[row] = True
+        become_row(node, self.whole, row)
+        if node.live == 0:
+            finish(node)
+        else:  # it may be for the sake of a save that its batch is about to take over
+            stacks.setdefault(FOLLOWED, []).append(node)
+        return True
+
+
 @cython.cfunc
-def stack(sources: list, stacks: dict) -> Node:
+def stack(column: Column, stacks: dict) -> Node:
     """The operands of a group as one value with a leading dimension: in place where they lie in order."""
-    first: Node = sources[0]
-    count: cython.Py_ssize_t = len(sources)
-    _follow(sources, stacks)
+    found: Node = in_place(column, stacks)
+    return _gathered(column, stacks) if found is None else found
+
+
+@cython.cfunc
+def in_place(column: Column, stacks: dict) -> Node:
+    """The operands of a group where they lie in order, or have been gathered before; None where they have not."""
+    first: Node = column.at(0)
+    if column.viewed:
+        _follow(column, stacks)
     if first.quotient is not None and first.state == PENDING:
-        run = _consecutive(sources)
+        run = _consecutive(column)
         if run is not None:
             return run
     elif first.state == DONE and first.buffer is not None:
-        run = _adjacent(sources)
+        run = _adjacent(column)
         if run is not None:
             return run
-    key = tuple([id(source) for source in sources])
-    known = stacks.get(key)
-    if known is not None:
-        return known
-    positions: dict = {}
-    numbers: list = []
-    rows: list = []
+    for other, known in stacks.get(column.hash()) or ():
+        if same_operands(column, other):
+            return known
+    return None
+
+
+@cython.cfunc
+def _gathered(column: Column, stacks: dict) -> Node:
+    """A gather of operands from wherever they are."""
+    first: Node = column.at(0)
+    sources: Sources = Sources(column.count)
     index: cython.Py_ssize_t
-    for index in range(count):
-        source: Node = sources[index]
-        root: Node = source
-        row: cython.longlong = -1
-        if source.quotient is not None and source.state == PENDING:
-            root = source.quotient
-            row = source.qrow
-        position = positions.get(root)
-        if position is None:
-            position = positions[root] = len(positions)
-        numbers.append(position)
-        rows.append(row)
-    result = gather_rows(tuple(positions), numbers, rows, None, (count,) + first.shape, first.dtype)
-    stacks[key] = result
+    for index in range(column.count):
+        sources.add(column.at(index))
+    result: Node = sources.gather(None, first)
+    stacks.setdefault(column.hash(), []).append((column, result))
     return result
 
 
 @cython.cfunc
-def _follow(sources: list, stacks: dict) -> cython.void:
-    """Put operands that view members of batches into batches too: of the same view, over all rows."""
-    source: Node
+def gathered_sums(one: Column, other: Column) -> Node:
+    """A gather of the sums of two operands."""
+    sources: Sources = Sources(one.count)
     index: cython.Py_ssize_t
-    for index in range(len(sources)):
-        prefetch_sources(sources, index)
-        source = sources[index]
-        if source.row.kind == _VIEW and source.quotient is None and source.state == PENDING:
-            _follow_view(source, stacks)
+    for index in range(one.count):
+        sources.add(one.at(index))
+        sources.add(other.at(index))
+    return sources.gather(list(range(0, 2 * one.count + 1, 2)), one.at(0))
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Sources:
+    """Where the rows of a gather come from, as they are listed: which values, and which rows of those."""
+
+    count: cython.Py_ssize_t  # of results
+    positions: dict
+    numbers: list
+    rows: list
+    last: Node
+    number: object  # of `last`
+
+    def __cinit__(self, count: cython.Py_ssize_t):
+        self.count = count
+        self.positions = {}
+        self.numbers = []
+        self.rows = []
+
+    @cython.cfunc
+    def add(self, source: Node) -> cython.void:
+        """List a value: itself, or as a row of its batch."""
+        root: Node = source
+        row: cython.longlong = -1
+        if source.quotient is not None and source.state == PENDING:
+            root, row = source.quotient, source.qrow
+        if root is not self.last:
+            self.number = self.positions.setdefault(root, len(self.positions))
+            self.last = root
+        self.numbers.append(self.number)
+        self.rows.append(row)
+
+    @cython.cfunc
+    def gather(self, offsets, like: Node) -> Node:
+        """The gather of what is listed, of the sums between offsets where there are any."""
+        shape: tuple = (self.count,) + like.shape
+        return gather_rows(
+            tuple(self.positions), self.numbers, self.rows, offsets, shape, like.dtype
+        )
 
 
 @cython.cfunc
-def _follow_view(node: Node, stacks: dict) -> cython.void:
+def _follow(column: Column, stacks: dict) -> cython.void:
+    """Put operands that view members of batches into batches too: of the same view, over all rows."""
+    source: Node
+    like: Node = None  # the view that was put into `layer`
+    layer: Layer = None
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        if index + NEXT < column.count:
+            prefetch_node(cython.cast(cython.p_void, column.items[index + NEXT]))
+        source = column.at(index)
+        if source.row.kind != _VIEW or source.quotient is not None or source.state != PENDING:
+            continue
+        if layer is None or not _views_alike(source, like) or not layer.take(source, stacks):
+            like, layer = source, _follow_view(source, stacks)
+
+
+@cython.cfunc
+def _views_alike(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes are the same view of members of one batch."""
+    below: Node = one.inputs[0]
+    batch: Node = below.quotient
+    return (
+        batch is not None
+        and below.state == PENDING
+        and batch is cython.cast(Node, other.inputs[0]).quotient
+        and one.row is other.row
+        and one.dtype is other.dtype
+        and equal(one.params, other.params)
+        and equal(one.shape, other.shape)
+    )
+
+
+@cython.cfunc
+def _follow_view(node: Node, stacks: dict) -> Layer:
     """Make a view of a member a member of the same view of the batch; one of a value that is there has it at once."""
     below: Node = node.inputs[0]
     if below.state == DONE:
         _settle_view(node, below)
-        return
+        return None
     if below.state != PENDING or not node.row.batchable:
-        return
+        return None
     if below.quotient is None and below.row.kind == _VIEW:
         _follow_view(below, stacks)
         if below.state == DONE:
             _settle_view(node, below)
-            return
+            return None
     if below.quotient is None:
-        return
+        return None
     views: dict = stacks.get(below.quotient)
     if views is None:
         views = stacks[below.quotient] = {}
     key = (node.row, node.params, node.shape, node.dtype.code)
-    whole: Node = _with_free_row(views.setdefault(key, []), node, below)
-    if whole is None:
-        return
-    become_row(node, whole, below.qrow)
-    if node.live == 0:
-        finish(node)
-    else:  # it may be for the sake of a save that its batch is about to take over
-        stacks.setdefault(FOLLOWED, []).append(node)
+    return _in_free_layer(views.setdefault(key, []), node, below, stacks)
 
 
 @cython.cfunc
@@ -131,20 +228,20 @@ def _settle_view(node: Node, below: Node) -> cython.void:
 
 
 @cython.cfunc
-def _with_free_row(layers: list, node: Node, below: Node):
-    """The view of a batch in which the row of one of its members is free: each of several equal views of it has a row
-    of its own. `layers` are pairs of such a view and a flag for each row."""
-    for whole, taken in layers:
-        if not taken[below.qrow]:
-            taken[below.qrow] = True
-            return whole
+def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Layer:
+    """Put a view into a view of the batch in which the row of what it views is free: each of several equal views of a
+    member has a row of its own."""
+    layer: Layer
+    for layer in layers:
+        if layer.take(node, stacks):
+            return layer
     made: Node = _view_of_batch(node, below)
     if made is None:
         return None
-    flags = bytearray(made.shape[0])
-    flags[below.qrow] = True
-    layers.append((made, flags))
-    return made
+    layer = Layer(made)
+    layers.append(layer)
+    layer.take(node, stacks)
+    return layer
 
 
 @cython.cfunc
@@ -168,19 +265,19 @@ def _view_of_batch(node: Node, below: Node):
 
 
 @cython.cfunc
-def _consecutive(sources: list):
+def _consecutive(column: Column):
     """Rows of one quotient in order, each so far from the one before: the quotient itself, or a slice of it."""
-    first: Node = sources[0]
+    first: Node = column.at(0)
     quotient: Node = first.quotient
-    count: cython.Py_ssize_t = len(sources)
+    count: cython.Py_ssize_t = column.count
     step: cython.longlong = 1
     index: cython.Py_ssize_t
     if count > 1:
-        step = cython.cast(Node, sources[1]).qrow - first.qrow
+        step = column.at(1).qrow - first.qrow
     if step < 1:
         return None
     for index in range(count):
-        node: Node = sources[index]
+        node: Node = column.at(index)
         if node.quotient is not quotient or node.qrow != first.qrow + index * step:
             return None
     if count == quotient.info[1]:
@@ -200,14 +297,13 @@ def _consecutive(sources: list):
 
 
 @cython.cfunc
-def _adjacent(sources: list):
+def _adjacent(column: Column):
     """Values that lie one behind the other in one buffer: that region."""
-    first: Node = sources[0]
+    first: Node = column.at(0)
     step: cython.longlong = first.numel * first.dtype.itemsize
-    count: cython.Py_ssize_t = len(sources)
     index: cython.Py_ssize_t
-    for index in range(count):
-        node: Node = sources[index]
+    for index in range(column.count):
+        node: Node = column.at(index)
         if (
             node.buffer is not first.buffer
             or node.strides is not None
@@ -215,7 +311,7 @@ def _adjacent(sources: list):
             or node.offset != first.offset + index * step
         ):
             return None
-    return new_value(first.dtype, (count,) + first.shape, first.buffer, first.offset)
+    return new_value(first.dtype, (column.count,) + first.shape, first.buffer, first.offset)
 
 
 def gather_rows(sources: tuple, numbers: list, rows: list, offsets, shape: tuple, dtype):
