@@ -33,7 +33,6 @@ from weft.ops.primitives import (
 from weft.ops.row import TABLE, define
 
 Shape = tuple[int, ...]
-MANY = 32  # positions that fill the columns of a product
 
 
 class Geometry(NamedTuple):
@@ -108,7 +107,7 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
         patches = permute(views, order)
     positions = count(places)
     patches = reshape(patches, (batch, channels * count(kernel), positions))
-    if batch > 1 and positions >= MANY:
+    if batch > 1:
         return reshape(_by_outputs(patches, weight, bias, groups), (batch, outputs, *places))
     result = reshape(_by_positions(patches, weight, bias, groups), (batch, *places, outputs))
     return permute(result, (0, spatial + 1, *range(1, spatial + 1)))

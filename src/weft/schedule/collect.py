@@ -57,6 +57,10 @@ def collect(pending: list) -> Program:
         if node not in program.places:
             _visit(program, node, known)
     _note_ends(program)
+    for node in program.order:
+        if node.row.kind == VIEW:
+            _absorb(program)
+            break
     return program
 
 
@@ -73,6 +77,14 @@ def _note_ends(program: Program) -> cython.void:
             program.external.append(root)
         if node.live > 0:
             (program.kept if root.state == PENDING else program.viewed).add(root)
+
+
+@cython.cfunc
+def _absorb(program: Program) -> cython.void:
+    """Reshapes that matrix products read where their source lies."""
+    from weft.schedule.products import absorb
+
+    absorb(program)
 
 
 @cython.cfunc

@@ -94,6 +94,11 @@ def lower_matmul(lowering: Any, node: Any) -> None:
         return
     a, b = node.inputs[:2]
     left, right = lowering.place_of(a), lowering.place_of(b)
+    if any([isinstance(stride, tuple) for stride in (*left[2], *right[2])]):
+        from weft.schedule.products import lower_axes
+
+        lower_axes(lowering, node)
+        return
     a_shape, b_shape, shape = a.shape, b.shape, node.shape
     if node.row.name != "matmul":
         b_shape, right = b_shape[::-1], (*right[:2], right[2][::-1])

@@ -18,13 +18,14 @@ from llvmlite import ir
 
 from ..target import Target, host
 from ..text import Builder, module_text
-from .choose import Launch, launch_gemm
+from .axes import AxesDriver, parse_axes
+from .choose import Launch, launch_axes, launch_gemm
 from .driver import Driver
 from .integers import VARIANT as INTEGER_VARIANT
 from .integers import IntegerDriver
 from .spec import parse
 
-__all__ = ["Launch", "launch_gemm", "lower_gemm"]
+__all__ = ["Launch", "launch_axes", "launch_gemm", "lower_axes", "lower_gemm"]
 
 
 def lower_gemm(dtype: str, name: str, variant: str, target: Target | None = None) -> str:
@@ -36,4 +37,12 @@ def lower_gemm(dtype: str, name: str, variant: str, target: Target | None = None
         builders = IntegerDriver(module, name, dtype).build()
     else:
         builders = Driver(module, name, parse(dtype, variant, chosen)).build()
+    return module_text(module, builders, chosen.register_bits)
+
+
+def lower_axes(dtype: str, name: str, variant: str, target: Target | None = None) -> str:
+    """The same for operands whose axes lie in several dimensions (`axes`); `dtype` is float32 or float64."""
+    chosen = target or host()
+    module = ir.Module(name)
+    builders = AxesDriver(module, name, parse_axes(dtype, variant, chosen)).build()
     return module_text(module, builders, chosen.register_bits)

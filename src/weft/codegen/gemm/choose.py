@@ -81,3 +81,22 @@ def _broad(rows: int, vectors: int, target: Target) -> int:
     panels fill most widths. Few rows that are walked in narrow panels wait for memory at every k."""
     room = (REGISTERS.get(target.name, 32) - 1) // (rows + 1)
     return 1 << (min(room, 4 * vectors).bit_length() - 1)
+
+
+@lru_cache(maxsize=4096)
+def launch_axes(
+    dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
+) -> Launch:
+    """The launch of a product whose axes lie in several dimensions (`lower_axes`): vectors lie along n."""
+    chosen = target or host()
+    rows, vectors = full_tile(dtype, chosen)
+    columns = parse(dtype, f"tile{rows}x{vectors}", chosen).columns
+    variant = f"tile{rows}x{vectors}"
+    if m < min(rows, FEW + 1):
+        broad = 4 * vectors if m <= 1 else _broad(m, vectors, chosen)
+        if broad > 1 and n >= broad * columns // vectors:
+            variant = f"exact{max(m, 1)}x{broad}"
+    spec = parse(dtype, variant, chosen)
+    flops = 2.0 * min(m, spec.unit_rows) * min(n, spec.width) * max(k, 1)
+    units = batch * -(-m // spec.unit_rows) * -(-n // spec.width)
+    return Launch(variant, units, grain(flops))
