@@ -1,9 +1,9 @@
 """Convolution in any number of dimensions, and its derivatives.
 
-The value is a matrix product over patches: windows of the padded input are views, put in front of the product as
-(batch, positions, channels * window), the kernel stands on its right, so that one product serves a batch. Its
-derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product of
-cotangent and patches, which are made again rather than kept. Arguments are checked by `weft.nn.functional_conv`.
+The value is a matrix product over patches: windows of the padded input are views, which the product reads where they
+lie (`weft.schedule.products`) as (batch, channels * window, positions), the kernel on its left. Its derivatives are
+convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product of cotangent and
+patches, which are made again rather than kept. Arguments are checked by `weft.nn.functional_conv`.
 """
 
 from __future__ import annotations

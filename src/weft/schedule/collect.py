@@ -2,9 +2,9 @@
 """Collect and simplify: from the tape to the nodes that have to run, in an order in which they can.
 
 In comes a tape; out goes a Program with `order` (each node after its value inputs, equal values once) and `places`
-(views, rows of batches and duplicates as regions of what is computed). A macro lies where what it stands for does
-(`expand`). Dead code is what no live value reaches: it stays on the tape, untouched. Nothing is rewritten; the
-recorded nodes keep their inputs.
+(views, rows of batches and duplicates as regions of what is computed; a product's operand may have axes of several
+dimensions, `products`). A macro lies where what it stands for does (`expand`). Dead code is what no live value reaches:
+it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep their inputs.
 """
 
 import cython

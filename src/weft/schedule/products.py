@@ -192,7 +192,8 @@ def _axes(shape: Any, left: Any, right: Any) -> Axes | None:
     if m is None or n is None or k is None:
         return None
     batch = [dim for dim in batch if dim[0] > 1]
-    outer = [(size, y, z) for size, x, y, z in batch if x == 0]  # columns of one matrix: A is shared
+    # Where A is shared, the matrices of a batch are columns of one.
+    outer = [(size, y, z) for size, x, y, z in batch if x == 0]
     rest = _collapsed([dim for dim in batch if dim[1] != 0])
     return Axes(rest, _collapsed(m), _collapsed([*outer, *n]), _collapsed(k))
 
@@ -326,8 +327,7 @@ def lower_axes(lowering: Any, node: Any) -> None:
     work = inner[0] * m * n * max(k, 1) // 40
     for moves in _moves(outer):
         pointers = [
-            (slot, offset + move * size)
-            for (slot, offset), move in zip(places, moves, strict=True)
+            (slot, offset + move * size) for (slot, offset), move in zip(places, moves, strict=True)
         ]
         lowering.add(spec, pointers, list(arguments), launch.units, launch.grain, work)
 

@@ -199,7 +199,9 @@ class AxesDriver:
         whole = start + columns <= self.columns
         f.store(f.zext(whole.value, I64), place)
         with when(f, whole), loop(f, number(f, columns), start=1) as column:
-            step = self.along_n.offset(1, start + column) - self.along_n.offset(1, start + column - 1)
+            step = self.along_n.offset(1, start + column) - self.along_n.offset(
+                1, start + column - 1
+            )
             with when(f, step.equals(1) ^ 1):
                 f.store(integer(0), place)
 

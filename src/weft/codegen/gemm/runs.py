@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from ..elementary.lanes import Lanes
 from ..text import I1, I32, I64, POINTER, Value, integer
-from .code import Function, Index, address, loop, minimum, remainder
+from .code import Function, Index, address, alternatives, loop, minimum, remainder
 from .panels import transpose
 from .spec import Spec
 
@@ -31,6 +31,39 @@ def record_size(lanes: int) -> int:
     return 2 + 2 * max(lanes, MOST)
 
 
+GROUP = 8  # offsets written at once
+TABLES = ("first", "second")
+
+
+def sum_of(places: list[Index], steps: list[Index]) -> Index:
+    """The offset of a place."""
+    total = places[0] * steps[0]
+    for place, step in zip(places[1:], steps[1:], strict=True):
+        total = total + place * step
+    return total
+
+
+def walk(
+    f: Function, stop: Index, start: list[Index], body: Callable[[Index, list[Index]], list[Index]]
+) -> None:
+    """A loop from 0 to `stop`: `body(i, carry)` gives the next i and the next carry."""
+    before, head = f.block, f.append_basic_block("head")
+    inside, done = f.append_basic_block("body"), f.append_basic_block("done")
+    f.branch(head)
+    f.position_at_end(head)
+    first = [stop.like(0), *start]
+    phis = [f.phi(value.type) for value in first]
+    i, *carry = (Lanes(f, phi) for phi in phis)
+    f.cbranch((i < stop).value, inside, done)
+    f.position_at_end(inside)
+    ahead = body(i, carry)
+    for phi, value, following in zip(phis, first, ahead, strict=True):
+        phi.add_incoming(value.value, before)
+        phi.add_incoming(following.value, f.block)
+    f.branch(head)
+    f.position_at_end(done)
+
+
 class Offsets:
     """Writes the function that fills two tables with the offsets of elements `start` to `start + count` of an axis;
     `axis` holds (size, stride, stride) of each dimension, the last one innermost."""
@@ -41,40 +74,46 @@ class Offsets:
         self.f = Function(module, name, parameters)
 
     def build(self) -> Function:
+        """Stretches of the innermost dimension, a few at a time: what is written beyond one is written again."""
         f = self.f
         words = [
             [Lanes(f, f.load(address(f, f.arguments["axis"], 3 * d + part, I64), typ=I64))
              for d in range(DIMENSIONS)]
             for part in range(3)
         ]  # fmt: skip
-        sizes, tables = words[0], ("first", "second")
+        sizes, strides = words[0], words[1:]
         places = self.coordinates(sizes)
-        offsets = [
-            sum((p * s for p, s in zip(places[1:], strides[1:], strict=True)), places[0] * strides[0])
-            for strides in words[1:]
-        ]
-        moves = [self.moves(sizes, strides) for strides in words[1:]]
-        before, head = f.block, f.append_basic_block("head")
-        body, done = f.append_basic_block("body"), f.append_basic_block("done")
-        f.branch(head)
-        f.position_at_end(head)
-        first = [integer(0), *(v.value for v in (*places[1:], *offsets))]
-        phis = [f.phi(I64) for _ in first]
-        i, *now = (Lanes(f, phi) for phi in phis)
-        f.cbranch((i < f.index("count")).value, body, done)
-        f.position_at_end(body)
-        for table, offset in zip(tables, now[-2:], strict=True):
-            f.store(offset.value, address(f, f.arguments[table], i, I64))
-        coordinates, turned = self.following(now[:-2], sizes)
-        steps = [self.chosen(turned, move) for move in moves]
-        ahead = [i + 1, *coordinates, *(o + s for o, s in zip(now[-2:], steps, strict=True))]
-        for phi, start, value in zip(phis, first, ahead, strict=True):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value.value, f.block)
-        f.branch(head)
-        f.position_at_end(done)
+        offsets = [sum_of(places[:-1], steps[:-1]) for steps in strides]
+        moves = [self.moves(sizes[:-1], steps[:-1]) for steps in strides]
+        count = f.index("count")
+
+        def stretch(i: Index, carry: list[Index]) -> list[Index]:
+            first, *rest = carry
+            length = minimum(sizes[-1] - first, count - i)
+            for table, start, steps in zip(TABLES, rest[-2:], strides, strict=True):
+                place = address(f, f.arguments[table], i, I64)
+                self.write(place, start + first * steps[-1], steps[-1], length)
+            ahead, turned = self.following(rest[:-2], sizes[:-1])
+            steps = [self.chosen(turned, move) for move in moves]
+            now = [at + step for at, step in zip(rest[-2:], steps, strict=True)]
+            return [i + length, first.like(0), *ahead, *now]
+
+        start = [places[-1], *places[1:-1], *offsets]
+        walk(f, count, start, stretch)
         f.ret_void()
         return f
+
+    def write(self, place: Value, start: Index, step: Index, length: Index) -> None:
+        """start, start + step ...; up to `GROUP` - 1 more than `length`."""
+        f = self.f
+        lanes = ", ".join(f"i64 {i}" for i in range(GROUP))
+        ramp = Lanes(f, Value(ir.VectorType(I64, GROUP), f"<{lanes}>"))
+        first = Lanes(f, f.broadcast(start.value, GROUP)) + ramp * Lanes(
+            f, f.broadcast(step.value, GROUP)
+        )
+        with loop(f, length, GROUP) as i:
+            values = first + Lanes(f, f.broadcast((i * step).value, GROUP))
+            f.store(values.value, address(f, place, i, I64))
 
     def coordinates(self, sizes: list[Index]) -> list[Index]:
         """Where `start` stands in each dimension."""
@@ -87,7 +126,7 @@ class Offsets:
     def moves(self, sizes: list[Index], strides: list[Index]) -> list[Index]:
         """How far it is to the next element where the innermost 0, 1, 2 ... dimensions start again."""
         found, back = [strides[-1]], Lanes(self.f, integer(0))
-        for d in range(DIMENSIONS - 1, 0, -1):
+        for d in range(len(sizes) - 1, 0, -1):
             back = back + (sizes[d] - 1) * strides[d]
             found.append(strides[d - 1] - back)
         return found
@@ -122,24 +161,57 @@ class Runs:
 
     def build(self) -> Function:
         f, lanes = self.f, self.lanes
-        step, record = f.index("step"), f.arguments["record"]
+        record = f.arguments["record"]
         for word in range(record_size(lanes)):
             f.store(integer(0), address(f, record, word, I64))
-        back = step.equals(-1)
-        with loop(f, f.index("count")) as lane:
-            offset = self.word(f.arguments["offsets"], lane)
-            last = self.word(f.arguments["offsets"], (lane > 0).where(lane - 1, lane))
-            new = lane.equals(0) | ((offset - last).equals(step) ^ 1)
-            runs = self.word(record, 0) + Lanes(f, f.zext(new.value, I64))
-            f.store(runs.value, address(f, record, 0, I64))
-            start = offset - lane * step - back.where(lane.like(lanes - 1), lane.like(0))
-            f.store(start.value, address(f, record, runs * 2 - 1, I64))
-            bit = back.where(lane.like(lanes - 1) - lane, step.equals(2).where(lane * 2, lane))
-            mask = address(f, record, runs * 2, I64)
-            one = f.shl(integer(1), bit.value)
-            f.store(f.or_(f.load(mask, typ=I64), one), mask)
+        with alternatives(f, self.is_one_run()) as bodies:
+            next(bodies)
+            self.one_run()
+            next(bodies)
+            with loop(f, f.index("count")) as lane:
+                self.add(lane)
+            next(bodies, None)
         f.ret_void()
         return f
+
+    def is_one_run(self) -> Lanes:
+        """Whether a whole vector of offsets is one run forwards."""
+        f, lanes = self.f, self.lanes
+        wide = ir.VectorType(I64, lanes)
+        offsets = Lanes(f, f.load(f.arguments["offsets"], typ=wide))
+        ramp = Lanes(f, Value(wide, "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"))
+        first, step = (
+            Lanes(f, f.broadcast(v.value, lanes))
+            for v in (self.word(f.arguments["offsets"], 0), f.index("step"))
+        )
+        same = f.bitcast((offsets - first).equals(ramp * step).value, ir.IntType(lanes))
+        every = Lanes(f, f.icmp_signed("==", same, Value(ir.IntType(lanes), "-1")))
+        return every & f.index("count").equals(lanes) & (f.index("step") > 0)
+
+    def one_run(self) -> None:
+        f, record = self.f, self.f.arguments["record"]
+        masks = [sum(1 << step * i for i in range(self.lanes)) for step in (1, 2)]
+        mask = f.index("step").equals(1).where(f.index("step").like(masks[0]), masks[1])
+        words = integer(1), self.word(f.arguments["offsets"], 0).value, mask.value
+        for word, value in enumerate(words):
+            f.store(value, address(f, record, word, I64))
+
+    def add(self, lane: Index) -> None:
+        """One more offset: to the last run, or the first of a new one."""
+        f, lanes = self.f, self.lanes
+        step, record = f.index("step"), f.arguments["record"]
+        back = step.equals(-1)
+        offset = self.word(f.arguments["offsets"], lane)
+        last = self.word(f.arguments["offsets"], (lane > 0).where(lane - 1, lane))
+        new = lane.equals(0) | ((offset - last).equals(step) ^ 1)
+        runs = self.word(record, 0) + Lanes(f, f.zext(new.value, I64))
+        f.store(runs.value, address(f, record, 0, I64))
+        start = offset - lane * step - back.where(lane.like(lanes - 1), lane.like(0))
+        f.store(start.value, address(f, record, runs * 2 - 1, I64))
+        bit = back.where(lane.like(lanes - 1) - lane, step.equals(2).where(lane * 2, lane))
+        mask = address(f, record, runs * 2, I64)
+        one = f.shl(integer(1), bit.value)
+        f.store(f.or_(f.load(mask, typ=I64), one), mask)
 
     def word(self, base: Any, index: Index | int) -> Index:
         return Lanes(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
@@ -208,7 +280,9 @@ class Reader(Function):
     def singly(self, i: Index, lane: Index, offset: Index, target: Value) -> None:
         """One element, whose offset on the vector's axis is given."""
         place = self.word(self.arguments["table"], i) + offset
-        value = self.load(address(self, self.arguments["source"], place, self.element), typ=self.element)
+        value = self.load(
+            address(self, self.arguments["source"], place, self.element), typ=self.element
+        )
         self.store(value, target)
 
 
@@ -236,7 +310,9 @@ class Copy(Reader):
         return self
 
     def target(self, i: Index) -> Value:
-        return address(self, self.arguments["target"], i * self.index("target_stride"), self.element)
+        return address(
+            self, self.arguments["target"], i * self.index("target_stride"), self.element
+        )
 
     def by_runs(self, step: int, count: int) -> None:
         read = self.vectors(step, count)
@@ -255,8 +331,8 @@ class Copy(Reader):
 
 
 class Turn(Reader):
-    """target[lane * target_stride + i] = source[table[i] + offsets[lane]] for up to a vector of i: squares are turned in
-    registers. Whole squares may be written."""
+    """target[lane * target_stride + i] = source[table[i] + offsets[lane]] for up to a vector of i: squares are turned
+    in registers. Whole squares may be written."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         super().__init__(module, name, spec, PARAMETERS)
@@ -289,7 +365,9 @@ class Spread(Function):
     """Writes a vector of C to where its columns lie, run by run."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
-        super().__init__(module, name, (("vector", POINTER), ("record", POINTER), ("target", POINTER)))
+        super().__init__(
+            module, name, (("vector", POINTER), ("record", POINTER), ("target", POINTER))
+        )
         self.spec = spec
 
     def build(self) -> Spread:
