@@ -54,9 +54,7 @@ def absorb(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
     places = program.places
     found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
-    for node, place in places.items():
-        if node.live > 0:
-            found.discard(place.root)
+    found -= program.kept
     readers: dict[Any, list[Any]] = {}  # of each reshape, in order
     for node in program.order:
         for source in node.inputs:
