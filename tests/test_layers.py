@@ -20,6 +20,7 @@ LAYERS = [
     {"autograd"},
     {"tensor", "functional", "random", "generator"},
     {"weft"},  # the package itself joins what is below; `import weft` names this layer
+    {"sparse"},
     {"nn"},
     {"optim"},
     {

@@ -81,6 +81,8 @@ _EXPORTS = {
     "_softmax_backward_data": "nn.private",
     "_native_batch_norm_legit": "nn.private",
     "_batch_norm_with_update": "nn.private",
+    "sparse_coo_tensor": "sparse",
+    "sparse_csr_tensor": "sparse",
     "_upsample_bilinear2d_aa": "nn.private",
     "_unsafe_masked_index": "nn.private",
     "_unsafe_masked_index_put_accumulate": "nn.private",
@@ -112,6 +114,11 @@ def _most_pending_bytes() -> int:
     return most_pending_bytes()
 
 
+def _sparse() -> Any:
+    """What knows about sparse tensors, where one is met."""
+    return _find("sparse")
+
+
 def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
     """The array API standard's functions for this tensor: `weft.array_api`. Errors: ValueError on another version."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
@@ -127,7 +134,7 @@ def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
-    late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes}
+    late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
     _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}

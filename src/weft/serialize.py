@@ -34,6 +34,7 @@ from weft.errors import (
     MissingFileError,
     PathError,
 )
+from weft.graph.lens import SPARSE
 from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
 from weft.tensor.device import check_device
@@ -215,6 +216,8 @@ class _Writer:
 
     def describe(self, obj: Any, path: str) -> Any:
         """The structure as JSON values; tensors go into `arrays` under their path."""
+        if isinstance(obj, Tensor) and obj.lens & SPARSE:
+            return {"sparse": self.describe(_sparse_parts(obj), path or "tensor")["list"]}
         if isinstance(obj, Tensor):
             return {"tensor": self._tensor(obj, path or "tensor")}
         if isinstance(obj, Mapping):
@@ -302,6 +305,20 @@ class _Writer:
         return name
 
 
+def _sparse_parts(tensor: Any) -> list[Any]:
+    """What a sparse tensor is made of."""
+    shape = [int(size) for size in tensor.shape]
+    return [tensor.layout.name, tensor.places, tensor.entries, shape, tensor.coalesced]
+
+
+def _rebuild_sparse(parts: list[Any]) -> Tensor:
+    """A sparse tensor of its parts, which are looked at. Errors: ValueError."""
+    from weft.sparse.making import checked
+
+    layout, places, entries, shape, coalesced = parts
+    return checked(layout, places, entries, shape, coalesced)
+
+
 def _covers(tensor: Tensor) -> bool:
     """Whether a tensor shows all of its storage, in order."""
     return (
@@ -367,6 +384,7 @@ _MADE_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "device": weft.device,
 }
 _MADE_OF_PARTS: dict[str, Callable[[list[Any]], Any]] = {
+    "sparse": _rebuild_sparse,
     "list": list,
     "tuple": tuple,
     "set": set,

@@ -163,6 +163,24 @@ def _rebuild_tensor_v3(
     )
 
 
+def _rebuild_sparse(layout: Any, data: Any) -> Tensor:
+    """A sparse tensor of indices, values and size, or by compressed rows."""
+    from weft.sparse.making import checked, sparse_csr_tensor
+
+    csr = layout is weft.sparse_csr
+    if not isinstance(data, tuple) or len(data) not in (3, 4) or (csr and len(data) != 4):
+        raise Damaged("a sparse tensor without its parts")
+    size = data[3] if csr else data[2]
+    if not all(isinstance(part, Tensor) for part in data[: 3 if csr else 2]):
+        raise Damaged("a sparse tensor without indices or values")
+    try:
+        if csr:
+            return sparse_csr_tensor(data[0], data[1], data[2], tuple(size))
+        return checked("sparse_coo", data[0], data[1], tuple(size), len(data) == 4 and data[3])
+    except (RuntimeError, TypeError, IndexError) as error:
+        raise Damaged(f"a sparse tensor whose parts do not fit ({str(error)[:120]})") from None
+
+
 def _rebuild_parameter(
     data: Any, requires_grad: Any, hooks: Any = None, state: Any = None
 ) -> Tensor:
@@ -212,11 +230,9 @@ def torch_globals() -> dict[str, Known]:
     function("torch._utils._rebuild_parameter", _rebuild_parameter)
     function("torch._utils._rebuild_parameter_with_state", _rebuild_parameter)
     function("torch._tensor._rebuild_from_type_v2", _rebuild_from_type)
-    for name in ("_rebuild_sparse_tensor", "_rebuild_qtensor", "_rebuild_nested_tensor"):
-        kind = (
-            name.removeprefix("_rebuild_").replace("qtensor", "quantized tensor").replace("_", " ")
-        )
-        function(f"torch._utils.{name}", _unsupported(f"a {kind}"))
+    function("torch._utils._rebuild_sparse_tensor", _rebuild_sparse)
+    function("torch._utils._rebuild_qtensor", _unsupported("a quantized tensor"))
+    function("torch._utils._rebuild_nested_tensor", _unsupported("a nested tensor"))
     known["torch.Size"] = Known(weft.Size, lambda shape=(): weft.Size(shape))
     known["torch.device"] = Known(weft.device, _device)
     known["torch.Tensor"] = Known(Tensor)
@@ -234,9 +250,10 @@ def _device(kind: Any, index: Any = None) -> Any:
 
 
 def _layout(name: Any) -> Any:
-    if name != "torch.strided":
+    layouts = {f"torch.{one.name}": one for one in (weft.strided, weft.sparse_coo, weft.sparse_csr)}
+    if not isinstance(name, str) or name not in layouts:
         raise refused_type(f"the layout {str(name)[:40]}")
-    return weft.strided
+    return layouts[name]
 
 
 # -- archives --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,6 @@ report = pytest.importorskip("conformance.report")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(set(optimizers.entries()) - {"SparseAdam"}))
+@pytest.mark.parametrize("name", sorted(optimizers.entries()))
 def test_parameters_and_state_agree(name: str) -> None:
     assert not report.failures(optimizers.check(name, 2))

@@ -35,12 +35,12 @@ def tensors(result: Any) -> list[Any]:
 def array(tensor: Any) -> Any:
     """The values as a NumPy array; half types as float32."""
     kept = tensor.detach()
+    if not str(kept.layout).endswith("strided"):
+        kept = kept.to_dense()
     if str(kept.dtype).endswith(("bfloat16", "float16")):
         kept = kept.float()
     if isinstance(kept, torch.Tensor):
         kept = kept.resolve_conj().resolve_neg()
-        if kept.is_sparse:
-            kept = kept.to_dense()
     return np.asarray(kept.numpy(force=True))
 
 
@@ -94,6 +94,8 @@ def pair(one: Any, other: Any, loose: float = 1.0) -> list[Difference]:
         return [("shape", f"{tuple(one.shape)}, {tuple(other.shape)} in PyTorch")]
     if dtype_name(one) != dtype_name(other):
         return [("dtype", f"{dtype_name(one)}, {dtype_name(other)} in PyTorch")]
+    if str(one.layout).rpartition(".")[2] != str(other.layout).rpartition(".")[2]:
+        return [("layout", f"{one.layout}, {other.layout} in PyTorch")]
     return close(array(one), array(other), dtype_name(other), loose)
 
 

@@ -29,6 +29,8 @@ def tensor(value: Any, requires_grad: bool | None = None, memory: Any = None) ->
     one is given; a parameter of a parameter."""
     if value.dtype not in DTYPES:
         raise Missing(f"dtype {str(value.dtype).removeprefix('torch.')}")
+    if value.layout in (torch.sparse_coo, torch.sparse_csr):
+        return _sparse(value, requires_grad)
     if value.layout is not torch.strided or value.device.type != "cpu":
         raise Missing(f"layout {value.layout} on {value.device}")
     plain = value.detach().resolve_conj().resolve_neg()
@@ -36,6 +38,23 @@ def tensor(value: Any, requires_grad: bool | None = None, memory: Any = None) ->
     needed = value.requires_grad if requires_grad is None else requires_grad
     if isinstance(value, torch.nn.Parameter):
         return weft.nn.Parameter(made, needed)
+    return made.requires_grad_() if needed else made
+
+
+def _sparse(value: Any, requires_grad: bool | None) -> Any:
+    """A sparse tensor with the same entries."""
+    plain = value.detach()
+    if value.layout is torch.sparse_csr:
+        parts = plain.crow_indices(), plain.col_indices(), plain.values()
+        made = weft.sparse_csr_tensor(*map(tensor, parts), tuple(value.shape))
+    else:
+        made = weft.sparse_coo_tensor(
+            tensor(plain._indices()),
+            tensor(plain._values()),
+            tuple(value.shape),
+            is_coalesced=plain.is_coalesced(),
+        )
+    needed = value.requires_grad if requires_grad is None else requires_grad
     return made.requires_grad_() if needed else made
 
 

@@ -567,12 +567,18 @@ def _shaped(parts: list[Any], like: Any) -> Any:
     return parts[0] if isinstance(like, torch.Tensor) else tuple(parts)
 
 
+def _room(like: Any, resized: bool) -> Any:
+    """A tensor to write a result to; an empty one that is to be resized, if it has strides."""
+    if like.layout is not torch.strided:
+        return weft.zeros_like(convert.tensor(like.detach()))
+    return weft.empty((0,) if resized else tuple(like.shape), dtype=convert.DTYPES[like.dtype])
+
+
 def _written(call: Call, theirs: Any) -> list[compare.Difference]:
     found = []
     wanted = compare.tensors(theirs)
-    for shapes in ([tuple(t.shape) for t in wanted], [(0,)] * len(wanted)):
-        pairs = zip(shapes, wanted, strict=True)
-        parts = [weft.empty(shape, dtype=convert.DTYPES[t.dtype]) for shape, t in pairs]
+    for resized in (False, True):
+        parts = [_room(t, resized) for t in wanted]
         given = compare.tensors(call.mine(out=_shaped(parts, theirs)))
         if len(given) != len(parts) or any(a is not b for a, b in zip(given, parts, strict=True)):
             found.append(("identity", "does not return what out= was given"))

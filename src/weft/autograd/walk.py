@@ -21,6 +21,7 @@ from cython.cimports.weft.autograd.observe import (
     observe_leaf,
 )
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
+from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, Node
@@ -38,6 +39,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.autograd import joining, merging
 from weft.autograd.observe import UNSET
+from weft.graph.lens import SPARSE
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
@@ -48,6 +50,8 @@ from weft.schedule import batch, forms
 from weft.schedule.stacking import row_of
 
 require(__name__, cython.compiled)
+
+_sparse = cython.declare(cython.int, SPARSE)
 
 
 @cython.cclass
@@ -140,12 +144,15 @@ class Walk(Discovery):
         group.join(node)
 
     @cython.cfunc
-    def give(self, edge, cotangent: Node, row: cython.longlong, tensor) -> cython.void:
+    def give(self, edge, cotangent: Node | None, row: cython.longlong, tensor) -> cython.void:
         """One contribution to the cotangent of an edge; the handle keeps its value alive while it is in flight."""
         number: cython.int = 0
         if isinstance(edge, OutputEdge):
             number = cython.cast(OutputEdge, edge).number
             edge = cython.cast(OutputEdge, edge).function
+        if _is_sparse(tensor) and not isinstance(edge, AccumulateGrad):
+            tensor = late["sparse"]().as_dense(tensor)  # rules are about dense cotangents
+            cotangent = value(tensor)
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             if node.mark == self.stamp:
@@ -404,6 +411,9 @@ class Walk(Discovery):
             if cython.cast(Tensor, part)._shape != shape:
                 part = reshape(part, shape)
             parts.append(part)
+        for part in parts:
+            if _is_sparse(part):
+                return late["sparse"]().total(parts)
         parts = join_blocks(parts, shape)
         if len(parts) > 1 and not self.create and self.units is None:
             parts = joining.join(parts, shape)
@@ -577,7 +587,7 @@ class Walk(Discovery):
             for index in range(len(function.edges)):
                 part = parts[index]
                 if function.edges[index] is not None and part is not None:
-                    self.give(function.edges[index], value(part), -1, part)
+                    self.give(function.edges[index], _carried(part), -1, part)
         if wanted and not self.keep:
             function.released = True
             function.release()
@@ -626,7 +636,13 @@ class Walk(Discovery):
 
 
 @cython.cfunc
-def one_more(came, cotangent: Node, row: cython.longlong, tensor, number: cython.int):
+def _carried(part: Tensor) -> Node:
+    """The node of a cotangent's value; a sparse one has none before it is asked to be dense."""
+    return None if _is_sparse(part) else value(part)
+
+
+@cython.cfunc
+def one_more(came, cotangent: Node | None, row: cython.longlong, tensor, number: cython.int):
     """What came for an edge before, and one contribution more: a tensor where it is the only one and whole, as a rule,
     else a list of (cotangent, row, handle, output number)."""
     if came is None and row < 0 and number == 0:
@@ -639,12 +655,21 @@ def one_more(came, cotangent: Node, row: cython.longlong, tensor, number: cython
     return came
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_sparse(tensor: Tensor) -> cython.bint:
+    return tensor.lens & _sparse != 0
+
+
 def accumulate_grad(leaf: Tensor, g, create: bool, sink):
     """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
     after = sink.observers
     if after is not None:
         g = before_pull(after, (g,))[0]
-    if leaf._grad is None:
+    if _is_sparse(g) or (leaf._grad is not None and _is_sparse(leaf._grad)):
+        late["sparse"]().accumulate(leaf, g, create)
+    elif leaf._grad is None:
         fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
         if leaf.strides is not None and dense_order(leaf._shape, leaf.strides) is not None:
             fresh.strides = leaf.strides

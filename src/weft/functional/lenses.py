@@ -16,7 +16,9 @@ from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
 from weft.graph import tape as tapes
+from weft.graph.bound import bound_to
 from weft.graph.edges import edge_for, set_edge, value_of
+from weft.graph.lens import CONJUGATE, JOIN, NEGATE, PARTS, SPARSE
 from weft.graph.mutation import mutate
 from weft.graph.recording import record_elementwise
 from weft.graph.views import handle_of_storage, logical_strides
@@ -26,10 +28,6 @@ from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put, reshape, strided
 from weft.ops.row import named
-
-# What a handle does to what it reads: conjugate, see complex numbers as pairs of real ones, change the sign, see pairs
-# of real numbers as complex ones.
-CONJUGATE, PARTS, NEGATE, JOIN = 1, 2, 4, 8
 
 _CONJ = TABLE["conj"]
 _REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))
@@ -213,6 +211,8 @@ def _bent(x: Any, lens: int) -> Any:
 
 def seen_through(tensor: Any) -> Any:
     """The node of the value of a tensor with a lens."""
+    if tensor.lens & SPARSE:
+        return value_of(bound_to("sparse")().shown(tensor))
     flat = _flat(handle_of_storage(tensor), tensor.lens)
     shape, strides = tensor._shape, logical_strides(tensor)
     whole = tensor.offset == 0 and tensor.strides is None and flat.numel() == tensor.numel()
@@ -223,6 +223,8 @@ def seen_through(tensor: Any) -> Any:
 def write_through_lens(tensor: Any, new: Any) -> None:
     """Give the region that a tensor with a lens shows a new value. Where a gradient is required, the base gets a new
     value as a whole, computed back through the steps that lead to the tensor."""
+    if tensor.lens & SPARSE:
+        raise bound_to("sparse")().no_memory(tensor)
     base = tensor.base
     if base is None or not tapes.tape().mode.grad or not (base.requires_grad or new.requires_grad):
         _write_memory(tensor, new)

@@ -311,7 +311,7 @@ def embedding(
     sparse: bool = False,
 ) -> Any:
     """Rows of a table by integer index; the row `padding_idx` gets no gradient. Rows longer than `max_norm` are
-    shortened in place. A gradient is dense, also with `sparse`. Shapes: (*), (n, d) -> (*, d)."""
+    shortened in place. With `sparse`, the table's gradient is sparse. Shapes: (*), (n, d) -> (*, d)."""
     need_tensor("embedding", input)
     if input._dtype.name not in ("int64", "int32"):
         raise DTypeError(
@@ -333,24 +333,15 @@ def embedding(
     check_index("embedding", input, weight._shape[0], 0, False)
     index = cast(input, dtypes.int64)
     shape = (*index._shape, weight._shape[1])
+    if sparse:
+        return bags.sparse_rows(weight, index, padding_idx, scale_grad_by_freq)
     if scale_grad_by_freq:
         weight = bags.scaled_by_frequency(weight, index)
     rows = record(_EMBEDDING, (weight, index), (0,), shape, weight._dtype)  # (*), (n, d) -> (*, d)
     if padding_idx is None:
         return rows
-    place = _padding_place(padding_idx, weight._shape[0])
+    place = bags.padding_place(padding_idx, weight._shape[0])
     return where(reshape(index == place, (*index._shape, 1)), rows.detach(), rows)
-
-
-def _padding_place(padding_idx: int, count: int) -> int:
-    if not -count <= padding_idx < count:
-        raise ArgumentError(
-            "Padding_idx must be within num_embeddings",
-            expected=f"-{count} <= padding_idx < {count}",
-            got=str(padding_idx),
-            fix="choose a row of the table",
-        )
-    return padding_idx % count
 
 
 __all__ = [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft._lazy import later
 from weft.autograd import Function
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional import host
@@ -23,6 +24,7 @@ from weft.graph.recording import cast
 from weft.nn.functional_activation import embedding
 from weft.ops.primitives import full, reduce, reshape, take, take_add, where
 
+gradients = later("weft.sparse.gradients")
 MODES = ("sum", "mean", "max")
 
 
@@ -63,6 +65,31 @@ def scaled_by_frequency(weight: Any, index: Any) -> Any:
 
 def _refuse(text: str, expected: str, got: str, fix: str) -> ArgumentError:
     return ArgumentError(text, expected=expected, got=got, fix=fix)
+
+
+def padding_place(padding_idx: int, count: int) -> int:
+    """The row that gets no gradient. Errors: RuntimeError for one that the table does not have."""
+    if not -count <= padding_idx < count:
+        raise ArgumentError(
+            "Padding_idx must be within num_embeddings",
+            expected=f"-{count} <= padding_idx < {count}",
+            got=str(padding_idx),
+            fix="choose a row of the table",
+        )
+    return padding_idx % count
+
+
+def sparse_rows(weight: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
+    """Rows of a table whose gradient is sparse. Shapes: (n, d), (*) -> (*, d). Errors: NotDefinedError."""
+    if scale_grad_by_freq and weight.requires_grad and weft.is_grad_enabled():
+        raise NotDefinedError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients",
+            expected="one of sparse and scale_grad_by_freq",
+            got="both",
+            fix="leave sparse out",
+        )
+    place = None if padding_idx is None else padding_place(padding_idx, weight._shape[0])
+    return gradients.lookup(weight, index, place)
 
 
 def _starts(input: Any, offsets: Any, include_last: bool) -> Any:
@@ -133,7 +160,7 @@ def _layout(starts: Any) -> tuple[Any, Any]:
     return np.where(valid, starts[:-1, None] + steps, 0), valid
 
 
-def _check_bags(input: Any, weight: Any, mode: str, weights: Any) -> None:
+def _check_bags(input: Any, weight: Any, mode: str, weights: Any, sparse: bool) -> None:
     need_tensor("embedding_bag", input)
     need_tensor("embedding_bag", weight, "weight", 2)
     if input._dtype.name not in ("int64", "int32"):
@@ -146,6 +173,13 @@ def _check_bags(input: Any, weight: Any, mode: str, weights: Any) -> None:
     if mode not in MODES:
         raise _refuse(
             "mode has to be one of sum, mean or max", "sum, mean or max", repr(mode), "choose one"
+        )
+    if sparse and mode == "max":
+        raise _refuse(
+            "max mode does not support sparse weights",
+            "mode='sum' or 'mean' with sparse=True",
+            "mode='max'",
+            "leave sparse out",
         )
     if weights is None:
         return
@@ -184,12 +218,13 @@ def embedding_bag(
 
     Shapes: indices (B, N), or (M) with offsets (B); table (n, d) -> (B, d). Errors: ArgumentError, ShapeError.
     """
-    _check_bags(input, weight, mode, per_sample_weights)
+    _check_bags(input, weight, mode, per_sample_weights, sparse)
     starts = _starts(input, offsets, include_last_offset)
     flat = reshape(input, (input.numel(),))
-    options = (max_norm, norm_type, scale_grad_by_freq)
+    options = (max_norm, norm_type, scale_grad_by_freq, sparse)
     if not flat._shape[0]:
-        return full((len(starts) - 1, weight._shape[1]), 0, weight._dtype) + 0 * weight.sum()
+        nothing = full((len(starts) - 1, weight._shape[1]), 0, weight._dtype)
+        return nothing + embedding(flat, weight, None, *options).sum(0)
     rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
     kept = None
     if padding_idx is not None:

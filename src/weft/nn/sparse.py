@@ -95,7 +95,7 @@ class Embedding(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) -> (*, embedding_dim)."""
-        if self.max_norm is None and not self.scale_grad_by_freq:
+        if self.max_norm is None and not self.scale_grad_by_freq and not self.sparse:
             return F.embedding(input, self.weight, self.padding_idx)
         return F.embedding(
             input,
@@ -104,6 +104,7 @@ class Embedding(Module):
             self.max_norm,
             self.norm_type,
             self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:

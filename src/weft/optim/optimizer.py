@@ -17,17 +17,18 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
+from weft.graph.lens import SPARSE
 from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
+from weft.optim.stepping import Before, with_hooks
 from weft.optim.stepping import (
     register_optimizer_step_post_hook as register_optimizer_step_post_hook,
 )
 from weft.optim.stepping import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
-from weft.optim.stepping import with_hooks
 from weft.runtime.interrupts import uninterrupted
 
 Group = dict[str, Any]
@@ -55,6 +56,7 @@ class Optimizer:
 
     # The numbers in a parameter's state that are tensors in a state_dict.
     _counts: tuple[str, ...] = ()
+    _before: Before  # while a step is made
 
     def __init__(self, params: Any, defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -166,8 +168,8 @@ class Optimizer:
         if closure is not None:
             with weft.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            _check_gradients(group)
+        if any([_check_gradients(group) for group in self.param_groups]):
+            self._before.settle()
         with uninterrupted():
             before = last_sequence()
             for group in self.param_groups:
@@ -405,14 +407,19 @@ def _entries(state_dict: Any) -> Any:
     )
 
 
-def _check_gradients(group: Group) -> None:
-    """Errors: RuntimeError for a gradient that does not fit its parameter."""
+def _check_gradients(group: Group) -> bool:
+    """Whether one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
+    sparse = 0
     for number, parameter in enumerate(group["params"]):
         gradient = parameter.grad
-        if gradient is not None and gradient.shape != parameter.shape:
+        if gradient is None:
+            continue
+        sparse |= gradient.lens & SPARSE
+        if gradient._shape != parameter._shape:
             raise GradientError(
                 "step: a gradient does not fit its parameter, nothing was updated",
                 expected=f"a gradient of shape {list(parameter.shape)} for parameter {number}",
                 got=str(list(gradient.shape)),
                 fix="call zero_grad() after giving a parameter other data",
             )
+    return bool(sparse)

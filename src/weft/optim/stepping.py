@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft.errors import ArgumentError
 from weft.graph.edges import value_of
+from weft.graph.lens import SPARSE
 from weft.graph.mutation import Snapshot
 from weft.graph.node import FAILED_STATE
 from weft.nn.hooks import RemovableHandle, add_hook
@@ -47,13 +48,14 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = _checked_arguments(changed)
-        before = _Before(self)
+        before = self._before = Before(self)
         result = step(self, *args, **kwargs)
         for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
             hook(self, args, kwargs)
         self._steps_taken += 1
         weft.realize()
         before.check()
+        del self._before
         for hear in list(after_step):
             hear()
         return result
@@ -61,7 +63,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
-class _Before:
+class Before:
     """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range): then
     they are put back, and the error is raised."""
 
@@ -72,7 +74,13 @@ class _Before:
         self.values = Snapshot()
         self.values.add(self.parameters)
         for found in self.state.values():
-            self.values.add(found.values())
+            self.values.add([e for e in found.values() if not getattr(e, "lens", 0) & SPARSE])
+
+    def settle(self) -> None:
+        """Compute all gradients now, where one is sparse: what fails does so before anything is changed, nothing has
+        to be put back, and tables are written to in place. Errors: that of a gradient."""
+        weft.realize(*[p.grad for p in self.parameters if p.grad is not None])
+        self.values = Snapshot()
 
     def check(self) -> None:
         """Errors: that of the first parameter whose new value could not be computed; all are as before then."""

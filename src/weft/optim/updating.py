@@ -90,8 +90,9 @@ def once_for_all(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
 
 def refuse_sparse(name: str) -> GradientError:
     """The error for a sparse gradient that an algorithm cannot use."""
+    hint = ", please consider SparseAdam instead" if "Adam" in name else ""
     return GradientError(
-        f"{name} does not support sparse gradients",
+        f"{name} does not support sparse gradients{hint}",
         expected="a dense gradient",
         got="a sparse one",
         fix="use SGD, Adagrad or SparseAdam, or an Embedding with sparse=False",
@@ -120,8 +121,11 @@ def decayed(gradient: Tensor, parameter: Tensor, decay: Any) -> Tensor:
 
 
 def add_scaled_(target: Tensor, value: Tensor, factor: Any) -> None:
-    """target += factor * value."""
-    target += value * factor
+    """target += factor * value; of a sparse value only where it has entries."""
+    if value.is_sparse:
+        target.add_(value, alpha=factor)
+    else:
+        target += value * factor
 
 
 def add_quotient_(target: Tensor, above: Tensor, below: Tensor, factor: Any) -> None:

@@ -34,11 +34,7 @@ def lower_region(lowering: Any, node: Any) -> None:
     if node.row.name == "put":
         base, new = node.inputs
         offset, region = node.params
-        if (
-            base_root(lowering, base) not in lowering.plan.in_place
-            or lowering.plan.slots[base_root(lowering, base)] != slot
-        ):
-            lowering.copy(node.dtype, node.shape, lowering.place_of(base), (slot, 0, strides))
+        _copy_base(lowering, node, base, (slot, 0, strides))
         lowering.copy(node.dtype, new.shape, lowering.place_of(new), (slot, offset * size, region))
         return
     start, axis = 0, node.params[0]
@@ -51,6 +47,13 @@ def lower_region(lowering: Any, node: Any) -> None:
         )
         start += part.shape[axis]
     lowering.abreast()
+
+
+def _copy_base(lowering: Any, node: Any, base: Any, place: Region) -> None:
+    """The base where the result is to be, unless it is there."""
+    root = base_root(lowering, base)
+    if root not in lowering.plan.in_place or lowering.plan.slots[root] != place[0]:
+        lowering.copy(node.dtype, node.shape, lowering.place_of(base), place)
 
 
 def base_root(lowering: Any, node: Any) -> Any:
@@ -282,7 +285,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
     slot = lowering.slot_of(node)
-    lowering.copy(node.dtype, node.shape, lowering.place_of(base), (slot, 0, strides))
+    _copy_base(lowering, node, base, (slot, 0, strides))
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]

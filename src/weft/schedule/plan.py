@@ -40,6 +40,7 @@ class Plan:
 
 
 _reuse = True
+DEAR = 1 << 22  # bytes from which copying costs more than scheduling a program anew
 
 
 def set_reuse(enabled: bool):
@@ -100,7 +101,9 @@ def _assign(program: Program, result: Plan) -> cython.void:
                 _expire(program, result, root, free)
         position = kernel.position
         for node in kernel.stores:
-            if kernel.kind == REGION and _takes_base(program, result, kernel, node):
+            if (kernel.kind == REGION or kernel.kind == SCATTER) and _takes_base(
+                program, result, kernel, node
+            ):
                 continue
             nbytes: cython.longlong = node.numel * node.dtype.itemsize
             size: cython.longlong = _round(nbytes)
@@ -134,18 +137,21 @@ def _round(nbytes: cython.longlong) -> cython.longlong:
 
 @cython.cfunc
 def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a `put` may write into its base's own memory: last reader, whole row-major value, unseen elsewhere."""
-    if node.row.name != "put" or not _reuse:
+    """Whether a `put` or a scatter may write into its base's own memory: last reader, whole row-major value, unseen
+    elsewhere. A scatter into a value from outside only where a copy is dear: programs that could fail and have nothing
+    to go back to are not kept."""
+    if not _reuse or (kernel.kind == REGION and node.row.name != "put"):
         return False
     base: Node = node.inputs[0]
+    source: Node
     place: Place = program.places[base]
     root: Node = place.root
     if place.offset != 0 or root.numel != node.numel or result.last_use[root] != kernel.position:
         return False
-    if (
-        root is cython.cast(Place, program.places[node.inputs[1]]).root
-        or root.dtype is not node.dtype
-    ):
+    for source in node.inputs[1:]:
+        if root is cython.cast(Place, program.places[source]).root:
+            return False
+    if root.dtype is not node.dtype:
         return False
     if (
         place.strides != program_row_major(node.shape)
@@ -155,9 +161,24 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
         return False
     if root.state == DONE and (root in result.viewed or not is_private(root)):
         return False
+    if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
+        return False
     result.in_place.add(root)
     result.slots[node] = result.slots[root]
     return True
+
+
+def adds_in_place(program: Program, result: Plan):
+    """Whether a scatter writes into a value from outside: one that was stopped in between could not be done again."""
+    kernel: Kernel
+    node: Node
+    for kernel in program.kernels:
+        if kernel.kind == SCATTER:
+            for node in kernel.nodes:
+                root: Node = cython.cast(Place, program.places[node.inputs[0]]).root
+                if root.state == DONE and root in result.in_place:
+                    return True
+    return False
 
 
 def program_row_major(shape):

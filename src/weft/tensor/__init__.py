@@ -27,6 +27,7 @@ from weft.tensor import (
     settings,
     size,
     spaced,
+    sparsity,
 )
 from weft.tensor import (
     device as devices,
@@ -49,6 +50,7 @@ _PARTS = (
     settings,
     size,
     spaced,
+    sparsity,
 )
 
 

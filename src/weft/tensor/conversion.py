@@ -173,7 +173,6 @@ METHODS: dict[str, Any] = {
     "is_cuda": property(is_cuda),
     "is_cpu": property(lambda self: True),
     "is_meta": property(lambda self: False),
-    "is_sparse": property(lambda self: False),
     "is_mps": property(lambda self: False),
     "is_quantized": property(lambda self: False),
     "is_nested": property(lambda self: False),

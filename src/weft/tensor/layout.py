@@ -40,7 +40,7 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 class Layout:
-    """How elements are held: `strided`, or `jagged` (`weft.nested`)."""
+    """How elements are held: `strided`, `jagged` (`weft.nested`), `sparse_coo` or `sparse_csr` (`weft.sparse`)."""
 
     __slots__ = ("name",)
     name: str
@@ -52,8 +52,16 @@ class Layout:
         return self.name
 
 
-strided, jagged = Layout(), Layout()
-strided.name, jagged.name = "strided", "jagged"
+def _layout(name: str) -> Layout:
+    made = Layout()
+    made.name = name
+    return made
+
+
+strided, jagged = _layout("strided"), _layout("jagged")
+sparse_coo, sparse_csr = _layout("sparse_coo"), _layout("sparse_csr")
+# There are no tensors of these: names to compare with.
+sparse_csc, sparse_bsr, sparse_bsc = map(_layout, ("sparse_csc", "sparse_bsr", "sparse_bsc"))
 
 
 def _channels_last_order(rank: int) -> tuple[int, ...]:
@@ -269,6 +277,11 @@ FUNCTIONS: dict[str, Any] = {
     "channels_last_3d": channels_last_3d,
     "strided": strided,
     "jagged": jagged,
+    "sparse_coo": sparse_coo,
+    "sparse_csr": sparse_csr,
+    "sparse_csc": sparse_csc,
+    "sparse_bsr": sparse_bsr,
+    "sparse_bsc": sparse_bsc,
     "memory_format": MemoryFormat,
     "layout": Layout,
 }

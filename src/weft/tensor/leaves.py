@@ -13,8 +13,10 @@ from typing import Any
 from weft.autograd.handle import refuse_in_transform
 from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
 from weft.functional import arguments
+from weft.graph.bound import bound_to
 from weft.graph.dtype import DType
 from weft.graph.edges import edge_for, set_edge
+from weft.graph.lens import SPARSE
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
@@ -280,6 +282,8 @@ def set_data(tensor: Tensor, other: Any) -> None:
 
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
     """A leaf of a subclass that shares the value of `data`."""
+    if data.lens & SPARSE:
+        raise bound_to("sparse")().no_memory(data)
     made = Tensor.__new__(cls)
     become(made, data)
     if require_grad:

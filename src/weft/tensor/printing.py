@@ -213,7 +213,7 @@ def _suffixes(tensor: Tensor) -> list[str]:
     return words
 
 
-def _with_suffixes(text: str, words: list[str], indent: int) -> str:
+def with_suffixes(text: str, words: list[str], indent: int) -> str:
     """Append what is not the default, on new lines where the last one is full."""
     column = len(text) - text.rfind("\n") + 1
     for word in words:
@@ -226,16 +226,20 @@ def _with_suffixes(text: str, words: list[str], indent: int) -> str:
     return text + ")"
 
 
+def number_block(tensor: Tensor, indent: int) -> str:
+    """The numbers in their brackets, lines after the first `indent` columns in."""
+    if 0 in tensor._shape:
+        return "[]"
+    values, hidden = _edges_only(tensor)
+    show, width = _printer(values)
+    return _block_text(values, hidden, show, width, indent)
+
+
 def tensor_text(tensor: Tensor) -> str:
     """`repr(tensor)`. Cost: runs what the values need."""
     prefix = "tensor("
-    if 0 in tensor._shape:
-        body = "[]"
-    else:
-        values, hidden = _edges_only(tensor)
-        show, width = _printer(values)
-        body = _block_text(values, hidden, show, width, len(prefix))
-    return _with_suffixes(prefix + body, _suffixes(tensor), len(prefix))
+    text = prefix + number_block(tensor, len(prefix))
+    return with_suffixes(text, _suffixes(tensor), len(prefix))
 
 
 FUNCTIONS: dict[str, Any] = {"set_printoptions": set_printoptions}

@@ -1,0 +1,85 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Sparse tensors, under the names of PyTorch's `torch.sparse`: by coordinates, and matrices by compressed rows.
+
+Only some entries are held, with their indices; the values carry the graph, so that gradients flow through all that is
+defined here and are sparse themselves. Made by `weft.sparse_coo_tensor`, `weft.sparse_csr_tensor` and
+`Tensor.to_sparse`; `nn.Embedding(sparse=True)` has such gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError
+from weft.graph.public import all_public
+from weft.sparse import products, reductions
+from weft.sparse.gradients import accumulate, as_dense, lookup, total
+from weft.sparse.making import sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse
+from weft.sparse.tensor import SparseTensor, no_memory, shown
+
+__all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
+_INSIDE = (
+    accumulate, as_dense, lookup, no_memory, shown, sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse,
+    total,
+)  # fmt: skip
+
+
+def _need_sparse(name: str, tensor: Any) -> Any:
+    if isinstance(tensor, SparseTensor):
+        return tensor
+    raise ArgumentError(
+        f"sparse.{name}: expected a sparse tensor",
+        expected="a sparse tensor",
+        got=type(tensor).__name__,
+        fix=f"convert it with .to_sparse(), or use weft.{name}",
+    )
+
+
+def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
+    """The product of a sparse matrix and a dense or sparse one. Gradients flow to both; that of a sparse factor is
+    sparse. `reduce` ("sum", "mean", "amax", "amin") says how the terms of an element are put together (for CSR).
+
+    Shapes: (m, k), (k, n) -> (m, n).
+    """
+    if reduce is not None:
+        return products.mm_reduced(mat1, mat2, reduce)
+    if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):
+        return weft.mm(mat1, mat2)
+    return products.mm(None, mat1, mat2)
+
+
+def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
+    """beta * mat + alpha * (mat1 @ mat2) with a sparse mat1. Shapes: (m, n), (m, k), (k, n) -> (m, n)."""
+    return products.addmm(None, mat, _need_sparse("addmm", mat1), mat2, beta=beta, alpha=alpha)
+
+
+def sampled_addmm(
+    input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
+) -> Any:
+    """beta * input + alpha * (mat1 @ mat2) at the entries of a CSR matrix only.
+
+    Shapes: (m, n), (m, k), (k, n) -> (m, n).
+    """
+    found = products.sampled(input, mat1, mat2, beta, alpha)
+    return found if out is None else out.adopt(found)
+
+
+def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
+    """The sum of all entries as a dense number, or along dimensions: sparse while a sparse dimension is left."""
+    return reductions.total(_need_sparse("sum", input), dim, False, dtype)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Softmax along a dimension among the entries that there are: others count as minus infinity."""
+    return reductions.softmax(_need_sparse("softmax", input), dim, dtype, False)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The logarithm of `softmax`."""
+    return reductions.softmax(_need_sparse("log_softmax", input), dim, dtype, True)
+
+
+globals().update(all_public({name: globals()[name] for name in __all__}))
+del all_public

@@ -1,0 +1,263 @@
+"""Functions of sparse tensors that go entry by entry: of one operand, sums, products, powers, changes of type.
+
+In come operands of which at least one is sparse; out goes a sparse tensor, or a dense one where a dense operand is
+added to. A function is defined where zero stays zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, NotDefinedError, ShapeError
+from weft.functional.arguments import widen
+from weft.ops.primitives import reshape, take, take_add
+from weft.sparse import structure
+from weft.sparse.making import coalesced, empty, positions
+from weft.sparse.tensor import SparseTensor, like, make, no_memory
+
+
+def linear(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    """What may be done to summands one by one."""
+    entries = function(input.entries, *args, **kwargs)
+    return input if entries is input.entries else like(input, entries)
+
+
+def unary(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    """What has to see the sums of what has one place."""
+    summed = coalesced(input) if input.is_sparse else input
+    return like(summed, function(summed.entries, *args, **kwargs))
+
+
+def _number(value: Any) -> bool:
+    """Whether an operand is one number."""
+    return not isinstance(value, SparseTensor) and not getattr(value, "shape", ())
+
+
+def _shapes(name: str, first: Any, second: Any) -> ShapeError:
+    first, second = (list(getattr(one, "shape", ())) for one in (first, second))
+    return ShapeError(
+        f"{name}: expected sizes of 'self' and 'other' to match, but {first} != {second}",
+        expected="operands of one shape",
+        got=f"{first} and {second}",
+        fix="sparse operands do not broadcast: make them of one shape",
+    )
+
+
+def add(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:  # noqa: A002
+    """input + alpha * other. Errors: NotDefinedError for a sparse input with a dense other."""
+    if not isinstance(other, SparseTensor):
+        raise NotDefinedError(
+            "add(sparse, dense) is not supported. Use add(dense, sparse) instead.",
+            expected="another sparse tensor",
+            got=f"a {type(other).__name__}",
+            fix="swap the operands, or use .to_dense()",
+        )
+    if tuple(getattr(input, "shape", ())) != tuple(other.shape):
+        raise _shapes("add", input, other)
+    entries = other.entries if alpha == 1 else other.entries * alpha
+    if not isinstance(input, SparseTensor):
+        return _added_to(input, other, entries)
+    return _joined(input, like(other, entries))
+
+
+def sub(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:  # noqa: A002
+    """input - alpha * other."""
+    return add(function, input, other, alpha=-alpha)
+
+
+def _added_to(base: Tensor, other: SparseTensor, entries: Tensor) -> Tensor:
+    """A dense tensor and entries at places of it."""
+    dtype = weft.promote_types(base.dtype, entries.dtype)
+    rank = other.sparse_dim()
+    shape = (math.prod(base.shape[:rank]), *base.shape[rank:])
+    rows = take_add(
+        widen(reshape(base.to(dtype), shape)), 0, positions(other), widen(entries.to(dtype))
+    )
+    return reshape(rows, tuple(base.shape)).to(dtype)  # type: ignore[no-any-return]
+
+
+def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
+    """The entries of both; summed by place where both were."""
+    if one.sparse_dim() != other.sparse_dim():
+        raise ShapeError(
+            "add: expected both sparse tensors to have the same number of sparse dimensions",
+            expected=f"{one.sparse_dim()} sparse dimensions",
+            got=str(other.sparse_dim()),
+            fix="make both with one sparse_dim",
+        )
+    dtype = weft.promote_types(one.dtype, other.dtype)
+    made = make(
+        weft.cat([one.places, other.places], 1),
+        weft.cat([one.entries.to(dtype), other.entries.to(dtype)]),
+        one.shape,
+    )
+    if not one.coalesced or not other.coalesced:
+        return made
+    summed = coalesced(made)
+    return make(summed.places, summed.entries, one.shape, True, one.layout)
+
+
+def mul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:  # noqa: A002
+    """The product element by element: sparse, also with a dense operand."""
+    if _number(other):
+        return like(input, function(input.entries, other))
+    if _number(input):
+        return like(other, function(input, other.entries))
+    if isinstance(input, SparseTensor) and isinstance(other, SparseTensor):
+        return _common(function, input, other)
+    if isinstance(input, SparseTensor):
+        return like(input, function(input.entries, _at(input, other)))
+    return like(other, function(_at(other, input), other.entries))
+
+
+def _at(tensor: SparseTensor, dense: Tensor) -> Tensor:
+    """The values of a dense tensor, as it broadcasts, at the places of a sparse one."""
+    if weft.broadcast_shapes(tuple(dense.shape), tuple(tensor.shape)) != tensor.shape:
+        raise _shapes("mul", tensor, dense)
+    if tuple(dense.shape) != tuple(tensor.shape):
+        return dense.expand(tensor.shape)[tuple(tensor.places)]  # type: ignore[no-any-return]
+    rank = tensor.sparse_dim()
+    rows = reshape(dense, (math.prod(dense.shape[:rank]), *dense.shape[rank:]))
+    return take(rows, 0, positions(tensor))  # type: ignore[no-any-return]
+
+
+def _common(function: Any, one: SparseTensor, other: SparseTensor) -> SparseTensor:
+    """Products where both have entries."""
+    if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
+        raise _shapes("mul", one, other)
+    layout, one, other = one.layout, coalesced(one), coalesced(other)
+    sizes = tuple(one.shape[: one.sparse_dim()])
+    first, second = (structure.flat(structure.places_of(x.places), sizes) for x in (one, other))
+    common, left, right = np.intersect1d(first, second, True, True)
+    entries = function(
+        take(one.entries, 0, structure.as_index(left, max(len(first), 1))),
+        take(other.entries, 0, structure.as_index(right, max(len(second), 1))),
+    )
+    places = structure.as_indices(structure.unflat(common, sizes), len(common))
+    return make(places, entries, one.shape, True, layout)
+
+
+def div(function: Any, input: Any, other: Any, **kwargs: Any) -> Any:  # noqa: A002
+    """Division by a number. Errors: NotDefinedError by others, which has values where there are no entries."""
+    if not isinstance(input, SparseTensor) or not _number(other):
+        raise NotDefinedError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor"
+            f" (got shape {list(getattr(other, 'shape', ()))} for divisor)",
+            expected="a sparse tensor divided by a number",
+            got=f"{type(input).__name__} / {type(other).__name__}",
+            fix="use .to_dense() first",
+        )
+    linearly = linear if kwargs.get("rounding_mode") is None else unary
+    return linearly(function, input, other, **kwargs)
+
+
+def floored(function: Any, input: Any, other: Any) -> Any:  # noqa: A002
+    """Division by a number, rounded down."""
+    return div(weft.div, input, other, rounding_mode="floor")
+
+
+def power(function: Any, input: Any, exponent: Any, *, out: Any = None) -> Any:  # noqa: A002
+    """The entries to a power above zero."""
+    if not isinstance(input, SparseTensor) or not _number(exponent) or float(exponent) <= 0:
+        raise ArgumentError(
+            "pow: a sparse tensor is raised to a number above zero",
+            expected="a number > 0",
+            got=repr(exponent)[:60],
+            fix="use .to_dense() first",
+        )
+    return unary(function, input, exponent)
+
+
+def in_place(rule: Any) -> Any:
+    """What a rule means in place."""
+
+    def change(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+        plain = getattr(weft, function.__name__.removesuffix("_"), None)
+        if plain is None:
+            plain = getattr(Tensor, function.__name__.removesuffix("_"))
+        result = rule(plain, input, *args, **kwargs)
+        return input.adopt(result) if isinstance(input, SparseTensor) else input.copy_(result)
+
+    return change
+
+
+def add_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
+    """input += alpha * other; in the memory of a dense input, at the places of the entries only."""
+    if isinstance(input, SparseTensor) or tuple(input.shape) != tuple(other.shape):
+        return in_place(add)(function, input, other, alpha=alpha)
+    entries = other.entries if alpha == 1 else other.entries * alpha
+    return input.index_put_(tuple(other.places), entries.to(input.dtype), accumulate=True)
+
+
+def sub_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
+    """input -= alpha * other."""
+    return add_(function, input, other, alpha=-alpha)
+
+
+def copy_(function: Any, input: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: A002
+    """Take over another sparse tensor; a dense one takes all of it."""
+    if isinstance(input, SparseTensor) and isinstance(src, SparseTensor):
+        return input.adopt(src)
+    if isinstance(input, SparseTensor):
+        raise no_memory(input)
+    return input.copy_(src.to_dense())
+
+
+def cleared(function: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+    """No entries: `zeros_like`, `empty_like`."""
+    made = empty(tuple(input.shape), input.sparse_dim(), dtype or input.dtype)
+    made.layout = input.layout
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def zero_(function: Any, input: Any) -> Any:  # noqa: A002
+    """Forget all entries."""
+    return input.adopt(cleared(function, input))
+
+
+def nothing(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    """The tensor itself."""
+    return input
+
+
+def of_values(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """What says something about the type alone."""
+    plain = [value.entries if isinstance(value, SparseTensor) else value for value in args]
+    return function(*plain, **kwargs)
+
+
+LINEAR = (
+    "neg negative clone to double float half bfloat16 cfloat cdouble type_as conj conj_physical real imag deg2rad "
+    "rad2deg positive resolve_conj resolve_neg long int short char byte bool"
+)
+UNARY = (
+    "abs absolute asin arcsin asinh arcsinh atan arctan atanh arctanh ceil erf erfinv expm1 floor frac isinf isnan "
+    "isneginf isposinf log1p nan_to_num relu round sgn sign signbit sin sinh sqrt square tan tanh trunc fix angle "
+    "threshold relu6 leaky_relu dropout"
+)
+OF_VALUES = "is_complex is_floating_point is_signed element_size get_device is_pinned is_shared result_type can_cast"
+IN_PLACE = f"{LINEAR} {UNARY} mul multiply div divide true_divide pow"
+RULES: dict[str, Any] = {
+    **dict.fromkeys(LINEAR.split(), linear),
+    **dict.fromkeys(UNARY.split(), unary),
+    **dict.fromkeys(OF_VALUES.split(), of_values),
+    **dict.fromkeys(("add", "__add__"), add),
+    **dict.fromkeys(("sub", "subtract"), sub),
+    **dict.fromkeys(("mul", "multiply"), mul),
+    **dict.fromkeys(("div", "divide", "true_divide"), div),
+    "floor_divide": floored,
+    "pow": power,
+    "zeros_like": cleared,
+    "empty_like": cleared,
+    "cpu": nothing,
+    "contiguous": nothing,
+    "as_tensor": nothing,
+    "share_memory_": nothing,
+}
+RULES.update({f"{name}_": in_place(RULES[name]) for name in IN_PLACE.split()})
+RULES.update({"add_": add_, "sub_": sub_, "copy_": copy_, "zero_": zero_})

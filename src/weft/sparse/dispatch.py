@@ -1,0 +1,142 @@
+"""Which functions of dense tensors are defined on sparse ones, and by what.
+
+In comes a public function with its arguments, of which one is sparse; out goes what the table's entry makes of them.
+The entries stand in the modules beside this one, by subject; others are refused, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import NotDefinedError
+from weft.sparse import arithmetic, making, products, reductions, shaping
+from weft.sparse.tensor import SparseTensor, entries_at, like
+
+
+def _of_handle(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    """What a sparse tensor answers as any other does: sizes."""
+    return getattr(function, "__wrapped__", function)(input, *args, **kwargs)
+
+
+def _is_tensor(function: Any, obj: Any) -> bool:
+    return True
+
+
+def _stride(function: Any, input: Any, dim: int | None = None) -> Any:  # noqa: A002
+    strides = (0,) * len(input.shape)
+    return strides if dim is None else strides[dim]
+
+
+def _type(function: Any, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    found = function(self.entries, dtype)
+    return found.replace("weft.", "weft.sparse.") if dtype is None else like(self, found)
+
+
+def _never(function: Any, input: Any, *args: Any, **kwargs: Any) -> bool:  # noqa: A002
+    return False
+
+
+def _sparse_mask(function: Any, self: Any, mask: Any) -> Any:
+    return making.sparse_mask(self, mask)
+
+
+def _numpy(function: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self.__array__()
+
+
+OF_HANDLE = "numel dim is_same_size size"
+RULES: dict[str, Any] = {
+    **arithmetic.RULES,
+    **products.RULES,
+    **reductions.RULES,
+    **shaping.RULES,
+    **dict.fromkeys(OF_HANDLE.split(), _of_handle),
+    "is_tensor": _is_tensor,
+    "stride": _stride,
+    "is_contiguous": _never,
+    "storage_offset": lambda function, self: 0,
+    "type_": _type,
+    "sparse_mask": _sparse_mask,
+    "numpy": _numpy,
+}
+# Functions of tensors stand here. Others (loaders, modules, transforms) take sparse tensors as any object.
+_PLACES = ("weft.functional.", "weft.nn.functional", "weft.tensor.", "weft.random", "weft.special")
+
+
+def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function gives with a sparse argument. Errors: NotDefinedError where it has no meaning."""
+    name, place = function.__name__, str(function.__module__)
+    own = vars(SparseTensor).get(name) if args and isinstance(args[0], SparseTensor) else None
+    if callable(own):
+        return own(*args, **kwargs)
+    if place == "weft.autograd.backward":
+        return _gradients(function, *args, **kwargs)
+    if place == "weft.pipeline":
+        return function(*map(_entries_in, args))
+    if not place.startswith(_PLACES):
+        return NotImplemented
+    rule = RULES.get(name.removeprefix("function_"))
+    if rule is None:
+        raise _undefined(name.removeprefix("function_"), args)
+    if kwargs.get("out") is not None:
+        raise _undefined(f"{name} with out=", args)
+    return rule(function, *args, **kwargs)
+
+
+def _entries_in(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_entries_in(one) for one in value)
+    return value.entries if isinstance(value, SparseTensor) else value
+
+
+def _gradients(function: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """`autograd.grad` and `autograd.backward` with sparse tensors among roots, leaves and gradients."""
+    given = dict(zip(_ORDER[function.__name__], args, strict=False)) | kwargs
+    inputs, name = given.get("inputs"), _ORDER[function.__name__][_GRADIENTS[function.__name__]]
+    given[name] = _at_places(outputs, given.get(name))
+    found = function(_entries_in(outputs), **{k: _entries_in(v) for k, v in given.items()})
+    if found is None or inputs is None:
+        return found
+    listed = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    return tuple(
+        like(one, part) if isinstance(one, SparseTensor) and part is not None else part
+        for one, part in zip(listed, found, strict=True)
+    )
+
+
+_ORDER = {
+    "grad": (
+        "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused",
+        "is_grads_batched", "materialize_grads",
+    ),
+    "backward": ("grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"),
+}  # fmt: skip
+_GRADIENTS = {"grad": 1, "backward": 0}
+
+
+def _at_places(outputs: Any, gradients: Any) -> Any:
+    """The gradients of roots, those of sparse ones by their entries."""
+    if gradients is None:
+        return None
+    several = isinstance(outputs, (list, tuple))
+    roots = outputs if several else (outputs,)
+    given = gradients if isinstance(gradients, (list, tuple)) else (gradients,)
+    found = [
+        entries_at(root, one) if isinstance(root, SparseTensor) else _dense(one)
+        for root, one in zip(roots, given, strict=True)
+    ]
+    return found if isinstance(gradients, (list, tuple)) else found[0]
+
+
+def _dense(gradient: Any) -> Any:
+    return gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
+
+
+def _undefined(name: str, args: tuple[Any, ...]) -> NotDefinedError:
+    found = [f"{list(value.shape)}" for value in args if isinstance(value, SparseTensor)]
+    return NotDefinedError(
+        f"{name} is not defined on sparse tensors",
+        expected="one of " + ", ".join(sorted(rule for rule in RULES if rule[-1] != "_")),
+        got=f"{name} of a sparse tensor of shape {', '.join(found)}" if found else name,
+        fix="use .to_dense(), or .coalesce().values() for the entries",
+    )

@@ -1,0 +1,182 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Products of sparse matrices: with dense ones, with vectors, with each other; at some places only.
+
+A product is taken entry by entry: rows of the dense factor are gathered, weighed and added by row, in operations that
+have derivatives, so that gradients reach the values of sparse factors and all of dense ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import NotDefinedError, ShapeError
+from weft.functional.arguments import widen
+from weft.ops.primitives import full, reshape, take, take_add
+from weft.sparse import structure
+from weft.sparse.making import as_rows, coalesced, need_csr
+from weft.sparse.tensor import SparseTensor, make
+
+
+def _check(name: str, one: Any, other: Any, *ranks: tuple[int, int]) -> None:
+    """Errors: ShapeError where the ranks or the inner sizes do not fit, NotDefinedError for dense dimensions."""
+    inner = -2 if len(other.shape) > 1 else -1
+    if (len(one.shape), len(other.shape)) not in ranks or one.shape[-1] != other.shape[inner]:
+        raise ShapeError(
+            f"{name}: shapes cannot be multiplied: {list(one.shape)} and {list(other.shape)}",
+            expected=f"operands of {' or '.join(map(str, ranks))} dimensions with equal inner sizes",
+            got=f"{list(one.shape)} and {list(other.shape)}",
+            fix="transpose one of the factors",
+        )
+    for factor in (one, other):
+        if isinstance(factor, SparseTensor) and factor.dense_dim():
+            raise NotDefinedError(
+                f"{name}: a factor with dense dimensions",
+                expected="a factor all of whose dimensions are sparse",
+                got=f"shape {list(factor.shape)}, {factor.sparse_dim()} of them sparse",
+                fix="make it with a row of indices for each dimension",
+            )
+
+
+def _times_dense(one: SparseTensor, other: Tensor) -> Tensor:
+    """(m, k) @ (k, n) -> (m, n)."""
+    dtype = weft.promote_types(one.dtype, other.dtype)
+    rows, columns = one.places[0], one.places[1]
+    terms = widen(one.entries.to(dtype)).unsqueeze(1) * widen(take(other.to(dtype), 0, columns))
+    start = full((one.shape[0], other.shape[1]), 0, terms.dtype)
+    return take_add(start, 0, rows, terms).to(dtype)  # type: ignore[no-any-return]
+
+
+def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
+    """(m, k) @ (k, n) -> (m, n), sparse."""
+    layout, one, other = one.layout, coalesced(one), coalesced(other)
+    first, second = structure.places_of(one.places), structure.places_of(other.places)
+    right, left = structure.matches(second[0], first[1])
+    terms = take(one.entries, 0, structure.as_index(left, max(one._nnz(), 1))) * take(
+        other.entries, 0, structure.as_index(right, max(other._nnz(), 1))
+    )
+    places = structure.as_indices([first[0][left], second[1][right]], len(left))
+    made = coalesced(make(places, terms, (one.shape[0], other.shape[1])))
+    return as_rows(made) if layout is weft.sparse_csr else made
+
+
+def multiply(one: Any, other: Any) -> Any:
+    """The product of two matrices of which one is sparse. Shapes: (m, k), (k, n) -> (m, n)."""
+    if not isinstance(one, SparseTensor):
+        return multiply(_turned(other), one.T).T
+    if isinstance(other, SparseTensor):
+        return _times_sparse(one, other)
+    return _times_dense(one, other)
+
+
+def _turned(matrix: SparseTensor) -> SparseTensor:
+    """The transpose, in any order of its entries."""
+    return make(matrix.places.flip(0), matrix.entries, (matrix.shape[1], matrix.shape[0]))
+
+
+def mm(function: Any, input: Any, mat2: Any, reduce: str | None = None, *, out: Any = None) -> Any:
+    """A product of matrices."""
+    _check("mm", input, mat2, (2, 2))
+    return multiply(input, mat2)
+
+
+def matmul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:
+    """A product of matrices, or of a matrix and a vector."""
+    _check("matmul", input, other, (2, 2), (2, 1), (1, 2))
+    if len(other.shape) == 1:
+        return multiply(input, _column(other)).squeeze(1)
+    if len(input.shape) == 1:
+        return multiply(_turned(other), _column(input)).squeeze(1)
+    return multiply(input, other)
+
+
+def _column(vector: Any) -> Tensor:
+    dense = vector.to_dense()
+    return reshape(dense, (dense.shape[0], 1))  # type: ignore[no-any-return]
+
+
+def mv(function: Any, input: Any, vec: Any, *, out: Any = None) -> Any:
+    """A matrix times a vector."""
+    _check("mv", input, vec, (2, 1))
+    return multiply(input, _column(vec)).squeeze(1)
+
+
+def addmm(
+    function: Any,
+    input: Any,
+    mat1: Any,
+    mat2: Any,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out: Any = None,
+) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    _check("addmm", mat1, mat2, (2, 2))
+    product = multiply(mat1, mat2)
+    product = product if alpha == 1 else product * alpha
+    scaled = input if beta == 1 else input * beta
+    return scaled + product
+
+
+def linear(function: Any, input: Any, weight: Any, bias: Any = None) -> Any:
+    """input @ weight.T + bias, with a sparse factor. Shapes: (*, in), (out, in) -> (*, out)."""
+    rows = input if len(input.shape) == 2 else input.reshape(-1, input.shape[-1])
+    _check("linear", rows, weight.t(), (2, 2))
+    product = multiply(rows, weight.t())
+    if len(input.shape) != 2:
+        product = product.reshape(*input.shape[:-1], weight.shape[0])
+    return product if bias is None else product + bias
+
+
+def bmm(function: Any, input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """Products of a batch of sparse matrices with dense ones. Shapes: (b, m, k), (b, k, n) -> (b, m, n)."""
+    if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise NotDefinedError(
+            "bmm: only sparse @ dense",
+            expected="a sparse and a dense batch of matrices",
+            got=f"{type(input).__name__} and {type(mat2).__name__}",
+            fix="use .to_dense()",
+        )
+    _check("bmm", input, mat2, (3, 3))
+    batch, rows, inner = input.shape
+    number, row, column = input.places
+    wide = make(
+        weft.stack([number * rows + row, number * inner + column]),
+        input.entries,
+        (batch * rows, batch * inner),
+    )
+    product = _times_dense(wide, mat2.reshape(batch * inner, mat2.shape[2]))
+    return product.reshape(batch, rows, mat2.shape[2])
+
+
+def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
+    """The sum, mean, largest or smallest of the terms of each element of a product; 0 where there are none."""
+    need_csr("sparse.mm with reduce", matrix)
+    _check("sparse.mm", matrix, dense, (2, 2))
+    if reduce == "sum":
+        return _times_dense(matrix, dense)
+    rows = matrix.places[0]
+    terms = matrix.entries.unsqueeze(1) * take(dense, 0, matrix.places[1])
+    start = full((matrix.shape[0], dense.shape[1]), 0, terms.dtype)
+    return weft.index_reduce(start, 0, rows, terms, reduce, include_self=False)  # type: ignore[no-any-return]
+
+
+def sampled(
+    input: SparseTensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1
+) -> SparseTensor:
+    """beta * input + alpha * (mat1 @ mat2), at the entries of `input` only.
+
+    Shapes: (m, n), (m, k), (k, n) -> (m, n).
+    """
+    need_csr("sampled_addmm", input)
+    rows, columns = input.places[0], input.places[1]
+    products = (take(mat1, 0, rows) * take(mat2, 1, columns).T).sum(1)
+    entries = products * alpha if beta == 0 else input.entries * beta + products * alpha
+    return make(input.places, entries, input.shape, True, input.layout)
+
+
+RULES: dict[str, Any] = {
+    "mm": mm, "matmul": matmul, "mv": mv, "addmm": addmm, "linear": linear, "bmm": bmm, "smm": mm,
+}  # fmt: skip

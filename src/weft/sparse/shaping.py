@@ -1,0 +1,273 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Other shapes and parts of sparse tensors: transposes, indices, joins.
+
+In come sparse tensors and dimensions; out go sparse tensors over the same values, or dense ones where no sparse
+dimension is left. Dimensions that are sparse and those of the values stay apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, IndexRangeError, NotDefinedError
+from weft.functional.arguments import wrap_dim, wrap_dims
+from weft.ops.primitives import take
+from weft.sparse import structure
+from weft.sparse.making import as_rows
+from weft.sparse.tensor import SparseTensor, like, make
+
+
+def permute(function: Any, input: Any, *dims: Any) -> Any:
+    """Dimensions in another order: sparse ones among themselves, those of the values among themselves."""
+    given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    order, rank = wrap_dims(list(given), len(input.shape)), input.sparse_dim()
+    if len(order) != len(input.shape) or any(axis >= rank for axis in order[:rank]):
+        raise ArgumentError(
+            "permute: sparse dimensions and those of the values stay apart",
+            expected=f"an order in which the {rank} sparse dimensions come first",
+            got=str(list(given)),
+            fix="use .to_dense() first",
+        )
+    rows = weft.stack([input.places[axis] for axis in order[:rank]]) if rank else input.places
+    entries = input.entries.permute(0, *(axis - rank + 1 for axis in order[rank:]))
+    same = input.coalesced and order[:rank] == tuple(range(rank))
+    made = make(rows, entries, [input.shape[axis] for axis in order], same)
+    return as_rows(made) if input.is_sparse_csr else made
+
+
+def transpose(function: Any, input: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions exchanged."""
+    rank = len(input.shape)
+    first, second = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
+    order = list(range(rank))
+    order[first], order[second] = second, first
+    return permute(function, input, order) if rank else input
+
+
+def t(function: Any, input: Any) -> Any:
+    """A matrix transposed; a vector as it is."""
+    if len(input.shape) > 2:
+        raise ArgumentError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {len(input.shape)}D",
+            expected="a matrix",
+            got=str(list(input.shape)),
+            fix="use .transpose(dim0, dim1)",
+        )
+    return transpose(function, input, 0, 1) if len(input.shape) == 2 else input
+
+
+def unsqueeze(function: Any, input: Any, dim: int) -> Any:
+    """A new dimension of size 1, sparse up to the last sparse one."""
+    axis, rank = wrap_dim(dim, len(input.shape) + 1), input.sparse_dim()
+    shape = [*input.shape[:axis], 1, *input.shape[axis:]]
+    if axis > rank:
+        return like(input, input.entries.unsqueeze(axis - rank + 1), shape)
+    row = input.places[:1] * 0 if rank else weft.zeros(1, input._nnz(), dtype=weft.int64)
+    places = weft.cat([input.places[:axis], row, input.places[axis:]])
+    return make(places, input.entries, shape, input.coalesced)
+
+
+def squeeze(function: Any, input: Any, dim: Any = None) -> Any:
+    """Without dimensions of size 1: all, or those given."""
+    rank = input.sparse_dim()
+    chosen = range(len(input.shape)) if dim is None else wrap_dims(dim, len(input.shape))
+    gone = [axis for axis in chosen if input.shape[axis] == 1]
+    kept = [axis for axis in range(rank) if axis not in gone]
+    entries = input.entries.squeeze([axis - rank + 1 for axis in gone if axis >= rank])
+    shape = [size for axis, size in enumerate(input.shape) if axis not in gone]
+    if not kept and rank:
+        return entries.sum(0)
+    return make(input.places[kept], entries, shape, input.coalesced)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+def _chosen(input: SparseTensor, found: Any, rows: Any, shape: Sequence[int]) -> SparseTensor:
+    """Some of the entries, at other places."""
+    entries = take(input.entries, 0, structure.as_index(found, max(input._nnz(), 1)))
+    return make(structure.as_indices(rows, len(found)), entries, shape)
+
+
+def select(function: Any, input: Any, dim: int, index: Any) -> Any:
+    """One slice of a dimension; dense where it was the last sparse one."""
+    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
+    size, place = input.shape[axis], int(index)
+    if not -size <= place < size:
+        raise IndexRangeError(
+            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {axis}",
+            expected=f"an index from {-size} to {size - 1}",
+            got=str(place),
+            fix="check the sizes",
+        )
+    if axis >= rank:
+        shape = [*input.shape[:axis], *input.shape[axis + 1 :]]
+        return like(input, input.entries.select(axis - rank + 1, place), shape)
+    places = structure.places_of(input.places)
+    found = np.flatnonzero(places[axis] == place % size)
+    rest = np.delete(places, axis, 0)[:, found]
+    shape = [*input.shape[:axis], *input.shape[axis + 1 :]]
+    made = _chosen(input, found, rest, shape)
+    if rank == 1:
+        return made.entries.sum(0)
+    made.coalesced = input.coalesced
+    return made
+
+
+def index_select(function: Any, input: Any, dim: int, index: Tensor, *, out: Any = None) -> Any:
+    """Slices of a dimension by index, in its order."""
+    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
+    wanted = index.reshape(-1)
+    shape = [*input.shape[:axis], len(wanted), *input.shape[axis + 1 :]]
+    if axis >= rank:
+        return like(input, input.entries.index_select(axis - rank + 1, wanted), shape)
+    array, places = structure.places_of(wanted), structure.places_of(input.places)
+    size = input.shape[axis]
+    if len(array) and (array.min() < -size or array.max() >= size):
+        raise IndexRangeError(
+            "index_select(): index out of range",
+            expected=f"indices below {size}",
+            got=f"{int(array.min())} to {int(array.max())}",
+            fix="check the indices",
+        )
+    found, order = structure.matches(places[axis], array % max(size, 1))
+    rows = places[:, found]
+    rows[axis] = order
+    return _chosen(input, found, rows, shape)
+
+
+def narrow(function: Any, input: Any, dim: int, start: int, length: int) -> Any:
+    """A range of a dimension."""
+    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
+    start = start + input.shape[axis] if start < 0 else start
+    if length < 0 or not 0 <= start <= start + length <= input.shape[axis]:
+        raise ArgumentError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[axis]}).",
+            expected=f"a range within {input.shape[axis]}",
+            got=f"start={start}, length={length}",
+            fix="check the sizes",
+        )
+    shape = [*input.shape[:axis], length, *input.shape[axis + 1 :]]
+    if axis >= rank:
+        return like(input, input.entries.narrow(axis - rank + 1, start, length), shape)
+    places = structure.places_of(input.places)
+    found = np.flatnonzero((places[axis] >= start) & (places[axis] < start + length))
+    rows = places[:, found]
+    rows[axis] -= start
+    made = _chosen(input, found, rows, shape)
+    made.coalesced = input.coalesced
+    return made
+
+
+def get(tensor: SparseTensor, index: Any) -> Any:
+    """`x[...]`: numbers and ranges on sparse dimensions, anything on those of the values."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in [part for part in parts if not isinstance(part, Tensor)]:
+        where = next(n for n, part in enumerate(parts) if part is Ellipsis)
+        parts[where : where + 1] = [slice(None)] * (len(tensor.shape) - len(parts) + 1)
+    found: Any = tensor
+    axis = 0
+    for place, part in enumerate(parts):
+        if not isinstance(found, SparseTensor):
+            return found[(*[slice(None)] * axis, *parts[place:])]
+        if axis >= found.sparse_dim():
+            return _of_values(found, axis, parts[place:])
+        if isinstance(part, slice) and part.step in (None, 1):
+            start, stop, _ = part.indices(found.shape[axis])
+            if (start, stop) != (0, found.shape[axis]):
+                found = narrow(None, found, axis, start, max(stop - start, 0))
+            axis += 1
+        elif (
+            hasattr(part, "__index__")
+            and not isinstance(part, bool)
+            and not getattr(part, "shape", ())
+        ):
+            found = select(None, found, axis, part)
+        else:
+            raise NotDefinedError(
+                "indexing a sparse dimension",
+                expected="numbers and ranges of step 1",
+                got=repr(part)[:60],
+                fix="use index_select(dim, index), or .to_dense()",
+            )
+    return found
+
+
+def _of_values(tensor: SparseTensor, axis: int, parts: list[Any]) -> SparseTensor:
+    entries = tensor.entries[(slice(None), *[slice(None)] * (axis - tensor.sparse_dim()), *parts)]
+    return like(tensor, entries, [*tensor.shape[: tensor.sparse_dim()], *entries.shape[1:]])
+
+
+def unbind(function: Any, input: Any, dim: int = 0) -> Any:
+    """The slices of a dimension."""
+    count = input.shape[wrap_dim(dim, len(input.shape))]
+    return tuple(select(None, input, dim, number) for number in range(count))
+
+
+# -- joins ---------------------------------------------------------------------------------------------------------
+
+
+def cat(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Sparse tensors one after the other along a sparse dimension."""
+    first = tensors[0]
+    axis, rank = wrap_dim(dim, len(first.shape)), 0
+    for tensor in tensors:
+        if not isinstance(tensor, SparseTensor):
+            raise _mixed("cat", tensor)
+        rank = tensor.sparse_dim()
+        sizes = [list(x.shape[:axis]) + list(x.shape[axis + 1 :]) for x in (first, tensor)]
+        if axis >= rank or rank != first.sparse_dim() or sizes[0] != sizes[1]:
+            raise ArgumentError(
+                "cat: sparse tensors are joined along a sparse dimension, and agree in all others",
+                expected=f"shapes like {list(first.shape)} with {first.sparse_dim()} sparse dimensions",
+                got=f"{list(tensor.shape)} with {rank}, along {axis}",
+                fix="use .to_dense() first",
+            )
+    start, rows = 0, []
+    for tensor in tensors:
+        offset = np.zeros((rank, 1), np.int64)
+        offset[axis] = start
+        rows.append(tensor.places + weft.from_numpy(offset))
+        start += tensor.shape[axis]
+    entries = weft.cat([tensor.entries for tensor in tensors])
+    shape = [*first.shape[:axis], start, *first.shape[axis + 1 :]]
+    same = axis == 0 and all(tensor.coalesced for tensor in tensors)
+    return make(weft.cat(rows, 1), entries, shape, same)
+
+
+def stack(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Sparse tensors along a new sparse dimension."""
+    for tensor in tensors:
+        if not isinstance(tensor, SparseTensor):
+            raise _mixed("stack", tensor)
+    return cat(function, [unsqueeze(None, tensor, dim) for tensor in tensors], dim)
+
+
+def _mixed(name: str, tensor: Any) -> ArgumentError:
+    return ArgumentError(
+        f"{name}: sparse and dense tensors together",
+        expected="sparse tensors",
+        got=f"a {type(tensor).__name__} among them",
+        fix="convert all of them with .to_sparse(), or with .to_dense()",
+    )
+
+
+RULES: dict[str, Any] = {
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), transpose),
+    **dict.fromkeys(("cat", "concat", "concatenate"), cat),
+    "permute": permute,
+    "t": t,
+    "unsqueeze": unsqueeze,
+    "squeeze": squeeze,
+    "select": select,
+    "index_select": index_select,
+    "narrow": narrow,
+    "narrow_copy": narrow,
+    "unbind": unbind,
+    "stack": stack,
+}

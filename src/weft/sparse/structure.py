@@ -1,0 +1,70 @@
+"""Where the entries of a sparse tensor stand, as numbers of the host.
+
+In come indices (one row per sparse dimension, one column per entry) and sizes; out go flat positions, orders, groups
+and pairs of entries. They are read at the call: how many entries a result has depends on them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft import Tensor
+from weft.functional import host
+from weft.functional.ranges import trusted
+
+
+def places_of(indices: Tensor) -> Any:
+    """Indices as an array. Cost: runs what they need."""
+    return host.to_numpy(indices)
+
+
+def as_index(array: Any, size: int) -> Tensor:
+    """Positions that are known to be in range of a dimension of `size`."""
+    return trusted(host.from_numpy(np.ascontiguousarray(array, np.int64)), size)  # type: ignore[no-any-return]
+
+
+def as_indices(rows: Any, count: int) -> Tensor:
+    """Rows of indices as a tensor (rows, count)."""
+    array = np.asarray(rows, np.int64).reshape(len(rows), count)
+    return host.from_numpy(array)  # type: ignore[no-any-return]
+
+
+def flat(places: Any, sizes: tuple[int, ...]) -> Any:
+    """The row-major position of each column of indices."""
+    position = np.zeros(places.shape[1], np.int64)
+    for row, size in zip(places, sizes, strict=True):
+        position = position * size + row
+    return position
+
+
+def unflat(position: Any, sizes: tuple[int, ...]) -> Any:
+    """The columns of indices that row-major positions stand for."""
+    if not sizes:
+        return np.zeros((0, len(position)), np.int64)
+    if not math.prod(sizes):
+        return np.zeros((len(sizes), len(position)), np.int64)
+    return np.stack(np.unravel_index(position, sizes)).astype(np.int64)
+
+
+def is_ascending(position: Any) -> bool:
+    """Whether each position is above the one before."""
+    return bool((position[1:] > position[:-1]).all())
+
+
+def matches(keys: Any, wanted: Any) -> tuple[Any, Any]:
+    """All pairs (place in keys, place in wanted) of equal numbers, in the order of `wanted`."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.searchsorted(ordered, wanted, "left")
+    counts = np.searchsorted(ordered, wanted, "right") - first
+    others = np.repeat(np.arange(len(wanted)), counts)
+    starts = np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    return order[starts + np.arange(len(others))], others
+
+
+def row_starts(rows: Any, count: int) -> Any:
+    """Where each row begins among entries ordered by row, and the end of the last: compressed rows."""
+    return np.searchsorted(rows, np.arange(count + 1), "left").astype(np.int64)

@@ -1,0 +1,393 @@
+"""SparseTensor: a tensor of which only some entries are held, by indices and values.
+
+`places` (sparse dimensions, entries) says where, `entries` (entries, *dense sizes) what; both are ordinary tensors, and
+`entries` carries the graph. A SparseTensor is a Tensor by its type, shape and element type, but its handle shows no
+memory (`weft.graph.lens.SPARSE`): what functions mean here stands in the table of `weft.sparse.dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
+from weft.functional import host
+from weft.graph.lens import SPARSE
+from weft.graph.public import intercept
+from weft.graph.views import become
+
+_blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
+
+
+@intercept
+class SparseTensor(Tensor):
+    """A sparse tensor. Made by `weft.sparse_coo_tensor`, `Tensor.to_sparse` and operations on others.
+
+    Shapes: the first `sparse_dim()` dimensions are indexed, the others are those of the values.
+    """
+
+    places: Tensor
+    entries: Tensor
+    coalesced: bool
+    layout: Any = None
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
+        from weft.sparse.dispatch import answer
+
+        return answer(function, args, kwargs or {})
+
+    # -- structure ---------------------------------------------------------------------------------
+
+    is_sparse = property(lambda self: self.layout is weft.sparse_coo)
+    is_sparse_csr = property(lambda self: self.layout is weft.sparse_csr)
+
+    def sparse_dim(self) -> int:
+        """How many dimensions are indexed."""
+        return int(self.places.shape[0])
+
+    def dense_dim(self) -> int:
+        """How many dimensions the values have."""
+        return len(self.shape) - self.sparse_dim()
+
+    def _nnz(self) -> int:
+        return int(self.places.shape[1])
+
+    def is_coalesced(self) -> bool:
+        """Whether the entries are known to be in order, each place once."""
+        self._need_coo("is_coalesced")
+        return self.coalesced
+
+    def coalesce(self) -> SparseTensor:
+        """The entries in order of their places, those of one place added. Cost: reads the indices."""
+        from weft.sparse.making import coalesced
+
+        self._need_coo("coalesce")
+        return coalesced(self)
+
+    def indices(self) -> Tensor:
+        """Where the entries stand: (sparse dimensions, entries). Errors: RuntimeError before `coalesce()`."""
+        self._need_coo("indices")
+        self._need_coalesced("indices")
+        return self.places
+
+    def values(self) -> Tensor:
+        """The entries: (entries, *dense sizes). Errors: RuntimeError before `coalesce()`."""
+        self._need_coalesced("values")
+        return self.entries.view_as(self.entries)
+
+    def _indices(self) -> Tensor:
+        self._need_coo("_indices")
+        return self.places
+
+    def _values(self) -> Tensor:
+        return self.entries.detach()
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        self.coalesced = coalesced
+        return self
+
+    def crow_indices(self) -> Tensor:
+        """Where each row begins among the entries, and the end of the last. Errors: RuntimeError unless CSR."""
+        from weft.sparse.making import compressed_rows
+
+        return compressed_rows(self)
+
+    def col_indices(self) -> Tensor:
+        """The column of each entry. Errors: RuntimeError unless CSR."""
+        from weft.sparse.making import need_csr
+
+        return need_csr("col_indices", self).places[1]
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """The dense tensor with zeros where there is no entry."""
+        from weft.sparse.making import dense
+
+        return dense(self, dtype)
+
+    def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """This tensor, in another layout where one is named."""
+        from weft.sparse.making import to_sparse
+
+        return to_sparse(self, *args, **kwargs)
+
+    def to_sparse_coo(self) -> SparseTensor:
+        """This tensor with an index for each sparse dimension."""
+        return self.to_sparse(layout=weft.sparse_coo)
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:
+        """This matrix with compressed rows."""
+        return self.to_sparse(layout=weft.sparse_csr, dense_dim=dense_dim)
+
+    def _need_coo(self, name: str) -> None:
+        if self.layout is not weft.sparse_coo:
+            raise ArgumentError(
+                f"{name} expected sparse coordinate tensor layout but got {layout_name(self)}",
+                expected="a tensor of layout weft.sparse_coo",
+                got=str(self.layout),
+                fix="use crow_indices(), col_indices() and values(), or to_sparse_coo() first",
+            )
+
+    def _need_coalesced(self, name: str) -> None:
+        if not self.coalesced:
+            raise ArgumentError(
+                f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first",
+                expected="a coalesced tensor",
+                got="one whose entries may be out of order or have a place twice",
+                fix=f"use .coalesce().{name}(), or _{name}() for the entries as they are",
+            )
+
+    # -- the graph, which the values carry ---------------------------------------------------------
+
+    requires_grad = property(
+        lambda self: self.entries.requires_grad,
+        lambda self, flag: setattr(self.entries, "requires_grad", flag),
+    )
+    is_leaf = property(lambda self: self.entries.is_leaf)
+    grad_fn = property(lambda self: self.entries.grad_fn)
+    retains_grad = property(lambda self: self.entries.retains_grad)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient of the values, at the same places; None before there is one."""
+        found = self.entries.grad
+        return None if found is None else like(self, found)
+
+    @grad.setter
+    def grad(self, gradient: Any) -> None:
+        self.entries.grad = entries_at(self, gradient)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.entries.grad = None
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
+        """Ask for gradients of the values, or no longer."""
+        self.entries.requires_grad_(requires_grad)
+        return self
+
+    def detach(self) -> SparseTensor:
+        """The same places and values without their graph."""
+        return like(self, self.entries.detach())
+
+    data = property(detach)
+
+    def detach_(self) -> SparseTensor:
+        """Forget the history of the values."""
+        self.entries = self.entries.detach()
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient in `.grad` although this is no leaf."""
+        self.entries.retain_grad()
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """Call `hook(grad)` with the sparse gradient; a result replaces it."""
+
+        def on_values(gradient: Any) -> Any:
+            result = hook(like(self, gradient))
+            return None if result is None else entries_at(self, result)
+
+        return self.entries.register_hook(on_values)
+
+    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Gradients of the leaves. Errors: RuntimeError without a `gradient`."""
+        if gradient is None:
+            raise GradientError(
+                "grad can be implicitly created only for scalar outputs",
+                expected="a gradient of this tensor's shape",
+                got="none",
+                fix="sum to a number first: weft.sparse.sum(x).backward()",
+            )
+        self.entries.backward(entries_at(self, gradient), *args, **kwargs)
+
+    # -- as a Python object ------------------------------------------------------------------------
+
+    def adopt(self, other: Any) -> SparseTensor:
+        """Take over places and values of another of the same shape: what operations in place do."""
+        other = other.to(self.dtype)
+        if self.is_leaf and self.requires_grad and weft.is_grad_enabled():
+            raise GradientError(
+                "a leaf Variable that requires grad is being used in an in-place operation.",
+                expected="a tensor without gradient, or no_grad()",
+                got=f"a sparse leaf of shape {list(self.shape)}",
+                fix="use the operation that returns a new tensor",
+            )
+        self.places, self.entries, self.coalesced = other.places, other.entries, other.coalesced
+        return self
+
+    def __repr__(self) -> str:
+        from weft.sparse.printing import text
+
+        return text(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __len__(self) -> int:
+        return int(self.shape[0]) if self.shape else int(self.entries.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        from weft.sparse.shaping import get
+
+        return get(self, index)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        raise no_memory(self)
+
+    def __deepcopy__(self, memo: Any) -> SparseTensor:
+        from copy import deepcopy
+
+        return like(self, deepcopy(self.entries, memo))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        layout = "sparse_csr" if self.is_sparse_csr else "sparse_coo"
+        parts = (self.places, self.entries, tuple(self.shape), self.coalesced, layout)
+        return rebuilt, parts
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ArgumentTypeError(
+            "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.",
+            expected="a dense tensor",
+            got=f"a sparse one of shape {list(self.shape)}",
+            fix="use .to_dense(), or .values() for the entries",
+        )
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.__array__()
+
+    @property
+    def nbytes(self) -> int:
+        """Errors: RuntimeError; there is no one memory."""
+        raise NotDefinedError(
+            "nbytes is not defined for sparse tensors.",
+            expected="a dense tensor",
+            got=f"a sparse one of shape {list(self.shape)}",
+            fix="add those of .indices() and .values()",
+        )
+
+    T = property(lambda self: weft.permute(self, tuple(reversed(range(len(self.shape))))))
+    mT = property(lambda self: weft.transpose(self, -2, -1))
+    real = property(lambda self: like(self, self.entries.real))
+    imag = property(lambda self: like(self, self.entries.imag))
+
+
+def layout_name(tensor: Any) -> str:
+    """A layout as PyTorch's messages spell it."""
+    names = {"sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}
+    return names.get(tensor.layout.name, "Strided")
+
+
+def handle(shape: tuple[int, ...], dtype: Any) -> SparseTensor:
+    """A handle of a shape and type that shows nothing yet."""
+    blank = _blanks.get(dtype)
+    if blank is None:
+        blank = _blanks[dtype] = host.from_numpy(0, dtype)
+    made: SparseTensor = Tensor.__new__(SparseTensor)
+    become(made, blank.expand(shape))
+    made.lens, made.strides = SPARSE, None
+    return made
+
+
+def make(
+    places: Tensor, entries: Tensor, shape: Any, coalesced: bool = False, layout: Any = None
+) -> SparseTensor:
+    """A sparse tensor of parts that are known to fit.
+
+    Shapes: (sparse dimensions, entries), (entries, *dense sizes) -> shape.
+    """
+    made = handle(tuple(shape), entries.dtype)
+    made.places, made.entries, made.coalesced = places, entries, coalesced
+    made.layout = weft.sparse_coo if layout is None else layout
+    return made
+
+
+def like(tensor: SparseTensor, entries: Tensor, shape: Any = None) -> SparseTensor:
+    """Other values at the same places."""
+    shape = tensor.shape if shape is None else shape
+    return make(tensor.places, entries, shape, tensor.coalesced, tensor.layout)
+
+
+def rebuilt(
+    places: Tensor, entries: Tensor, shape: tuple[int, ...], coalesced: bool, layout: str
+) -> SparseTensor:
+    """What unpickling calls."""
+    return make(places, entries, shape, coalesced, getattr(weft, layout))
+
+
+def entries_at(tensor: SparseTensor, other: Any) -> Any:
+    """The values that a tensor of the same shape has at the places of this one. Errors: RuntimeError on others."""
+    from weft.sparse.making import sparse_mask
+
+    if isinstance(other, SparseTensor) and other.places is tensor.places:
+        return other.entries
+    if other is None:
+        return None
+    return sparse_mask(other.to_dense(), tensor).entries
+
+
+def no_memory(tensor: Any) -> NotDefinedError:
+    """The error of writing into, or viewing, what has no memory of its own."""
+    return NotDefinedError(
+        "a sparse tensor has no memory that could be written to, or viewed, element by element",
+        expected="a dense tensor",
+        got=f"a sparse one of shape {list(tensor._shape)}",
+        fix="use .to_dense(), or make a new one of changed indices and values",
+    )
+
+
+def shown(tensor: Any) -> Tensor:
+    """The dense value of a sparse tensor, for operations below the border. Errors: NotDefinedError where that would
+    lose the gradient."""
+    if not isinstance(tensor, SparseTensor):
+        raise no_memory(tensor)
+    if tensor.entries.requires_grad and weft.is_grad_enabled():
+        raise NotDefinedError(
+            "this operation is not differentiable with respect to a sparse tensor",
+            expected="a dense tensor, or a sparse one that needs no gradient",
+            got=f"a sparse one of shape {list(tensor.shape)} that requires a gradient",
+            fix="use .to_dense() first",
+        )
+    return tensor.to_dense()
+
+
+def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
+    def apply(self: Any, other: Any) -> Any:
+        function = getattr(weft, name)
+        return function(other, self) if swapped else function(self, other)
+
+    return apply
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    return lambda self, other: self.adopt(getattr(weft, name)(self, other))
+
+
+def _add_operators() -> None:
+    pairs = {
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+        "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and",
+        "or": "bitwise_or", "xor": "bitwise_xor",
+    }  # fmt: skip
+    for operator, name in pairs.items():
+        setattr(SparseTensor, f"__{operator}__", _operator(name))
+        setattr(SparseTensor, f"__r{operator}__", _operator(name, swapped=True))
+        setattr(SparseTensor, f"__i{operator}__", _in_place(name))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(SparseTensor, f"__{name}__", _operator(name))
+    for operator, name in {"neg": "neg", "pos": "positive", "abs": "abs"}.items():
+        setattr(SparseTensor, f"__{operator}__", lambda self, name=name: getattr(weft, name)(self))
+
+
+_add_operators()

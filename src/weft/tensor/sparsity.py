@@ -1,0 +1,105 @@
+"""What tensors answer about sparsity, and the way to sparse ones: `to_sparse`, `to_dense`, `sparse_mask`.
+
+In comes a dense tensor; a sparse one has methods of its own (`weft.sparse`), which is imported when one is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import ArgumentError, ArgumentTypeError
+from weft.functional.arguments import describe
+from weft.graph.bound import bound_to
+from weft.graph.recording import cast
+from weft.graph.tensor import Tensor
+from weft.tensor.layout import sparse_coo, sparse_csr
+
+
+def _library() -> Any:
+    return bound_to("sparse")()
+
+
+def to_sparse(
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Any:
+    """The entries that are not zero, with their indices; gradients flow back.
+
+    Cost: reads the tensor. Errors: NotDefinedError for a layout other than sparse_coo and sparse_csr.
+    """
+    return _library().to_sparse(
+        self, sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim
+    )
+
+
+def to_sparse_coo(self: Tensor) -> Any:
+    """The entries that are not zero, with an index for each dimension."""
+    return _library().to_sparse(self, layout=sparse_coo)
+
+
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The entries of a matrix that are not zero, by compressed rows."""
+    return _library().to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, in another dtype where one is given."""
+    return self if dtype is None else cast(self, dtype)  # type: ignore[no-any-return]
+
+
+def sparse_mask(self: Tensor, mask: Any) -> Any:
+    """The values at the places where a sparse tensor of the same shape has entries."""
+    if not isinstance(mask, Tensor) or not mask.is_sparse:  # type: ignore[attr-defined]
+        raise ArgumentTypeError(
+            "sparse_mask(): mask must be a sparse tensor",
+            expected="a sparse tensor of the same shape",
+            got=type(mask).__name__,
+            fix="use weft.where(mask, x, 0) with a dense mask",
+        )
+    return _library().sparse_mask(self, mask)
+
+
+def sparse_dim(self: Tensor) -> int:
+    """How many dimensions are indexed: 0."""
+    return 0
+
+
+def dense_dim(self: Tensor) -> int:
+    """How many dimensions the values have: all."""
+    return len(self._shape)
+
+
+def _refused(name: str) -> Any:
+    def refuse(self: Tensor) -> Any:
+        raise ArgumentError(
+            f"{name} expected sparse coordinate tensor layout but got Strided",
+            expected="a sparse tensor",
+            got=describe("self", self),
+            fix="convert it with .to_sparse()",
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Errors: RuntimeError, the tensor is dense."
+    return refuse
+
+
+_OF_SPARSE = (
+    "coalesce", "is_coalesced", "indices", "values", "_indices", "_values", "_nnz", "crow_indices",
+    "col_indices",
+)  # fmt: skip
+METHODS: dict[str, Any] = {
+    "to_sparse": to_sparse,
+    "to_sparse_coo": to_sparse_coo,
+    "to_sparse_csr": to_sparse_csr,
+    "to_dense": to_dense,
+    "sparse_mask": sparse_mask,
+    "sparse_dim": sparse_dim,
+    "dense_dim": dense_dim,
+    "is_sparse": property(lambda self: False),
+    "is_sparse_csr": property(lambda self: False),
+    **{name: _refused(name) for name in _OF_SPARSE},
+}

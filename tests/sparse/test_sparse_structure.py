@@ -1,0 +1,140 @@
+"""What sparse tensors are made of, and what happens to tables: copies, files, hostile parts, memory."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.errors import CheckpointError
+
+
+def sample(requires_grad: bool = False) -> Any:
+    return weft.sparse_coo_tensor(
+        [[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3), requires_grad=requires_grad
+    )
+
+
+def test_programs_without_sparse_tensors_do_not_load_them() -> None:
+    program = "import sys, weft; weft.nn.Embedding(3, 2)(weft.tensor([1])).sum().backward()\n"
+    program += "assert 'weft.sparse' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("layout", [weft.sparse_coo, weft.sparse_csr])
+def test_copies_pickles_and_files(layout: Any) -> None:
+    given = sample(True).to_sparse(layout=layout).detach().requires_grad_()
+    file = io.BytesIO()
+    weft.save({"a": given, "b": [weft.ones(2)]}, file)
+    file.seek(0)
+    loaded = weft.load(file)
+    for other in (copy.deepcopy(given), pickle.loads(pickle.dumps(given)), loaded["a"]):
+        assert repr(other) == repr(given)
+        assert other.is_leaf and other is not given
+    assert loaded["b"][0].tolist() == [1.0, 1.0]
+
+
+def test_a_file_whose_parts_do_not_fit_is_refused() -> None:
+    file = io.BytesIO()
+    weft.save(sample(), file)
+    content = file.getvalue()
+    assert b"[2, 3]" in content.replace(b'\\"', b'"') or b"[2,3]" in content
+    wrong = content.replace(b"[2, 3]", b"[1, 3]").replace(b"[2,3]", b"[1,3]")
+    with pytest.raises(CheckpointError):
+        weft.load(io.BytesIO(wrong))
+
+
+@pytest.mark.parametrize(
+    ("indices", "size", "fix"),
+    [([[0, 5]], (3,), "larger size"), ([[0, -1]], (3,), "larger size"), ([[0.5]], (3,), "long")],
+)
+def test_indices_are_checked(indices: Any, size: Any, fix: str) -> None:
+    with pytest.raises((RuntimeError, TypeError), match=fix):
+        weft.sparse_coo_tensor(indices, weft.ones(len(indices[0])), size)
+
+
+def test_a_sparse_tensor_has_no_memory_of_its_own() -> None:
+    with pytest.raises(NotImplementedError, match="no memory"):
+        sample()[0] = 1.0
+    with pytest.raises(NotImplementedError, match="no memory"):
+        weft.nn.Parameter(sample())
+
+
+def test_no_gradient_is_lost_without_a_word() -> None:
+    dense = weft.zeros(2, 3)
+    with pytest.raises(NotImplementedError, match="not differentiable"):
+        dense += sample(True)
+
+
+def test_sums_have_the_order_of_the_entries() -> None:
+    """Coalescing adds what has one place in the order in which it stands, as a loop does."""
+    draw = np.random.default_rng(0)
+    places, values = draw.integers(0, 5, 1000), draw.standard_normal(1000).astype(np.float32)
+    wanted = np.zeros(5, np.float32)
+    for place, value in zip(places, values, strict=True):
+        wanted[place] += value
+    given = weft.sparse_coo_tensor(places[None], weft.from_numpy(values), (5,))
+    assert given.coalesce().values().numpy().tobytes() == wanted.tobytes()
+    assert given.to_dense().numpy().tobytes() == wanted.tobytes()
+
+
+def test_a_large_table_is_written_to_in_place() -> None:
+    layer = weft.nn.Embedding(200_000, 8, sparse=True)
+    optimizer = weft.optim.SGD(layer.parameters(), lr=1.0)
+    weft.realize()
+    addresses, before = [], layer.weight.detach().numpy().copy()
+    for _ in range(3):
+        optimizer.zero_grad()
+        layer(weft.tensor([7, 7, 199_999])).sum().backward()
+        assert layer.weight.grad._nnz() == 3
+        optimizer.step()
+        addresses.append(layer.weight.data_ptr())
+    assert len({*addresses[1:]}) == 1
+    before[7] -= 6
+    before[199_999] -= 3
+    np.testing.assert_allclose(layer.weight.detach().numpy(), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_a_scatter_in_place_is_seen_by_nobody_else(accumulate: bool) -> None:
+    """Copies, saved values and pending readers keep what was there."""
+    base = weft.ones(1 << 20, 2)
+    weft.realize()
+    twin, factor = base.clone(), weft.tensor(2.0, requires_grad=True)
+    product = base * factor
+    index = weft.tensor([3, 5, 3])
+    base.index_put_((index,), weft.full((3, 2), 4.0), accumulate=accumulate)
+    product.sum().backward()
+    assert base[3].tolist() == ([9.0] * 2 if accumulate else [4.0] * 2)
+    assert twin.min().item() == twin.max().item() == 1.0
+    assert factor.grad.item() == 2 << 20
+
+
+def test_a_failed_step_changes_nothing() -> None:
+    """The gradients are computed before a table is written to."""
+    layer, other = weft.nn.Embedding(5, 2, sparse=True), weft.nn.Parameter(weft.ones(3, 2))
+    optimizer = weft.optim.SGD([layer.weight, other], lr=1.0)
+    before = layer.weight.detach().clone()
+    layer(weft.tensor([1])).sum().backward()
+    index = weft.tensor([1.0, 7.0]).long()
+    other.grad = weft.ones(3, 2)[index * 1].sum(0).expand(3, 2)
+    with pytest.raises(IndexError):
+        optimizer.step()
+    assert weft.equal(layer.weight, before)
+    assert weft.equal(other, weft.ones(3, 2))
+
+
+def test_many_gradients_of_a_table_that_nobody_densifies() -> None:
+    """A table of 2 GB (never touched) gets sparse gradients of a few rows."""
+    table = weft.zeros(1).expand(1 << 25, 16).requires_grad_()
+    for _ in range(3):
+        weft.nn.functional.embedding(weft.tensor([3, 1 << 20]), table, sparse=True).sum().backward()
+    assert table.grad._nnz() == 6
+    assert table.grad.coalesce().values().tolist() == [[3.0] * 16] * 2
