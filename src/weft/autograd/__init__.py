@@ -9,6 +9,7 @@ _EXPORTS = {
     "Function": "function",
     "FunctionCtx": "function",
     "GradcheckError": "gradcheck",
+    "NestedIOFunction": "function",
     "SavedTensor": "records",
     "Variable": "variable",
     "backward": "backward",

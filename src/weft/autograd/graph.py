@@ -222,6 +222,14 @@ class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's n
         tapes.tape().mode.extra = self._former.pop()
 
 
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Nothing to warn of: there is one stream, that of the calling thread. Kept for programs that call it."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Nothing to override: there are no streams that a device captures. Kept for programs that call it."""
+
+
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     """Nothing to allow: a value that is saved for a derivative is never overwritten. Kept for programs that use it."""
 
@@ -349,6 +357,8 @@ __all__ = [
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 publish(globals())

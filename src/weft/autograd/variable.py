@@ -7,6 +7,21 @@ from typing import Any
 from weft.graph.tensor import Tensor
 
 
-def Variable(data: Tensor, requires_grad: bool = False, volatile: Any = None) -> Tensor:  # noqa: N802 - PyTorch's name
-    """The tensor, detached; it asks for a gradient if told so."""
-    return data.detach().requires_grad_(requires_grad)
+class VariableMeta(type):
+    """What says that every tensor is a Variable."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Tensor)
+
+
+class Variable(metaclass=VariableMeta):
+    """The tensor, detached; it asks for a gradient if told so. Every tensor is an instance."""
+
+    def __new__(  # type: ignore[misc]
+        cls, data: Tensor, requires_grad: bool = False, volatile: Any = None
+    ) -> Tensor:
+        """A tensor with the same values."""
+        return data.detach().requires_grad_(requires_grad)
+
+
+__all__ = ["Variable", "VariableMeta"]

@@ -8,7 +8,6 @@ knows how autograd walks.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.autograd import Function
+from weft.autograd.observe import RemovableHandle
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
-
-_numbers = itertools.count()
 
 
 @dataclass
@@ -58,24 +56,6 @@ def as_hooked(table: dict[int, Callable[..., Any]], module: Module, name: str, m
         changed = hook(module, name, member)
         member = member if changed is None else changed
     return member
-
-
-class RemovableHandle:
-    """Removes the hook it was given for; also as a context manager."""
-
-    def __init__(self, table: dict[int, Any]) -> None:
-        self.id = next(_numbers)
-        self._table = table
-
-    def remove(self) -> None:
-        """Take the hook away; a second time does nothing."""
-        self._table.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
 
 
 def add_hook(table: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:

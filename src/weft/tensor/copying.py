@@ -55,10 +55,22 @@ def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     return made
 
 
+def hooks_to_lose(tensor: Tensor) -> list[str]:
+    """What to say of the hooks that a file does not keep; nothing of those marked by `unserializable_hook`."""
+    if tensor.hooks is None:
+        return []
+    return [
+        f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the function "
+        "with @weft.utils.hooks.unserializable_hook to suppress this warning"
+        for _, hook in tensor.hooks.tensor_hooks.values()
+        if not hasattr(hook, "__torch_unserializable__")
+    ]
+
+
 def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
     """What pickle stores: the storage, the region, whether a gradient is wanted, attributes; never `.grad`."""
-    if tensor.hooks:
-        warnings.warn("backward hooks are not pickled and will be lost", UserWarning, stacklevel=2)
+    for text in hooks_to_lose(tensor):
+        warnings.warn(text, UserWarning, stacklevel=2)
     state = dict(tensor.__dict__)
     shown = tensor.detach().clone() if tensor.lens else tensor
     arguments = (

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import weft
-from weft.autograd.function import Function, Saved
+from weft.autograd.function import Function
+from weft.autograd.function_context import Saved
 from weft.autograd.graph import saved_tensors_hooks
 from weft.autograd.saving import pack_value
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError

@@ -1,0 +1,159 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""What the forward of a custom Function leaves for its backward: the tensors that it saved, and what it has declared.
+
+In come tensors, with the values and versions that they have then; out they come again, as themselves or on the edge of
+the record. Packing by hooks is left to `saving`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+from cython.cimports.weft.graph.edges import edge_of, value
+from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._compiled import require
+from weft.autograd.saving import pack_value
+from weft.errors import ArgumentTypeError, GradientError
+from weft.graph import tape as tapes
+from weft.graph.edges import set_edge
+from weft.graph.targets import OutputEdge
+from weft.graph.typedict import show_under
+
+require(__name__, cython.compiled)
+
+NOTHING = cython.declare(tuple, ())
+
+
+@cython.cfunc
+def among(item: object, items: object) -> cython.bint:
+    """Whether it is one of them, not only equal."""
+    for other in items:
+        if other is item:
+            return True
+    return False
+
+
+def _no_tensor(text: str, value: Any) -> GradientError:
+    return GradientError(
+        f"{text} got {type(value).__name__}",
+        expected="tensors",
+        got=f"{value!r:.60}",
+        fix="pass the tensors themselves",
+    )
+
+
+@cython.cclass
+class Saved:
+    """One tensor of `save_for_backward`, with the value that it had then. An input comes back as itself while it has
+    not changed, an output on the edge of its record (which it does not hold: that would be a cycle)."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.version = 0 if tensor.inference else tensor._version
+        self.value = wrap(value(tensor), edge_of(tensor))
+        self.value.strides = tensor.strides
+        self.number = -1
+
+    @cython.cfunc
+    def settle(self, outputs: list, arguments: tuple, dirty: tuple) -> cython.void:
+        """After forward: what kind of tensor it was, and the hooks that are in force."""
+        given: cython.bint = among(self.tensor, arguments) and not among(self.tensor, dirty)
+        place: cython.int
+        if not given:
+            for place in range(len(outputs)):
+                if outputs[place] is self.tensor:
+                    self.number = place
+                    break
+            self.tensor = None
+        if tapes.tape().mode.saved_hooks:
+            self.packed = pack_value(self.value)
+            self.tensor, self.edge = None, edge_of(self.value)
+            self.value = None
+
+    @cython.ccall
+    def unpack(self, record: object) -> object:
+        """The tensor again."""
+        edge = None if record is None or self.number < 0 else OutputEdge(record, self.number)
+        if self.packed is not None:
+            return self.packed.unpack(edge or self.edge)
+        if self.tensor is not None and (
+            self.tensor.inference or self.tensor._version == self.version
+        ):
+            return self.tensor
+        if edge is None:
+            return self.value
+        again = self.value.detach()
+        set_edge(again, edge)
+        return again
+
+
+@cython.cclass
+class FunctionCtx:
+    """What `forward` leaves for `backward`."""
+
+    def __cinit__(self) -> None:
+        self._saved = self._dirty = self._constant = self.needs_input_grad = NOTHING
+        self._materialize = True
+
+    @property
+    def materializes(self) -> bool:
+        """Whether missing cotangents and tangents are zeros."""
+        return self._materialize
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise ArgumentTypeError(
+                    f"save_for_backward can only save variables, but argument {index} is of type "
+                    f"{type(tensor).__name__}",
+                    expected="tensors or None",
+                    got=type(tensor).__name__,
+                    fix="store it as an attribute of ctx",
+                )
+        self._saved = tuple([None if t is None else Saved(t) for t in tensors])
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`."""
+        if not self._saved:
+            self.save_for_backward(*tensors)
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Declare inputs that forward changed in place and returns. Errors: RuntimeError on what is no tensor."""
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise _no_tensor("mark_dirty can only accept variables, but", tensor)
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Declare outputs without a gradient. Errors: RuntimeError on what is no tensor."""
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise _no_tensor(
+                    "mark_non_differentiable only accepts variable arguments, but", tensor
+                )
+        self._constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing cotangents arrive as zeros (the default) or as None."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved. Errors: RuntimeError after it has been freed."""
+        from weft.autograd.discovery import SECOND_TIME
+
+        if self._saved is None:
+            raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
+        record = None if self._record is None else self._record()
+        found: list = []
+        for kept in self._saved:
+            found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
+        return tuple(found)
+
+
+show_under(FunctionCtx, b"weft.autograd.function.FunctionCtx")
