@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.autograd import Function
-from weft.autograd.observe import RemovableHandle
+from weft.autograd.observe import RemovableHandle as RemovableHandle
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
