@@ -67,6 +67,7 @@ $(VENV)/.dev: $(SOURCES) | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo
 
 # JAX is measured too where it is installed: .venv/bin/python -m pip install jax
+# DyNet (its wheels are for Python 3.8): make bench ARGS="--only treelstm tagger characters --dynet python3.8"
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[torch]'
 	@touch $@

@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--only", nargs="+", choices=SUITE, metavar="NAME", help=", ".join(SUITE))
     top.add_argument("--all", action="store_true", help="not only what has a target")
     top.add_argument("--rivals", nargs="*", choices=RIVALS, default=RIVALS, help="beside PyTorch")
+    top.add_argument("--dynet", default="", metavar="PYTHON", help="a Python (3.8) that has DyNet")
     top.add_argument("--threads", type=int, default=os.cpu_count(), help="for both libraries")
     top.add_argument("--quick", action="store_true", help="small sizes, few turns: a check")
     top.add_argument("--library", choices=MODULES, help="run one side alone, to profile it")
@@ -44,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     names = [options.library] if options.library else list(MODULES)
     libraries = load(names, options.threads)
-    context = Context(libraries, options.threads, report=keep).hurried(options.quick)
+    context = Context(libraries, options.threads, dynet=options.dynet, report=keep)
+    context = context.hurried(options.quick)
     rivals = [] if options.library else list(options.rivals)
     print(*report.machine(options.threads), limits.words(options.threads), sep="\n", end="\n\n")
     report.print_heading()

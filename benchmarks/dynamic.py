@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks.libraries import fill, normal
 from benchmarks.measure import Context, Job, compare
 from benchmarks.models import tree_lstm
+from benchmarks.rivals import dynet_seconds
 from benchmarks.sequences import molecule_network, packed_tagger, tagger
 from benchmarks.training import numbered, shuffled, train_job
 
@@ -32,16 +33,28 @@ def over_batches(
     make: Callable[..., Job],
     by_hand: Any = None,
     batches: tuple[int, ...] = BATCHES,
+    plain: Callable[[], tuple[str, Any, list[Any]]] | None = None,
 ) -> None:
-    """Lines for all batch sizes; `by_hand` makes PyTorch's job for a whole batch at once."""
+    """Lines for all batch sizes; `by_hand` makes PyTorch's job for a whole batch at once, `plain` gives what DyNet
+    needs: the kind of model, one with the weights, examples without tensors."""
     short = replace(context, budget_seconds=min(context.budget_seconds, 3.0), repeats=7)
     for batch in context.pick(batches, batches[:2]):
         target = 10.0 if batch == 32 else None
         job = partial(make, batch=batch)
-        compare(short, f"{title}, batch {batch}", job, target=target)
+        note = None
+        if plain and context.dynet and "pytorch" in context.libraries:
+            loss = job(context.libraries["pytorch"]).run()
+            words = f"DyNet {dynet_seconds(context.dynet, *plain(), batch, loss) * 1e3:.3g} ms"
+            note = partial(_said, words)
+        compare(short, f"{title}, batch {batch}", job, note, target=target)
     for batch in context.pick(batches[1:], batches[1:2]) if by_hand else ():
         job = partial(_of_either, make=make, by_hand=by_hand, batch=batch)
         compare(short, f"{title}, batch {batch}, PyTorch packed by hand", job)
+
+
+def _said(words: str, figures: dict[str, float]) -> str:
+    """A note that does not depend on the figures."""
+    return words
 
 
 def _of_either(lib: Any, make: Callable[..., Job], by_hand: Any, batch: int) -> Job:
@@ -91,7 +104,18 @@ def syntax_trees(context: Context) -> None:
             lambda: lib.stack([cost(network(tree), target) for tree, target in upcoming()]).mean(),
         )
 
-    over_batches(context, f"Tree-LSTM d {width}", make)
+    def plain() -> tuple[str, Any, list[Any]]:
+        lib = context.libraries["pytorch"]
+        numbers = {label: n for n, label in enumerate(data.vocabulary())}
+        classes = {package: n for n, package in enumerate(data.packages)}
+        model = fill(lib, tree_lstm(lib, len(numbers), len(classes), width))
+        return (
+            "trees",
+            model,
+            [(numbered(f.tree, numbers), classes[f.package]) for f in shuffled(data.train)],
+        )
+
+    over_batches(context, f"Tree-LSTM d {width}", make, plain=plain)
 
 
 def sentences(context: Context) -> None:
@@ -115,12 +139,20 @@ def tagging(context: Context, spelled: bool = False, batches: tuple[int, ...] = 
         upcoming = batches_of(examples, batch)
         return train_job(lib, model, lambda: model(upcoming()))
 
+    def plain() -> tuple[str, Any, list[Any]]:
+        lib = context.libraries["pytorch"]
+        letters = len(vocabulary.letters) if spelled else 0
+        words, tags = len(vocabulary.words), len(vocabulary.tags)
+        model = fill(lib, tagger(lib, words, tags, width, letters))
+        return "tagger", model, [vocabulary.numbers(statement) for statement in statements]
+
     over_batches(
         context,
         f"BiLSTM tagger d {width}" + (" with characters" if spelled else ""),
         make,
         lambda lib, batch: make(lib, batch, at_once=True),
         batches,
+        plain,
     )
 
 
@@ -139,17 +171,22 @@ class Vocabulary:
         tags = sorted({tag for statement in statements for tag in statement.labels})
         self.tags = {tag: n for n, tag in enumerate(tags)}
 
+    def numbers(self, statement: Any) -> tuple[list[int], list[list[int]], list[int]]:
+        """(words, characters of each, tags) by their numbers."""
+        return (
+            [self.words[word] for word in statement.tokens],
+            [[self.letters[x] for x in word] for word in statement.tokens],
+            [self.tags[tag] for tag in statement.labels],
+        )
+
     def example(self, lib: Any, statement: Any, as_tensors: bool) -> Any:
-        """(words, characters of each, tags): each sequence a tensor, or a list of single numbers as tensors."""
+        """`numbers` with each sequence as a tensor, or as a list of single numbers as tensors."""
 
         def row(numbers: list[int]) -> Any:
             return lib.tensor(numbers) if as_tensors else [lib.tensor(n) for n in numbers]
 
-        return (
-            row([self.words[word] for word in statement.tokens]),
-            [row([self.letters[x] for x in word]) for word in statement.tokens],
-            row([self.tags[tag] for tag in statement.labels]),
-        )
+        words, spellings, tags = self.numbers(statement)
+        return row(words), [row(spelling) for spelling in spellings], row(tags)
 
 
 def molecules(context: Context) -> None:

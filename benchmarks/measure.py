@@ -63,6 +63,7 @@ class Context:
     budget_seconds: float = 5.0
     rivals: dict[str, Any] = field(default_factory=dict)  # where there are any, only they are timed
     beside: dict[str, dict[str, float]] = field(default_factory=dict)  # by title: figures of rivals
+    dynet: str = ""  # a Python that has DyNet
     report: Callable[[Line], None] = field(default=print)
 
     def pick(self, full: Any, quick: Any) -> Any:

@@ -11,10 +11,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks.libraries import load, load_rival
-from benchmarks.measure import Context, Line
+from benchmarks.measure import Context, Line, WrongWork
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +49,26 @@ def figures_of(name: str, context: Context, rivals: list[str]) -> dict[str, dict
         for title, seconds in json.loads(done.stdout.splitlines()[-1]).items():
             found.setdefault(title, {})[rival] = seconds
     return found
+
+
+def dynet_seconds(
+    python: str, kind: str, model: Any, examples: list[Any], batch: int, loss: float
+) -> float:
+    """A step of DyNet with its automatic batching, in an interpreter that has it, from a model's weights. Errors:
+    WrongWork where its first loss is not `loss`."""
+    with tempfile.TemporaryDirectory() as folder:
+        weights = {name: value.numpy() for name, value in model.state_dict().items()}
+        np.savez(Path(folder, "weights.npz"), **weights)
+        job = {"kind": kind, "examples": examples, "batch": batch}
+        Path(folder, "job.json").write_text(json.dumps(job))
+        command = (python, str(ROOT / "benchmarks" / "dynet_jobs.py"), folder)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+        )
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    if abs(measured["loss"] - loss) > 1e-3 * abs(loss):
+        raise WrongWork(f"{kind}: DyNet's loss is {measured['loss']}, PyTorch's {loss}")
+    return measured["seconds"]
 
 
 def main(arguments: list[str]) -> None:
