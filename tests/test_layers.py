@@ -26,6 +26,7 @@ LAYERS = [
     {
         "data",
         "serialize",
+        "whole_files",
         "amp",
         "compiler",
         "distributed",

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import pickle
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,11 +26,8 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import (
-    AccessError,
     ArgumentTypeError,
     CheckpointError,
-    DirectoryError,
-    MissingFileError,
     PathError,
 )
 from weft.graph.lens import SPARSE
@@ -39,6 +35,7 @@ from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
 from weft.tensor.device import check_device
 from weft.tensor.memory import handle_of
+from weft.whole_files import read_file, write_file
 
 File = str | os.PathLike[str] | BinaryIO
 FORMAT = "weft-1"
@@ -64,7 +61,7 @@ def save(obj: Any, f: File) -> None:
             metadata["bfloat16"] = json.dumps(writer.bfloat16)
         content = _in_one_order(_library().save(writer.arrays, metadata))
     if isinstance(f, str | os.PathLike):
-        _write_file(Path(f), content)
+        write_file(Path(f), content)
     else:
         f.write(content)
 
@@ -131,7 +128,7 @@ def load(
     if isinstance(place, str | weft.device):
         check_device(place)
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
-    content = _content(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
+    content = read_file(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
     # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.
     if content[:1] in (b"\x80", b"P") and content[8:9] != b"{":
         return _unpickled(content, name, weights_only is False)
@@ -443,99 +440,3 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
     except Exception as error:  # the library raises types of its own
         raise _damaged(name, f"{len(content)} bytes: {error}") from error
     return arrays, header.get("__metadata__") or {}
-
-
-def _content(path: Path) -> bytes:
-    """What a file holds. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingFileError(
-            f"load: No such file or directory: '{path}'",
-            expected="the path of a file",
-            got=f"{path}, from {Path.cwd()}",
-            fix="check the path",
-        ) from None
-    except IsADirectoryError:
-        raise _is_directory("load", path) from None
-    except PermissionError:
-        raise _no_access("load", path) from None
-    except (OSError, ValueError) as error:
-        raise _unusable("load", path, error) from None
-
-
-def _is_directory(what: str, path: Path) -> DirectoryError:
-    return DirectoryError(
-        f"{what}: Is a directory: '{path}'",
-        expected="the path of a file",
-        got="a directory",
-        fix=f"name a file in it, such as {path / 'model.safetensors'}",
-    )
-
-
-def _no_access(what: str, path: Path) -> AccessError:
-    return AccessError(
-        f"{what}: Permission denied: '{path}'",
-        expected="a file that may be read, or a directory that may be written to",
-        got=str(path),
-        fix="check the owner and the mode of the file and its directory",
-    )
-
-
-def _unusable(what: str, path: Path, error: OSError | ValueError) -> PathError:
-    return PathError(
-        f"{what}: {getattr(error, 'strerror', None) or error}: {str(path)!r}",
-        expected="the path of a file that can be read, or written to",
-        got=repr(str(path)),
-        fix="check the path",
-    )
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    """Replace the file that a path leads to; links stay, and a device or a pipe is written to. Errors:
-    MissingFileError, DirectoryError, AccessError, PathError."""
-    try:
-        place = Path(os.path.realpath(path))
-        if place.is_dir():
-            raise _is_directory("save", path)
-        if place.exists() and not place.is_file():
-            place.write_bytes(content)
-        else:
-            _replace(place, content)
-    except DirectoryError:
-        raise
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if path.parent.is_dir():
-            raise _unusable("save", path, error) from None
-        raise MissingFileError(
-            f"save: Parent directory {path.parent} does not exist.",
-            expected="a path in a directory that exists",
-            got=str(path),
-            fix=f"create it first: os.makedirs({str(path.parent)!r})",
-        ) from None
-    except PermissionError:
-        raise _no_access("save", path) from None
-    except (OSError, ValueError) as error:
-        raise _unusable("save", path, error) from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside a file and rename over it; it keeps its mode."""
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name[:32], suffix=".tmp")
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current

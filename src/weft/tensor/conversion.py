@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
+from weft.functional.arguments import TYPE_NAMES
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.recording import cast, record_elementwise
@@ -16,7 +17,6 @@ from weft.ops import TABLE
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import check_device, device
 from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format
-from weft.tensor.leaves import TYPE_NAMES
 
 BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
 

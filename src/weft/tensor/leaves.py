@@ -36,28 +36,10 @@ from weft.ops.primitives import concat, full, reshape
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
-TYPE_NAMES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-}
-
 
 def type_name(dtype: DType) -> str:
     """PyTorch's name of an element type: Float, Long."""
-    return TYPE_NAMES[dtype.name]
+    return arguments.TYPE_NAMES[dtype.name]
 
 
 def check_can_require_grad(dtype: DType, what: str = "only") -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentTypeError
+from weft.functional.arguments import TYPE_NAMES
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
 from weft.graph.views import become
 from weft.tensor.creation import filled, read_size, tensor
 from weft.tensor.device import check_device
-from weft.tensor.leaves import TYPE_NAMES
 from weft.tensor.size import Size
 
 
