@@ -49,6 +49,7 @@ from weft import torch_files as torch_files
 from weft import types as types
 from weft import unpickling as unpickling
 from weft import utils as utils
+from weft import whole_files as whole_files
 from weft.generator import Generator as Generator
 from weft.tensor.size import Size as Size
 from weft.graph.tensor import Tensor as Tensor
