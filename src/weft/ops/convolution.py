@@ -17,7 +17,6 @@ from weft.graph.recording import record, record_gradient
 from weft.graph.strides import contiguous_strides
 from weft.graph.tape import tape
 from weft.ops.primitives import (
-    concat,
     conj,
     embed,
     flip,
@@ -25,6 +24,7 @@ from weft.ops.primitives import (
     matmul,
     pad,
     permute,
+    put,
     reduce,
     reshape,
     slice_axis,
@@ -184,39 +184,36 @@ def _by_spreading(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
 
 def _by_phases(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
     """Elements whose places leave the same rest modulo the stride read the same part of the kernel: a convolution for
-    each of these phases, and none with zeros."""
-    stride, padding = geometry.stride, geometry.padding
-    turns = tuple(
-        [-(-(n + sum(edge)) // step) for n, edge, step in zip(sizes, padding, stride, strict=True)]
-    )
-    pieces = [_phase(y, weight, geometry, starts, turns) for starts in product(*map(range, stride))]
-    shape = (*y._shape[:1], pieces[0]._shape[1], *turns)
-    joined = reshape(
-        concat(tuple([reshape(piece, (1, *shape)) for piece in pieces]), 0), (*stride, *shape)
-    )
-    rank = len(sizes)
-    order = [part for axis in range(rank) for part in (rank + 2 + axis, axis)]
-    joined = permute(joined, (rank, rank + 1, *order))  # (N, C, turns, stride, turns, stride ...)
-    whole = tuple([turn * step for turn, step in zip(turns, stride, strict=True)])
-    joined = reshape(joined, (*shape[:2], *whole))
-    cut = [
-        (-before, size + before - have)
-        for (before, _), size, have in zip(padding, sizes, whole, strict=True)
-    ]
-    return margins(joined, tuple(cut))
+    each of these phases, and none with zeros. Each is written to its places; where no part of the kernel reaches, zeros
+    stay."""
+    stride = geometry.stride
+    turns = tuple([-(-size // step) for size, step in zip(sizes, stride, strict=True)])
+    whole = [turn * step for turn, step in zip(turns, stride, strict=True)]
+    shape = (y._shape[0], weight._shape[1] * geometry.groups, *whole)
+    strides = contiguous_strides(shape)
+    steps = [place * step for place, step in zip(strides[2:], stride, strict=True)]
+    result = full(shape, 0, y._dtype)
+    for rests in product(*map(range, stride)):
+        piece = _phase(y, weight, geometry, rests, turns)
+        if piece is not None:
+            offset = sum(map(int.__mul__, rests, strides[2:]))
+            result = put(result, piece, offset, (*strides[:2], *steps))
+    cut = [(0, size - have) for size, have in zip(sizes, whole, strict=True)]
+    return margins(result, tuple(cut))
 
 
-def _phase(y: Any, weight: Any, geometry: Geometry, starts: Shape, turns: Shape) -> Any:
-    """The elements of one phase: y with the part of the kernel from `starts` on in steps of the stride."""
+def _phase(y: Any, weight: Any, geometry: Geometry, rests: Shape, turns: Shape) -> Any:
+    """The elements of one phase, `turns` of them: y with the part of the kernel that they read. None where that is
+    none."""
     widths = []
-    for axis, (start, step) in enumerate(zip(starts, geometry.stride, strict=True), 2):
-        length = max(-(-(weight._shape[axis] - start) // step), 0)
-        weight = slice_axis(weight, axis, min(start, weight._shape[axis]), length, step)
-        reach = geometry.dilation[axis - 2] * (length - 1)
-        widths.append((reach, turns[axis - 2] - y._shape[axis]))
-    if 0 in weight._shape:
-        channels = weight._shape[1] * geometry.groups
-        return full((y._shape[0], channels, *turns), 0, y._dtype)
+    for axis, (rest, step) in enumerate(zip(rests, geometry.stride, strict=True)):
+        first, start = divmod(rest + geometry.padding[axis][0], step)
+        length = -(-(weight._shape[2 + axis] - start) // step)
+        before = geometry.dilation[axis] * (length - 1) - first
+        if length <= 0 or before <= -y._shape[2 + axis]:
+            return None
+        weight = slice_axis(weight, 2 + axis, start, length, step)
+        widths.append((before, first + turns[axis] - y._shape[2 + axis]))
     back = Geometry((1,) * len(turns), tuple(widths), geometry.dilation, geometry.groups)
     return convolve(y, mirrored(weight, geometry.groups), None, back)
 
