@@ -22,6 +22,7 @@ from ..elementary.lanes import Lanes
 from ..target import Target
 from ..text import I64, POINTER, Builder, Value, integer
 from .code import (
+    Function,
     Index,
     address,
     alternatives,
@@ -36,7 +37,7 @@ from .code import (
     when,
 )
 from .driver import ceiling_by, maximum
-from .micro import Micro, row_panel
+from .micro import Micro, Straight, row_panel
 from .output import fold
 from .runs import DIMENSIONS, Copy, Line, Offsets, Runs, Spread, Turn, record_size
 from .spec import CHUNK, Spec, parse
@@ -70,10 +71,12 @@ class Parts:
     """The functions that a kernel calls."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
-        sizes = (spec.rows, *spec.smaller_tiles)
-        micros = {rows: Micro(module, f"{name}.tile{rows}", spec, rows).build() for rows in sizes}
-        exact = spec.exact
-        self.rows = micros[spec.rows] if exact else row_panel(module, f"{name}.rows", spec, micros)
+        self.all: list[Builder] = []
+        self.rows = self.tiles(module, f"{name}.packed", spec, Micro)
+        # For few rows packing B costs more than multiplying.
+        self.straight = (
+            self.tiles(module, f"{name}.straight", spec, Straight) if spec.exact else None
+        )
         self.fold = fold(module, f"{name}.fold", spec)
         self.offsets = Offsets(module, f"{name}.offsets").build()
         self.runs = Runs(module, f"{name}.runs", spec).build()
@@ -81,9 +84,19 @@ class Parts:
         self.turn = Turn(module, f"{name}.turn", spec).build()
         self.line = Line(module, f"{name}.line", spec).build()
         self.spread = Spread(module, f"{name}.spread", spec).build()
-        own = () if exact else (self.rows,)
-        self.all: list[Builder] = [*micros.values(), *own, self.fold, self.offsets, self.runs]
+        self.all += [self.fold, self.offsets, self.runs]
         self.all += [self.copy, self.turn, self.line, self.spread]
+
+    def tiles(self, module: ir.Module, name: str, spec: Spec, kind: type[Micro]) -> Function:
+        """The register tile for any number of rows, with B packed or not."""
+        sizes = (spec.rows, *spec.smaller_tiles)
+        micros = {rows: kind(module, f"{name}{rows}", spec, rows).build() for rows in sizes}
+        self.all += micros.values()
+        if spec.exact:
+            return micros[spec.rows]
+        rows = row_panel(module, f"{name}.rows", spec, micros, kind)
+        self.all.append(rows)
+        return rows
 
 
 class Table:
@@ -135,6 +148,7 @@ class AxesDriver:
         self.along_n = Table(self, 1, spec.width)
         self.along_k = Table(self, 2, CHUNK)
         self.dense = buffer(f, I64, spec.width // spec.columns)
+        self.plain = buffer(f, I64, spec.width // spec.columns)
         self.known = [buffer(f, I64, 1) for _ in range(2)]  # the column and the k of the tables
 
     def build(self) -> list[Builder]:
@@ -191,6 +205,8 @@ class AxesDriver:
             table.find_runs(1, self.columns, 1)
             with loop(f, self.panels) as panel:
                 self.mark_dense(panel)
+                if self.parts.straight:
+                    self.mark_plain(panel)
 
     def mark_dense(self, panel: Index) -> None:
         """Whether a panel is whole, and its columns beside each other in C."""
@@ -203,6 +219,19 @@ class AxesDriver:
                 1, start + column - 1
             )
             with when(f, step.equals(1) ^ 1):
+                f.store(integer(0), place)
+
+    def mark_plain(self, panel: Index) -> None:
+        """Whether a panel consists of whole vectors that lie in B as they are."""
+        f, spec = self.f, self.spec
+        place, start = address(f, self.plain, panel, I64), panel * spec.columns
+        whole = (start + spec.columns <= self.columns) & self.b_along.equals(0)
+        whole = whole & self.b_step.equals(1)
+        f.store(f.zext(whole.value, I64), place)
+        with when(f, whole), loop(f, number(f, spec.vectors)) as v:
+            record = self.along_n.record(0, quotient(start, spec.lanes) + v)
+            mask = self.word(record, 2)
+            with when(f, mask.equals((1 << spec.lanes) - 1) ^ 1):
                 f.store(integer(0), place)
 
     def run(self, low: Index, high: Index) -> None:
@@ -262,17 +291,45 @@ class AxesDriver:
 
     def block(self, row: Index, rows: Index, start: Index, depth: Index) -> None:
         """One block of K, which starts somewhere in its chunk, for some rows and all columns of the unit."""
-        f, spec = self.f, self.spec
+        f = self.f
         self.pack_a(row, rows, start, depth)
         with loop(f, self.panels) as panel:
-            self.pack_b(panel, start, depth)
-            with loop(f, rows, spec.rows) as i:
-                out, stride = self.place_of_tile(panel, row, i)
-                leading = () if spec.exact else (minimum(rows - i, spec.rows),)
-                self.parts.rows.invoke(
-                    f, *leading, address(f, self.packed_a, i * spec.a_stride, self.element),
-                    self.packed_b, number(f, spec.columns), depth, out, stride, start > 0,
-                )  # fmt: skip
+            where = panel, row, rows, start, depth
+            if self.parts.straight is None:
+                self.packed_panel(*where)
+            else:
+                with alternatives(f, self.word(self.plain, panel) > 0) as bodies:
+                    next(bodies)
+                    self.straight_panel(self.parts.straight, *where)
+                    next(bodies)
+                    self.packed_panel(*where)
+                    next(bodies, None)
+
+    def packed_panel(
+        self, panel: Index, row: Index, rows: Index, start: Index, depth: Index
+    ) -> None:
+        f, spec = self.f, self.spec
+        self.pack_b(panel, start, depth)
+        with loop(f, rows, spec.rows) as i:
+            out, stride = self.place_of_tile(panel, row, i)
+            leading = () if spec.exact else (minimum(rows - i, spec.rows),)
+            self.parts.rows.invoke(
+                f, *leading, address(f, self.packed_a, i * spec.a_stride, self.element),
+                self.packed_b, number(f, spec.columns), depth, out, stride, start > 0,
+            )  # fmt: skip
+
+    def straight_panel(
+        self, tile: Function, panel: Index, row: Index, rows: Index, start: Index, depth: Index
+    ) -> None:
+        """Whole tiles of rows, with B where it lies."""
+        f, spec = self.f, self.spec
+        with loop(f, rows, spec.rows) as i:
+            out, stride = self.place_of_tile(panel, row, i)
+            tile.invoke(
+                f, address(f, self.packed_a, i * spec.a_stride, self.element), self.b, number(f, 0),
+                depth, out, stride, start > 0,
+                self.along_k.at(1, start), self.along_n.at(0, panel * spec.columns),
+            )  # fmt: skip
 
     def pack_a(self, row: Index, rows: Index, start: Index, depth: Index) -> None:
         """All panels of rows, line by line or by vectors along k."""

@@ -33,10 +33,12 @@ PARAMETERS = (
 class Micro:
     """Writes the function for `rows` rows."""
 
+    parameters: tuple[tuple[str, Any], ...] = PARAMETERS
+
     def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int) -> None:
         self.spec, self.rows = spec, rows
         self.planes = spec.number.planes
-        self.function = Function(module, name, PARAMETERS)
+        self.function = Function(module, name, self.parameters)
         self.element, self.vector = spec.number.compute, spec.vector
 
     def tile(self) -> list[tuple[int, int]]:
@@ -104,8 +106,7 @@ class Micro:
         f, spec = self.function, self.spec
         count = spec.vectors * self.planes
         columns = [
-            f.load(address(f, b, v * spec.lanes, self.element), typ=self.vector, align=spec.size)
-            for v in range(count)
+            f.load(place, typ=self.vector, align=spec.size) for place in self.places_of_b(k, b)
         ]
         step = spec.a_step
         place = address(f, f.arguments["a"], k if step == 1 else k * step, self.element)
@@ -114,6 +115,11 @@ class Micro:
         for row in range(self.rows):
             result += row_step(place, row, columns, sums[row * count : (row + 1) * count])
         return result
+
+    def places_of_b(self, k: Lanes, b: Value) -> list[Value]:
+        """Where the vectors of one k are."""
+        count, lanes = self.spec.vectors * self.planes, self.spec.lanes
+        return [address(self.function, b, v * lanes, self.element) for v in range(count)]
 
     def broadcast(self, place: Value, offset: int) -> Value:
         f = self.function
@@ -143,10 +149,31 @@ class Micro:
         return reals + imags
 
 
-def row_panel(module: ir.Module, name: str, spec: Spec, parts: dict[int, Function]) -> Function:
+class Straight(Micro):
+    """The same with B where it lies: the places of each k and of each vector of columns are in tables."""
+
+    parameters = (*PARAMETERS, ("places", POINTER), ("columns", POINTER))
+
+    def build(self) -> Function:
+        f, lanes = self.function, self.spec.lanes
+        self.starts = []
+        for v in range(self.spec.vectors):
+            start = f.load(address(f, f.arguments["columns"], v * lanes, I64), typ=I64)
+            self.starts.append(address(f, f.arguments["b"], Lanes(f, start), self.element))
+        return super().build()
+
+    def places_of_b(self, k: Lanes, b: Value) -> list[Value]:
+        f = self.function
+        place = Lanes(f, f.load(address(f, f.arguments["places"], k, I64), typ=I64))
+        return [address(f, start, place, self.element) for start in self.starts]
+
+
+def row_panel(
+    module: ir.Module, name: str, spec: Spec, parts: dict[int, Function], kind: type[Micro] = Micro
+) -> Function:
     """The function for any number of rows up to the full tile's: full, or smaller tiles."""
-    f = Function(module, name, (("rows", I64), *PARAMETERS))
-    given = [f.arguments[key] for key, _ in PARAMETERS]
+    f = Function(module, name, (("rows", I64), *kind.parameters))
+    given = [f.arguments[key] for key, _ in kind.parameters]
     whole, pieces = f.append_basic_block("whole"), f.append_basic_block("pieces")
     rows = f.index("rows")
     f.cbranch(rows.equals(spec.rows).value, whole, pieces)
