@@ -18,7 +18,7 @@ from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW, VIEW
 from weft.ops.primitives import reshape, slice_axis
 from weft.ops.row import TABLE
-from weft.schedule.stacking import gather_rows
+from weft.schedule.gathers import gather_rows
 
 require(__name__, cython.compiled)
 

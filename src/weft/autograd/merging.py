@@ -17,7 +17,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.graph.rows import COMPOSITE
 from weft.schedule.forms import Form
-from weft.schedule.stacking import gather_rows
+from weft.schedule.gathers import gather_rows
 
 require(__name__, cython.compiled)
 

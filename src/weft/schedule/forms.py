@@ -20,7 +20,8 @@ from weft._compiled import require
 from weft.graph.rows import COMPOSITE
 from weft.graph.tape import is_record_only
 from weft.ops.row import TABLE
-from weft.schedule.stacking import gather_rows, row_of
+from weft.schedule.gathers import gather_rows
+from weft.schedule.stacking import row_of
 
 require(__name__, cython.compiled)
 

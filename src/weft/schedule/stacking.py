@@ -14,6 +14,7 @@ from cython.cimports.weft.graph.saves import acquire_saves, drop_inputs, note_id
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.columns import Column, same_operands
+from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.members import become_row
 
@@ -24,6 +25,9 @@ from weft.ops.row import TABLE
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
+# A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
+_NARROWEST = cython.declare(cython.longlong, 4)
+_LONGEST = cython.declare(cython.longlong, 4096)
 FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
 
 
@@ -86,65 +90,61 @@ def in_place(column: Column, stacks: dict) -> Node:
 def _gathered(column: Column, stacks: dict) -> Node:
     """A gather of operands from wherever they are."""
     first: Node = column.at(0)
-    sources: Sources = Sources(column.count)
+    if _views_one_batch(column):
+        return _view_of_gathered(column, stacks)
+    sources: Sources = Sources()
     index: cython.Py_ssize_t
     for index in range(column.count):
         sources.add(column.at(index))
-    result: Node = sources.gather(None, first)
+    result: Node = sources.gather(None, column.count, first)
     stacks.setdefault(column.hash(), []).append((column, result))
+    return result
+
+
+@cython.cfunc
+def _views_one_batch(column: Column) -> cython.bint:
+    """Whether operands are the same view, not too narrow, of members of one batch."""
+    first: Node = column.at(0)
+    batch: Node = first.quotient
+    index: cython.Py_ssize_t
+    if batch is None or first.state != PENDING or first.row.kind != _VIEW:
+        return False
+    below: Node = first.inputs[0]
+    if first.numel * _NARROWEST < below.numel or below.numel * below.dtype.itemsize > _LONGEST:
+        return False
+    for index in range(column.count):
+        if column.at(index).quotient is not batch:
+            return False
+    return True
+
+
+@cython.cfunc
+def _view_of_gathered(column: Column, stacks: dict) -> Node:
+    """A view of what operands view, gathered: the pieces of a split are brought together at once."""
+    below: Column = Column(column.count)
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        below.put(index, column.at(index).inputs[0])
+    first: Node = column.at(0)
+    base: Node = stack(below, stacks)
+    params = first.row.batch(first.params, (below.at(0).shape,), (True,), column.count)
+    shape: tuple = (column.count,) + first.shape
+    result: Node = new_node(
+        first.row, (base,), params, shape, count_elements(shape), first.dtype, None
+    )
+    result.considered = True
     return result
 
 
 @cython.cfunc
 def gathered_sums(one: Column, other: Column) -> Node:
     """A gather of the sums of two operands."""
-    sources: Sources = Sources(one.count)
+    sources: Sources = Sources()
     index: cython.Py_ssize_t
     for index in range(one.count):
         sources.add(one.at(index))
         sources.add(other.at(index))
-    return sources.gather(list(range(0, 2 * one.count + 1, 2)), one.at(0))
-
-
-@cython.final
-@cython.no_gc
-@cython.cclass
-class Sources:
-    """Where the rows of a gather come from, as they are listed: which values, and which rows of those."""
-
-    count: cython.Py_ssize_t  # of results
-    positions: dict
-    numbers: list
-    rows: list
-    last: Node
-    number: object  # of `last`
-
-    def __cinit__(self, count: cython.Py_ssize_t):
-        self.count = count
-        self.positions = {}
-        self.numbers = []
-        self.rows = []
-
-    @cython.cfunc
-    def add(self, source: Node) -> cython.void:
-        """List a value: itself, or as a row of its batch."""
-        root: Node = source
-        row: cython.longlong = -1
-        if source.quotient is not None and source.state == PENDING:
-            root, row = source.quotient, source.qrow
-        if root is not self.last:
-            self.number = self.positions.setdefault(root, len(self.positions))
-            self.last = root
-        self.numbers.append(self.number)
-        self.rows.append(row)
-
-    @cython.cfunc
-    def gather(self, offsets, like: Node) -> Node:
-        """The gather of what is listed, of the sums between offsets where there are any."""
-        shape: tuple = (self.count,) + like.shape
-        return gather_rows(
-            tuple(self.positions), self.numbers, self.rows, offsets, shape, like.dtype
-        )
+    return sources.gather(list(range(0, 2 * one.count + 1, 2)), one.count, one.at(0))
 
 
 @cython.cfunc
@@ -312,16 +312,6 @@ def _adjacent(column: Column):
         ):
             return None
     return new_value(first.dtype, (column.count,) + first.shape, first.buffer, first.offset)
-
-
-def gather_rows(sources: tuple, numbers: list, rows: list, offsets, shape: tuple, dtype):
-    """Record rows (or sums of rows, by `offsets`) of several values as one; row -1 is a whole value."""
-    node: Node = new_node(
-        TABLE["gather_rows"], sources, None, shape, count_elements(shape), dtype, None
-    )
-    node.payload = (numbers, rows, offsets)
-    node.considered = True
-    return node
 
 
 def row_of(quotient: Node, row: int):

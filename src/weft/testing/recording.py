@@ -26,7 +26,7 @@ from weft.ops import bessel
 from weft.ops.attention import attend
 from weft.ops.convolution import Geometry, convolve
 from weft.ops.elementwise import tied
-from weft.schedule.stacking import gather_rows
+from weft.schedule.gathers import gather_rows
 
 # How a composite row's function is called: (operands, params) -> result.
 COMPOSITES: dict[str, Callable[..., Any]] = {
