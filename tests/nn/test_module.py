@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import weakref
 
@@ -424,3 +425,53 @@ def test_a_computed_tensor_is_no_parameter() -> None:
     model = nn.Module()
     with pytest.raises(TypeError, match="object to parameter 'w'"):
         model.register_parameter("w", weft.ones(1, requires_grad=True) * 2)
+
+
+def test_calls_find_the_forward_that_python_would() -> None:
+    class Fixed(nn.Module):
+        @staticmethod
+        def forward(x: float, twice: bool = False) -> float:
+            return x * 2 if twice else x
+
+    class Found(nn.Module):
+        def __getattribute__(self, name: str) -> object:
+            return abs if name == "forward" else super().__getattribute__(name)
+
+    class Unknown(nn.Module):
+        pass
+
+    layer, x = nn.Linear(2, 2), weft.ones(2)
+    layer.forward = lambda *args, **kwargs: (args, kwargs)
+    assert layer(x, 1, key=2) == ((x, 1), {"key": 2})
+    assert Fixed()(3.0, twice=True) == 6.0
+    assert Found()(-2) == 2
+    with pytest.raises(NotImplementedError, match="forward"):
+        Unknown()(1)
+
+
+def test_the_call_can_be_looked_at_and_passed_on() -> None:
+    class Doubled(nn.Linear):
+        def __call__(self, *args: object, **kwargs: object) -> object:
+            return super().__call__(*args, **kwargs) * 2
+
+    layer, x = Doubled(2, 2), weft.ones(2)
+    assert layer(x).tolist() == (layer.forward(x) * 2).tolist()
+    assert nn.Module.__call__(layer, x).tolist() == layer.forward(x).tolist()
+    assert (
+        str(inspect.signature(nn.Module.__call__))
+        == "(self, *args: 'Any', **kwargs: 'Any') -> 'Any'"
+    )
+    with pytest.raises(TypeError):
+        nn.Module.__call__()
+    with pytest.raises(TypeError):
+        layer(1, 2, 3)
+
+
+def test_hooks_that_come_later_see_the_next_call() -> None:
+    layer, seen = nn.Linear(2, 2), []
+    layer(weft.ones(2))
+    handle = layer.register_forward_hook(lambda module, args, result: seen.append(args))
+    layer(weft.ones(2))
+    handle.remove()
+    layer(weft.ones(2))
+    assert len(seen) == 1

@@ -156,3 +156,38 @@ def test_the_user_s_line_is_recorded_wherever_it_is() -> None:
     scope: dict[str, Any] = {"x": x}
     exec(compile("\ny = x + 5", "<typed>", "exec"), scope)
     assert _place(scope["y"]).startswith("<typed>:2 in ")
+
+
+def test_a_recorded_graph_is_hidden_from_the_collector() -> None:
+    weight = weft.ones(8, 4, requires_grad=True)
+
+    def total(count: int) -> weft.Tensor:
+        state = weft.ones(4)
+        for _ in range(count):
+            first, second = nn.functional.linear(state, weight).split(4)
+            state = state + first.sigmoid() * second.tanh()
+        return state
+
+    total(50)  # what is remembered is made by the first
+    gc.collect()
+    before = len(gc.get_objects())
+    kept = total(200)
+    assert len(gc.get_objects()) - before < 20
+    kept.sum().backward()
+    assert weight.grad is not None
+
+
+def test_parts_of_equal_tensors_share_what_they_have_in_common() -> None:
+    def parts(x: weft.Tensor) -> list[Any]:
+        pieces = [*x.split(2), *x.split([1, 3]), *x.unbind(), *x.chunk(3, 1)]
+        return [(list(piece.shape), piece.tolist()) for piece in pieces]
+
+    x = weft.arange(24.0).reshape(4, 6)
+    first = parts(x)
+    assert parts(x + 0) == first
+    assert parts(x.t().contiguous().t()) == first  # other strides
+    whole = weft.arange(48.0).reshape(8, 6)
+    assert parts(whole[4:]) == parts(whole[4:].clone())  # an offset
+    for size in (1, 2, 3, 4, 5):
+        shapes = [piece.shape[0] for piece in x.split(size)]
+        assert shapes == [min(size, 4 - start) for start in range(0, 4, size)]

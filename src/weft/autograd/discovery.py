@@ -6,6 +6,7 @@ here. A record that has given up what it saved is refused before anything runs.
 """
 
 import cython
+from cython.cimports.weft.graph.cuts import Joint
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.prefetch import prefetch_edges
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
@@ -228,9 +229,7 @@ def sequence(current):
 @cython.cfunc
 def joint_of(node: Node):
     """The record of all outputs that users see in place of one output's; None where nobody has looked."""
-    if node.info is None or not isinstance(node.info[0], list):
-        return None
-    return node.info[0][0] if node.info[0] else None
+    return cython.cast(Joint, node.info).seen if isinstance(node.info, Joint) else None
 
 
 @cython.cfunc

@@ -86,7 +86,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         if observers is None:
             observers = node.observers = Observers.__new__(Observers)
         if is_piece(node):
-            several_outputs(node).hear(node.info[1], observers)
+            several_outputs(node).hear(node.info.number_of(node.params), observers)
         watch(self)  # the hook may hold it
         return add_hook(observers.tensor_hooks, (0, hook))
     record, number = discovery.target_for(edge)

@@ -16,6 +16,7 @@ from weft.autograd import appearance
 from weft.autograd.appearance import as_seen
 from weft.autograd.observe import Observers, RemovableHandle, add_hook, check_replacement
 from weft.errors import GradientError
+from weft.graph.cuts import Joint
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT, Node
@@ -47,7 +48,11 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
         edges = [
             e for e, pull in zip(edges, pulls, strict=True) if pull is not None or e is not None
         ]
-    if isinstance(self, Node) and self.info is not None and isinstance(self.info[0], Written):
+    if (
+        isinstance(self, Node)
+        and isinstance(self.info, tuple)
+        and isinstance(self.info[0], Written)
+    ):
         edges = self.info[0].edges
     return tuple((None, 0) if edge is None else shown(edge) for edge in edges)
 
@@ -62,7 +67,7 @@ class Written:
 def shown(edge: Any) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
     if isinstance(edge, Node) and is_piece(edge):
-        return several_outputs(edge), edge.info[1]
+        return several_outputs(edge), edge.info.number_of(edge.params)
     record, number = discovery.target_for(edge)
     return as_seen(record), number
 
@@ -77,19 +82,18 @@ class Output(NamedTuple):
 
 class SeveralOutputs(GradientFunction):
     """The record of an operation with several outputs, as users see it. Inside, each output has a record of its own, so
-    that walks batch over them; their `info` is (a list for this one, number of the output, params and shape of each). A
-    walk goes through this one where somebody observes it."""
+    that walks batch over them; their `info` is what they have in common. A walk goes through this one where somebody
+    observes it."""
 
     def __init__(self, record: Any) -> None:
         discovery.note_joint()
-        _joint, number, pieces = record.info
         self._name, self.edges, self.where = record.name(), record.edges, record.where
         self._row, self._shapes = record.row, record.payload
         self._pieces = [
-            Output(params, shape, record.dtype)
-            for params, shape in zip(pieces[::2], pieces[1::2], strict=True)
+            Output(region.params, region.shape, record.dtype) for region in record.info.cut.regions
         ]
-        self.seq, self.outputs = record.seq - number, len(self._pieces)
+        self.outputs = len(self._pieces)
+        self.seq = record.seq - record.info.number_of(record.params)
         self._heard: set[int] = set()
 
     def name(self) -> str:
@@ -117,7 +121,7 @@ class SeveralOutputs(GradientFunction):
 
     def edge_of(self, record: Any) -> OutputEdge:
         """The edge to this record from that of one output."""
-        return OutputEdge(self, record.info[1])
+        return OutputEdge(self, record.info.number_of(record.params))
 
     def known_output(self, number: int) -> Output | None:
         """One output; None where there is none of this number."""
@@ -146,15 +150,15 @@ class SeveralOutputs(GradientFunction):
 
 def is_piece(record: Any) -> bool:
     """Whether a node is one of several outputs."""
-    return record.info is not None and isinstance(record.info[0], list)
+    return isinstance(record.info, Joint)
 
 
 def several_outputs(record: Any) -> SeveralOutputs:
     """What users see of the record of one output, made for the first that is looked at and kept for all."""
-    joint: list[SeveralOutputs] = record.info[0]
-    if not joint:
-        joint.append(_class_of(record.name())(record))
-    return joint[0]
+    if record.info.seen is None:
+        record.info.seen = _class_of(record.name())(record)
+    seen: SeveralOutputs = record.info.seen
+    return seen
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from weft.errors import ArgumentError, DTypeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record_elementwise
+from weft.graph.recording import PROMOTE, TO_FLOAT, cast, record_elementwise
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -65,6 +65,8 @@ def _unary(name: str) -> Function:
         result = record_elementwise(row, (input,), None)
         return result if out is None else write_out(out, result)
 
+    if row.dtype is None and row.rule in (PROMOTE, TO_FLOAT):
+        vars(function)["unary"] = row  # calls on floating-point tensors are taken to it directly
     return named(function, name, f"{name} of each element. Shapes: as `input`.")
 
 

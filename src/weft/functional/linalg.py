@@ -12,15 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.recording import record
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, widen, wrap_dims
 from weft.functional.making import make_in_place, write_out
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record
+from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, transpose
@@ -29,7 +32,9 @@ require(__name__, cython.compiled)
 
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]
-_LINEAR_BIAS = TABLE["linear_bias"]
+_LINEAR_BIAS = cython.declare(OpRow, TABLE["linear_bias"])
+_last_read = cython.declare(tuple, ())  # a shape that `linear` has read, and what it has made of it
+_last_made = cython.declare(tuple, ())
 
 
 def _same_dtype(name: str, a: Any, b: Any) -> None:
@@ -303,14 +308,35 @@ def _plain(a: Any, b: Any) -> bool:
     return a._dtype is b._dtype and a._dtype.category >= 2 and a._dtype.itemsize != 2
 
 
-def _adds_inside(input: Any, bias: Any, size: int) -> bool:
-    """Whether the product's kernel adds the bias."""
-    return (
-        isinstance(bias, Tensor)
-        and bias._dtype is input._dtype
-        and not bias._dtype.is_complex
-        and bias._shape == (size,)
-    )
+@cython.cfunc
+@cython.locals(input=Tensor, weight=Tensor, added=Tensor, dtype=DType)
+def _joined(input: Any, weight: Any, bias: Any) -> Any:
+    """`linear` where the product's kernel adds the bias and all sizes fit; None elsewhere."""
+    global _last_read, _last_made
+    if not isinstance(bias, Tensor):
+        return None
+    added = bias
+    dtype = input._dtype
+    if (
+        weight._dtype is not dtype
+        or added._dtype is not dtype
+        or dtype.category != 2
+        or dtype.itemsize == 2
+        or len(weight._shape) != 2
+        or not input._shape
+        or input._shape[-1] != weight._shape[1]
+        or len(added._shape) != 1
+        or added._shape[0] != weight._shape[0]
+    ):
+        return None
+    if len(input._shape) == 1:
+        shape = added._shape
+    elif input._shape is _last_read and _last_made[-1] == added._shape[0]:
+        shape = _last_made
+    else:
+        shape = _last_made = (*input._shape[:-1], added._shape[0])
+        _last_read = input._shape
+    return record(_LINEAR_BIAS, (input, weight, added), None, shape, dtype)
 
 
 def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
@@ -320,6 +346,9 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
         need_tensor("linear", input)
         need_tensor("linear", weight, "weight", 2)
+    joined = None if bias is None else _joined(input, weight, bias)
+    if joined is not None:
+        return joined
     read, shape = input._shape, weight._shape  # (*, in), (out, in)
     if len(shape) == 2 and len(read) > 0 and _plain(input, weight):
         if read[-1] != shape[1]:
@@ -330,8 +359,6 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
             raise _mismatch("linear", input, transpose(weight), text)
         out = shape[0]
         shape = (*read[:-1], out)
-        if bias is not None and _adds_inside(input, bias, out):
-            return record(_LINEAR_BIAS, (input, weight, bias), None, shape, input._dtype)
         result = record(_LINEAR, (input, weight), None, shape, input._dtype)
     elif len(weight._shape) < 2:
         result = matmul(input, weight)

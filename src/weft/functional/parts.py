@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.edges import edge_now
-from cython.cimports.weft.graph.making import hide
-from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.cuts import Cut, keep_cut, known_cut, new_cut, new_region
 from cython.cimports.weft.graph.tensor import Tensor
-from cython.cimports.weft.graph.views import logical_strides
+from cython.cimports.weft.graph.views import logical_strides, parts_of
 from cython.cimports.weft.graph.views import view as record_view
 
 from weft._compiled import require
@@ -28,7 +26,6 @@ from weft.errors import (
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph.views import MULTIPLE_OUTPUTS, OUTPUT_SHIFT
 from weft.ops import TABLE
 from weft.ops.row import named
 
@@ -151,28 +148,68 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 
 
 @cython.cfunc
-def _several(views: list[Any]) -> tuple[Any, ...]:
-    """The outputs of one operation. Their records share a list for the record that users see, made when one looks."""
-    joint: list[Any] = []
-    pieces: list[Any] = []
-    number: cython.Py_ssize_t
-    piece: Tensor
-    for number in range(len(views)):
-        piece = views[number]
-        if piece.creation == 0:
-            piece.creation = MULTIPLE_OUTPUTS + (number << OUTPUT_SHIFT)
-        record = edge_now(piece)
-        if isinstance(record, Node):
-            pieces.append(cython.cast(Node, record).params)
-            pieces.append(cython.cast(Node, record).shape)
-            cython.cast(Node, record).info = (joint, number, pieces)
-            hide(cython.cast(Node, record).info)
-    return tuple(views)
+@cython.inline
+def _axis(dim: Any, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """`wrap_dim` for what is right as a rule."""
+    if type(dim) is int:
+        axis: cython.Py_ssize_t = dim
+        if 0 <= axis < rank:
+            return axis
+    return cython.cast(cython.Py_ssize_t, wrap_dim(dim, rank))
+
+
+@cython.cfunc
+def _slices(input: Tensor, axis: cython.Py_ssize_t, key: Any, lengths: list[int]) -> Cut:
+    """Neighbouring parts along an axis; those of one length share their shape."""
+    strides: tuple[int, ...] = logical_strides(input)
+    stride: cython.longlong = strides[axis]
+    start: cython.longlong = 0
+    before: cython.longlong = -1
+    shape: tuple[int, ...] = ()
+    regions: list[Any] = []
+    length: cython.longlong
+    for length in lengths:
+        if length != before:
+            shape, before = _replaced(input._shape, axis, length), length
+        params: tuple[int, ...] = (axis, start, length, 1)
+        regions.append(new_region(_SPLIT, params, shape, strides, start * stride))
+        start += length
+    return _learnt(input, new_cut(_SPLIT, input._shape, axis, key, regions))
+
+
+@cython.cfunc
+def _selections(input: Tensor, axis: cython.Py_ssize_t) -> Cut:
+    """Each index along an axis, which goes."""
+    strides: tuple[int, ...] = logical_strides(input)
+    stride: cython.longlong = strides[axis]
+    shape: tuple[int, ...] = input._shape[:axis] + input._shape[axis + 1 :]
+    rest: tuple[int, ...] = strides[:axis] + strides[axis + 1 :]
+    count: cython.longlong = input._shape[axis]
+    index: cython.longlong
+    regions: list[Any] = []
+    for index in range(count):
+        regions.append(new_region(_UNBIND, (axis, index), shape, rest, index * stride))
+    return _learnt(input, new_cut(_UNBIND, input._shape, axis, None, regions))
+
+
+@cython.cfunc
+def _learnt(input: Tensor, cut: Cut) -> Cut:
+    """A cut, remembered where it holds for all tensors of the shape."""
+    if input.strides is None:
+        keep_cut(cut)
+    return cut
+
+
+@cython.cfunc
+@cython.inline
+def _known(row: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> Cut:
+    return None if input.strides is not None else known_cut(row, input._shape, axis, key)
 
 
 def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
     """All slices along a dimension."""
-    need_tensor("unbind", input)
+    if not isinstance(input, Tensor):
+        need_tensor("unbind", input)
     if not input._shape:
         raise DimensionError(
             "Dimension specified as 0 but tensor has no dimensions",
@@ -180,9 +217,9 @@ def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
             got=describe("input", input),
             fix="use .item()",
         )
-    axis = wrap_dim(dim, len(input._shape))
-    count = input._shape[axis]
-    return _several([select_view(input, axis, index, _UNBIND) for index in range(count)])
+    axis: cython.Py_ssize_t = _axis(dim, len(input._shape))
+    cut: Cut = _known(_UNBIND, input, axis, None)
+    return parts_of(input, _selections(input, axis) if cut is None else cut)
 
 
 def iterate(input: Any) -> Iterator[Any]:
@@ -199,8 +236,9 @@ def iterate(input: Any) -> Iterator[Any]:
 
 def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller), or of the sizes in a list."""
-    need_tensor("split", input)
-    axis = wrap_dim(dim, len(input._shape))
+    if not isinstance(input, Tensor):
+        need_tensor("split", input)
+    axis: cython.Py_ssize_t = _axis(dim, len(input._shape))
     if not input._shape:
         raise ShapeError(
             "split expects at least a 1-dimensional tensor",
@@ -208,40 +246,30 @@ def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, .
             got=describe("input", input),
             fix="unsqueeze first",
         )
-    size = input._shape[axis]
-    whole = isinstance(split_size_or_sections, int)
+    whole: bool = isinstance(split_size_or_sections, int)
     if whole or getattr(split_size_or_sections, "ndim", 1) == 0:
-        parts = _even_parts(size, operator.index(split_size_or_sections))
-    else:
-        parts = [operator.index(part) for part in split_size_or_sections]
-        if sum(parts) != size or min(parts, default=0) < 0:
-            raise ShapeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
-                f"dimension {axis}), but got split_sizes={parts}",
-                expected=f"sizes that sum to {size}",
-                got=str(parts),
-                fix="adjust the sizes",
-            )
-    return _several(_cut(input, axis, parts))
+        return _split_evenly(input, axis, operator.index(split_size_or_sections))
+    parts = [operator.index(part) for part in split_size_or_sections]
+    size = input._shape[axis]
+    if sum(parts) != size or min(parts, default=0) < 0:
+        raise ShapeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
+            f"dimension {axis}), but got split_sizes={parts}",
+            expected=f"sizes that sum to {size}",
+            got=str(parts),
+            fix="adjust the sizes",
+        )
+    key = tuple(parts)
+    cut: Cut = _known(_SPLIT, input, axis, key)
+    return parts_of(input, _slices(input, axis, key, parts) if cut is None else cut)
 
 
 @cython.cfunc
-def _cut(input: Tensor, axis: cython.Py_ssize_t, lengths: list[int]) -> list[Any]:
-    """Neighbouring parts along an axis; those of one length share their shape."""
-    strides: tuple[int, ...] = logical_strides(input)
-    stride: cython.longlong = strides[axis]
-    start: cython.longlong = 0
-    before: cython.longlong = -1
-    shape: tuple[int, ...] = ()
-    pieces: list[Any] = []
-    length: cython.longlong
-    for length in lengths:
-        if length != before:
-            shape, before = _replaced(input._shape, axis, length), length
-        offset: cython.longlong = input.offset + start * stride
-        pieces.append(record_view(_SPLIT, input, (axis, start, length, 1), shape, strides, offset))
-        start += length
-    return pieces
+def _split_evenly(input: Tensor, axis: cython.Py_ssize_t, each: Any) -> tuple[Any, ...]:
+    cut: Cut = _known(_SPLIT, input, axis, each)
+    if cut is None:
+        cut = _slices(input, axis, each, _even_parts(input._shape[axis], each))
+    return parts_of(input, cut)
 
 
 def _even_parts(size: int, part: int) -> list[int]:

@@ -9,6 +9,7 @@ cdef void drain() noexcept
 
 cdef bint _draining
 cdef PyObject** _graveyard
+cdef Py_ssize_t _first  # the next to be freed; those before it are gone
 cdef Py_ssize_t _buried
 cdef Py_ssize_t _room
 

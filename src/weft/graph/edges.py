@@ -7,14 +7,20 @@ its base's where that has been mutated since.
 
 import cython
 from cython.cimports.weft.graph.bound import late, strided_row
+from cython.cimports.weft.graph.cuts import Joint
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import STEPS, edge_of, value
 from cython.cimports.weft.graph.handles import watch
-from cython.cimports.weft.graph.making import count_elements, hide, new_node, show_records
+from cython.cimports.weft.graph.making import (
+    count_elements,
+    new_node,
+    new_record,
+    show_records,
+)
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides
-from cython.cimports.weft.graph.tape import ambient, finish, view_kind
+from cython.cimports.weft.graph.tape import ambient, view_kind
 from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.graph.tuples import one
@@ -33,7 +39,7 @@ def stored(tensor: Tensor) -> Node:
         return late["seen_through"](tensor)
     if storage.foreign is not None:
         return late["snapshot"](tensor)
-    if tensor.recipe == () and storage.node.shape is tensor._shape:
+    if not tensor.recipe and storage.node.shape is tensor._shape:
         return storage.node
     if (
         tensor.base is not None
@@ -129,10 +135,8 @@ def function_of(edge):
     """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
     if edge is None or (type(edge) is not Node and isinstance(edge, Node)):
         return edge  # nothing, or one that has been seen before
-    if isinstance(edge, Node):
-        info = cython.cast(Node, edge).info
-        if info is not None and isinstance(info[0], list):
-            return late["several_outputs"](edge)
+    if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, Joint):
+        return late["several_outputs"](edge)
     return late["as_seen"](
         cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
     )
@@ -172,8 +176,4 @@ def viewed_dtype(row: OpRow, dtype: DType) -> DType:
 @cython.cfunc
 def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edge):
     """The gradient record of a view: no value inputs, so that it holds no memory."""
-    node: Node = new_node(row, None, params, target, count_elements(target), dtype, one(edge))
-    node.payload = (shape,)
-    hide(node.payload)
-    finish(node)
-    return node
+    return new_record(row, params, target, count_elements(target), dtype, one(edge), (shape,), None)

@@ -7,11 +7,12 @@ line. Dead nodes wait, emptied, to be used again.
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.graph.bounds import within
 from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
-from cython.cimports.weft.graph.making import POOL, hide
+from cython.cimports.weft.graph.making import POOL, SHAPES, hide
 from cython.cimports.weft.graph.node import DONE, FAILED, Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
@@ -39,6 +40,7 @@ MOST_ELEMENTS = 1 << 58
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
+_known_shapes = [None] * SHAPES
 _danger = False  # whether anything recorded so far may fail when it runs
 INDEX = cython.declare(cython.int, kinds.INDEX)
 SCATTER = cython.declare(cython.int, kinds.SCATTER)
@@ -61,6 +63,28 @@ def count_elements(shape: tuple) -> cython.longlong:
             fix="check how the sizes were computed",
         )
     return total
+
+
+@cython.cfunc
+def shapes_of(nodes: tuple) -> tuple:
+    """The shapes of some nodes: as a rule those of other nodes before, in the tuple that was made for them."""
+    count: cython.Py_ssize_t = len(nodes)
+    place: uintptr_t = 0
+    index: cython.Py_ssize_t
+    for index in range(count):
+        shape: tuple = cython.cast(Node, nodes[index]).shape
+        place = place * 5 + (cython.cast(uintptr_t, cython.cast(cython.p_void, shape)) >> 4)
+    known: tuple = _known_shapes[place % SHAPES]
+    if known is not None and len(known) == count:
+        for index in range(count):
+            if known[index] is not cython.cast(Node, nodes[index]).shape:
+                break
+        else:
+            return known
+    known = tuple([cython.cast(Node, node).shape for node in nodes])
+    hide(known)
+    _known_shapes[place % SHAPES] = known
+    return known
 
 
 @cython.cfunc
@@ -139,6 +163,16 @@ def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> No
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _place(node: Node) -> cython.void:
+    """Note the user's line; a node that is used again often has it already."""
+    code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
+    if code != cython.cast(cython.pointer(PyObject), node.code):
+        node.code = None if code == cython.NULL else cython.cast(object, code)
+
+
+@cython.cfunc
 def new_node(
     row: OpRow,
     inputs: tuple,
@@ -176,13 +210,42 @@ def append(
         node.edges = edges
         hide(edges)
         acquire_saves(node, edges)
-    code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
-    if code != cython.cast(cython.pointer(PyObject), node.code):
-        node.code = None if code == cython.NULL else cython.cast(object, code)
+    _place(node)
     link(tape, node)
     if _danger or row.kind == INDEX or row.kind == SCATTER:
         _judge(tape, node)
     if ambient > 0 and row.kind != COMPOSITE and tape.running is None:
+        packer(node)
+    return node
+
+
+@cython.cfunc
+def new_record(
+    row: OpRow,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+    payload: tuple,
+    beside: Node,
+) -> Node:
+    """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` are the shapes of
+    the inputs; `beside` is a record that the same call has made, or None."""
+    node: Node = _blank(row, shape, numel, dtype)
+    hide(shape)
+    node.params = params
+    if isinstance(params, tuple):
+        hide(params)
+    node.edges = edges
+    hide(edges)
+    node.payload = payload
+    hide(payload)
+    if beside is None:
+        _place(node)
+    else:
+        node.offset_in_code, node.code = beside.offset_in_code, beside.code
+    if ambient > 0 and row.kind != COMPOSITE and current_tape().running is None:
         packer(node)
     return node
 

@@ -1,4 +1,5 @@
 from cpython.object cimport PyObject
+from weft.graph.rows cimport OpRow
 
 cdef extern from "Python.h":
     ctypedef PyObject* const* Arguments "PyObject* const*"
@@ -22,6 +23,7 @@ cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function
     cdef readonly str record
+    cdef OpRow unary
     cdef dict rows  # rows as the function records them last, and as rows of its name
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

@@ -29,6 +29,7 @@ from cython.cimports.weft.graph.public import (
     PyVectorcall_Call,
     PyVectorcall_NARGS,
 )
+from cython.cimports.weft.graph.recording import record_unary
 from cython.cimports.weft.graph.tape import next_sequence
 from cython.cimports.weft.graph.tensor import Tensor
 
@@ -47,7 +48,8 @@ _modes: list = []  # (thread, mode) of the modes that are on, the last one first
 @cython.final
 @cython.cclass
 class Public:
-    """A public function: the function itself, and an explanation where a call of it is wrong."""
+    """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
+    it records on a floating-point tensor, and nothing more, if it says so."""
 
     def __cinit__(self, function, name=None):
         record = RECORDS.get(name) if _may_record(function) else None
@@ -55,6 +57,7 @@ class Public:
         self.record = record
         self.rows = {}
         self.function = function
+        self.unary = getattr(function, "unary", None)
 
     def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
         return PyVectorcall_Call(self, arguments, keywords)
@@ -255,6 +258,15 @@ def _enter(
         if answer is not NotImplemented:
             return answer
     try:
+        if (
+            public.unary is not None
+            and names == cython.NULL
+            and PyVectorcall_NARGS(count) == 1
+            and isinstance(cython.cast(object, arguments[0]), Tensor)
+        ):
+            tensor: Tensor = cython.cast(Tensor, arguments[0])
+            if tensor.strides is None and tensor._dtype.category == 2:
+                return record_unary(public.unary, tensor, None)
         return PyObject_Vectorcall(public.function, arguments, count, names)
     except WeftError:
         raise

@@ -15,6 +15,7 @@ cdef enum:
     RULE_SELECT = 5
 
 cdef int check_budget() except -1
+cdef Tensor record_unary(OpRow row, Tensor x, object params)
 cdef object binary(OpRow row, object a, object b)
 cpdef cast(Tensor tensor, DType dtype)
 cpdef record(OpRow row, tuple tensors, object params, tuple shape, DType dtype)

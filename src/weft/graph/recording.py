@@ -10,7 +10,13 @@ from cython.cimports.weft.graph.bound import cast_row, late
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.making import append, count_elements, hide, new_node, new_scalar
+from cython.cimports.weft.graph.making import (
+    append,
+    count_elements,
+    new_node,
+    new_scalar,
+    shapes_of,
+)
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import (
     RULE_COMPARE,
@@ -24,7 +30,7 @@ from cython.cimports.weft.graph.recording import (
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.graph.tensor import Tensor
-from cython.cimports.weft.graph.tuples import one, two
+from cython.cimports.weft.graph.tuples import one, three, two
 
 from weft._compiled import require
 from weft.errors import DTypeError
@@ -268,7 +274,7 @@ def record_elementwise(row: OpRow, operands: tuple, params):
         if x.strides is None and (
             row.rule == RULE_PROMOTE or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
         ):
-            return _record_unary(row, x, params)
+            return record_unary(row, x, params)
     dtype: DType = _compute_dtype(row, operands)
     if (
         _is_float16(dtype)
@@ -281,7 +287,7 @@ def record_elementwise(row: OpRow, operands: tuple, params):
 
 
 @cython.cfunc
-def _record_unary(row: OpRow, x: Tensor, params) -> Tensor:
+def record_unary(row: OpRow, x: Tensor, params) -> Tensor:
     need_type(row, x._dtype)
     a: Node = value(x)
     edges: tuple = None
@@ -408,8 +414,7 @@ def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
             late["check_saved"](row, tensors, edges)
     node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
-        node.payload = tuple([n.shape for n in nodes])
-        hide(node.payload)
+        node.payload = shapes_of(node.inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
     if not plain:
         result.strides = elementwise_strides(shape, layouts)
@@ -430,6 +435,8 @@ def _edges(tensors) -> tuple:
         return one(_edge(tensors[0]))
     if len(tensors) == 2:
         return two(_edge(tensors[0]), _edge(tensors[1]))
+    if len(tensors) == 3:
+        return three(_edge(tensors[0]), _edge(tensors[1]), _edge(tensors[2]))
     return tuple([_edge(tensor) for tensor in tensors])
 
 
@@ -439,14 +446,13 @@ def _values(tensors: tuple) -> tuple:
         return one(value(cython.cast(Tensor, tensors[0])))
     if len(tensors) == 2:
         return two(value(cython.cast(Tensor, tensors[0])), value(cython.cast(Tensor, tensors[1])))
+    if len(tensors) == 3:
+        return three(
+            value(cython.cast(Tensor, tensors[0])),
+            value(cython.cast(Tensor, tensors[1])),
+            value(cython.cast(Tensor, tensors[2])),
+        )
     return tuple([value(cython.cast(Tensor, tensor)) for tensor in tensors])
-
-
-@cython.cfunc
-def _shapes(nodes: tuple) -> tuple:
-    if len(nodes) == 2:
-        return (cython.cast(Node, nodes[0]).shape, cython.cast(Node, nodes[1]).shape)
-    return tuple([cython.cast(Node, node).shape for node in nodes])
 
 
 @cython.ccall
@@ -481,8 +487,7 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
         late["check_saved"](row, tensors, edges)
     node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
-        node.payload = _shapes(nodes)
-        hide(node.payload)
+        node.payload = shapes_of(nodes)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
@@ -515,7 +520,7 @@ def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
         result._dtype,
         edges,
     )
-    node.payload = tuple([n.shape for n in nodes])
+    node.payload = shapes_of(node.inputs)
     node.result = value(result)
     node.result.live += 1
     if ambient > 0:

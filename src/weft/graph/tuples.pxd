@@ -1,7 +1,7 @@
-# Tuples of one and two that have been the inputs or edges of a dead node, to be such again. They stay unseen by the
+# Tuples of one to three that have been the inputs or edges of a dead node, to be such again. They stay unseen by the
 # cyclic collector, and making a node does not count towards its next run: a graph has no cycles that it could break.
 #
-# `one` and `two` make such tuples; `keep_tuple` takes over the last reference to one, or says that it does not want it.
+# `one`, `two` and `three` make such tuples; `keep_tuple` takes over the last reference to one, or says that it does not want it.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -18,6 +18,7 @@ cdef void empty(PyObject* parts, Py_ssize_t size) noexcept
 
 cdef Waiting _ones
 cdef Waiting _twos
+cdef Waiting _threes
 
 cdef inline tuple one(object part):
     if _ones.count == 0:
@@ -32,6 +33,15 @@ cdef inline tuple two(object first, object second):
     cdef tuple parts = <tuple>take(&_twos)
     put(parts, 0, first)
     put(parts, 1, second)
+    return parts
+
+cdef inline tuple three(object first, object second, object third):
+    if _threes.count == 0:
+        return (first, second, third)
+    cdef tuple parts = <tuple>take(&_threes)
+    put(parts, 0, first)
+    put(parts, 1, second)
+    put(parts, 2, third)
     return parts
 
 cdef inline void put(tuple parts, Py_ssize_t index, object part) noexcept:

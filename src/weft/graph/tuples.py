@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Tuples that wait to be the inputs or edges of a node again.
 
-In come tuples whose last holder has died; `one` and `two` in the .pxd hand them out again.
+In come tuples whose last holder has died; `one`, `two` and `three` in the .pxd hand them out again.
 """
 
 import cython
@@ -19,8 +19,8 @@ from weft._compiled import require
 
 require(__name__, cython.compiled)
 
-_ones.room = _twos.room = ROOM
-_ones.size = _twos.size = 64
+_ones.room = _twos.room = _threes.room = ROOM
+_ones.size = _twos.size = _threes.size = 64
 
 
 @cython.cfunc
@@ -28,9 +28,13 @@ _ones.size = _twos.size = 64
 def keep_tuple(parts: cython.pointer(PyObject)) -> cython.bint:
     """Empty a tuple and keep it, the caller's being the only reference to it; whether it is of a size that is kept."""
     size: cython.Py_ssize_t = PyTuple_GET_SIZE(parts)
-    if size != 1 and size != 2:
+    if size < 1 or size > 3:
         return False
-    waiting: cython.pointer(Waiting) = cython.address(_ones) if size == 1 else cython.address(_twos)
+    waiting: cython.pointer(Waiting) = cython.address(_threes)
+    if size == 1:
+        waiting = cython.address(_ones)
+    elif size == 2:
+        waiting = cython.address(_twos)
     if waiting.count == waiting.room:
         return False
     empty(parts, size)

@@ -1,3 +1,4 @@
+from weft.graph.cuts cimport Cut
 from weft.graph.rows cimport OpRow
 from weft.graph.tensor cimport Storage, Tensor
 
@@ -6,8 +7,10 @@ cdef enum:
     KIND_MULTIPLE_OUTPUTS = 2
     KIND_IN_FUNCTION = 4
     KIND_BITS = 7
+    PART_SHIFT = 3  # the number of the output stands in the bits above
 
 cdef Storage share(Tensor tensor)
 cpdef alias_of(Tensor tensor)
 cpdef logical_strides(Tensor tensor)
+cdef tuple parts_of(Tensor tensor, Cut cut)
 cpdef view(OpRow row, Tensor tensor, object params, tuple shape, tuple strides, long long offset)

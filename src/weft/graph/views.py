@@ -6,26 +6,35 @@ view's edge is a gradient record; writing through one is left to `mutation`.
 """
 
 import cython
+from cython.cimports.cpython.tuple import PyTuple_New
 from cython.cimports.weft.graph.bound import late, permute_row
+from cython.cimports.weft.graph.cuts import Cut, Joint, Region, new_joint
+from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, view_edge, viewed_dtype
 from cython.cimports.weft.graph.handles import blank, watch, wrap
-from cython.cimports.weft.graph.making import new_node
+from cython.cimports.weft.graph.making import new_node, new_record
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.graph.tape import Mode, ambient, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
-from cython.cimports.weft.graph.views import KIND_UNDER_NO_GRAD
+from cython.cimports.weft.graph.tuples import one, put
+from cython.cimports.weft.graph.views import (
+    KIND_BITS,
+    KIND_MULTIPLE_OUTPUTS,
+    KIND_UNDER_NO_GRAD,
+    PART_SHIFT,
+)
 
 from weft._compiled import require
 from weft.graph.strides import dense_order
 
 require(__name__, cython.compiled)
 
-# How a view was made, as KIND_... in the .pxd; the number of the output stands in the bits above.
+# How a view was made, as KIND_... in the .pxd.
 NORMAL, UNDER_NO_GRAD, MULTIPLE_OUTPUTS, UNDER_INFERENCE, IN_FUNCTION = range(5)
-OUTPUT_SHIFT = 3
-KIND_OF_VIEW = (1 << OUTPUT_SHIFT) - 1
+KIND_OF_VIEW = KIND_BITS
+OUTPUT_SHIFT = PART_SHIFT
 
 
 @cython.cfunc
@@ -100,6 +109,53 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
         result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
     result.seen = storage.version
     return result
+
+
+@cython.cfunc
+def parts_of(tensor: Tensor, cut: Cut) -> tuple:
+    """The views that a cut makes of a tensor: the outputs of one operation."""
+    storage: Storage = share(tensor)
+    grad: cython.bint = current_tape().mode.grad
+    edges: object = edge_of(tensor) if grad and needs_grad(tensor) else None
+    joint: Joint = None if edges is None else new_joint(cut)
+    dtype: DType = viewed_dtype(cut.row, tensor._dtype)
+    count: cython.Py_ssize_t = len(cut.regions)
+    parts: tuple = PyTuple_New(count)
+    number: cython.Py_ssize_t
+    record: Node = None
+    for number in range(count):
+        region: Region = cut.regions[number]
+        part: Tensor = blank()
+        watch(part)
+        part.storage = storage
+        part._shape = region.shape
+        part._dtype = dtype
+        part.strides = region.strides
+        part.offset = tensor.offset + region.start
+        part.lens = tensor.lens
+        part.recipe = tensor.recipe + region.steps if tensor.recipe else region.steps
+        part.counter = tensor.counter
+        part.inference = tensor.inference
+        part.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
+        part.creation = tensor.creation if grad else KIND_UNDER_NO_GRAD
+        if part.creation == 0:
+            part.creation = KIND_MULTIPLE_OUTPUTS + (number << PART_SHIFT)
+        if joint is not None:
+            record = new_record(
+                cut.row,
+                region.params,
+                region.shape,
+                region.numel,
+                dtype,
+                one(edges),
+                cut.payload,
+                record,
+            )
+            record.info = joint
+            part.edge = record
+        part.seen = storage.version
+        put(parts, number, part)
+    return parts
 
 
 def handle_of_storage(tensor: Tensor):

@@ -12,6 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.recording import cast, record
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft._lazy import later
@@ -32,7 +37,7 @@ from weft.functional.softmax import log_softmax, softmax
 from weft.generator import keep_mask
 from weft.graph import dtype as dtypes
 from weft.graph.mutation import in_place
-from weft.graph.recording import cast, record, record_gradient
+from weft.graph.recording import record_gradient
 from weft.ops import TABLE
 from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call
@@ -42,7 +47,11 @@ from weft.ops.row import named
 require(__name__, cython.compiled)
 
 bags = later("weft.nn.functional_bag")
-_EMBEDDING = named(TABLE["take"], "EmbeddingBackward0")
+_EMBEDDING = cython.declare(OpRow, named(TABLE["take"], "EmbeddingBackward0"))
+_int64 = cython.declare(DType, dtypes.int64)
+_last_index = cython.declare(tuple, ())  # shapes of the last lookup, and of its result
+_last_table = cython.declare(tuple, ())
+_last_rows = cython.declare(tuple, ())
 one_hot = scattering.one_hot
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -301,6 +310,30 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 # -- lookup --------------------------------------------------------------------------------------------------------
 
 
+@cython.cfunc
+@cython.locals(index=Tensor, table=Tensor, node=Node)
+def _looked_up(input: Any, weight: Any) -> Any:
+    """`embedding` by an index whose values are known to be in range; None elsewhere."""
+    global _last_index, _last_table, _last_rows
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
+        return None
+    index, table = input, weight
+    node = index.node
+    if (
+        node is None
+        or node.state != DONE
+        or index.lens != 0
+        or index._dtype is not _int64
+        or len(table._shape) != 2
+        or not 0 < node.bound <= cython.cast(cython.longlong, table._shape[0])
+    ):
+        return None
+    if index._shape is not _last_index or table._shape is not _last_table:
+        _last_index, _last_table = index._shape, table._shape
+        _last_rows = (*index._shape, table._shape[1])
+    return record(_EMBEDDING, (table, index), (0,), _last_rows, table._dtype)
+
+
 def embedding(
     input: Any,
     weight: Any,
@@ -312,6 +345,10 @@ def embedding(
 ) -> Any:
     """Rows of a table by integer index; the row `padding_idx` gets no gradient. Rows longer than `max_norm` are
     shortened in place. With `sparse`, the table's gradient is sparse. Shapes: (*), (n, d) -> (*, d)."""
+    if max_norm is None and padding_idx is None and not scale_grad_by_freq and not sparse:
+        rows = _looked_up(input, weight)
+        if rows is not None:
+            return rows
     need_tensor("embedding", input)
     if input._dtype.name not in ("int64", "int32"):
         raise DTypeError(

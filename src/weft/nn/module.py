@@ -8,7 +8,7 @@ left to the subclasses; the dictionaries of state to `state`, hooks to `hook_met
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import weft
 from weft import Tensor
@@ -18,6 +18,7 @@ from weft.errors import (
 )
 from weft.nn import moving, refusals
 from weft.nn import state as states
+from weft.nn.calling import Call
 from weft.nn.hook_methods import HookMethods
 from weft.nn.hooks import ON_BUFFER, ON_MODULE, ON_PARAMETER, as_hooked, call_with_hooks
 from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
@@ -51,10 +52,20 @@ class Module(HookMethods):
             fix="define forward in the class",
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks is None:
-            return self.forward(*args, **kwargs)
-        return call_with_hooks(self, self._hooks, args, kwargs)
+    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+        hooks = self._hooks
+        return (
+            self.forward(*args, **kwargs)
+            if hooks is None
+            else call_with_hooks(self, hooks, args, kwargs)
+        )
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+        __call__ = Call(_call_hooked)
 
     # -- attributes -----------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
 
 def batched_operands(node: Node):
     """Of a quotient: whether each operand has a row for each example. None of other nodes."""
-    if node.info is None or not isinstance(node.info[0], tuple):
+    if not isinstance(node.info, tuple) or not isinstance(node.info[0], tuple):
         return None
     return node.info[0]
 
