@@ -2,11 +2,13 @@
 """Pooling: maxima and means over windows of a fixed size.
 
 Windows are views; a maximum that needs a gradient or its indices finds the first largest place of each window and
-gathers there, any other is one reduction.
+gathers there, any other is one reduction. Few elements in a window are compared one after the other, for all windows
+at once.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,20 @@ from weft.functional.arguments import (
     Shape,
     describe,
     need_tensor,
+    untracked,
 )
 from weft.functional.making import write_out
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
+from weft.graph.recording import cast, record_gradient
 from weft.graph.tape import tape
 from weft.nn.functional_conv import numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import gather, iota, pad, reduce, reshape, slice_axis
+from weft.ops.primitives import full, gather, iota, pad, reduce, reshape, slice_axis, where
+from weft.ops.row import TABLE
+
+FEW = 16  # elements of a window that are walked in operations of their own
 
 
 class _Plan:
@@ -182,9 +188,7 @@ def windowed_max(
     need_order(name, input)
     x = batched(input, spatial)
     if plan.tiles():
-        values, places = first_extreme(
-            "max", reshape(x, plan.tiled(x._shape)), plan.tile_axes(), False
-        )
+        values, places = _largest_of_tiles(reshape(x, plan.tiled(x._shape)), plan.tile_axes())
         values = unbatched(values, input, spatial)
         if not return_indices:
             return values
@@ -193,13 +197,76 @@ def windowed_max(
         )
     views = plan.views(x, lowest_of(x._dtype))
     if not return_indices and not (input.requires_grad and tape().mode.grad):
-        return unbatched(reduce("amax", views, plan.axes), input, spatial)
-    place = reduce("argmax", views.detach(), plan.axes, dtype=dtypes.int64)
+        return unbatched(_largest(views, plan.axes), input, spatial)
+    place = _place_of_largest(views, plan.axes)
     linear = _source_index(plan, place)
     lines = reshape(x, (*x._shape[:2], elements_of(plan.sizes)))
     values = gather(lines, 2, reshape(linear, (*linear._shape[:2], elements_of(plan.places))))
     values = unbatched(reshape(values, linear._shape), input, spatial)
     return (values, unbatched(linear, input, spatial)) if return_indices else values
+
+
+def _largest_of_tiles(tiles: Any, axes: Shape) -> tuple[Any, Any]:
+    """The maxima over axes, with one gradient record, and where they stand first (dimensions kept)."""
+    if _elements(tiles, axes) > FEW:
+        return first_extreme("max", tiles, axes, False)
+    with untracked():
+        values, places = _walk(tiles, axes)
+        shape = [size for axis, size in enumerate(tiles._shape) if axis not in axes]
+        values = reshape(values, tuple(shape))
+    return record_gradient(TABLE["max"], (tiles, places), (axes, False), values), places
+
+
+def _largest(views: Any, axes: Shape) -> Any:
+    """The maxima over the last axes, untracked."""
+    if _elements(views, axes) > FEW:
+        return reduce("amax", views, axes)
+    return reshape(_walk(views, axes)[0], views._shape[: axes[0]])
+
+
+def _place_of_largest(views: Any, axes: Shape) -> Any:
+    """The first place of the maxima over the last axes, untracked."""
+    if _elements(views, axes) > FEW:
+        return reduce("argmax", views.detach(), axes, dtype=dtypes.int64)
+    with untracked():
+        return reshape(_walk(views, axes)[1], views._shape[: axes[0]])
+
+
+def _elements(views: Any, axes: Shape) -> int:
+    return elements_of(tuple([views._shape[axis] for axis in axes]))
+
+
+def _walk(views: Any, axes: Shape) -> tuple[Any, Any]:
+    """The largest element of each window and its place, the first of equal ones and of nans; dimensions kept."""
+    best, *rest = _parts(views, axes)
+    place = full(best._shape, 0, dtypes.int32)
+    for number, part in enumerate(rest, 1):
+        keep = call("logical_or", call("le", part, best), call("ne", best, best))
+        best, place = where(keep, best, part), where(keep, place, number)
+    return best, cast(place, dtypes.int64)
+
+
+def _parts(views: Any, axes: Shape) -> list[Any]:
+    """The first element of all windows, the second of all, and so on; dimensions kept."""
+    found = []
+    for places in product(*[range(views._shape[axis]) for axis in axes]):
+        part = views
+        for axis, start in zip(axes, places, strict=True):
+            part = slice_axis(part, axis, start, 1)
+        found.append(part)
+    return found
+
+
+def _totals(views: Any, axes: Shape) -> Any:
+    """The sums over axes. Few numbers are added one after the other; halves are added wider, by a reduction."""
+    if _elements(views, axes) > FEW or views._dtype.name not in ("float32", "float64"):
+        return reduce("sum", views, axes)
+    with untracked():
+        first, *rest = _parts(views, axes)
+        total = sum(rest, first)
+        shape = [size for axis, size in enumerate(views._shape) if axis not in axes]
+        total = reshape(total, tuple(shape))
+    return record_gradient(TABLE["sum"], (views,), (axes, False), total)
 
 
 def elements_of(shape: Shape) -> int:
@@ -323,9 +390,9 @@ def _avg_pool(
         )
     x = batched(input, spatial)
     if plan.tiles():
-        total = reduce("sum", reshape(x, plan.tiled(x._shape)), plan.tile_axes())
+        total = _totals(reshape(x, plan.tiled(x._shape)), plan.tile_axes())
     else:
-        total = reduce("sum", plan.views(x, 0), plan.axes)
+        total = _totals(plan.views(x, 0), plan.axes)
     divisor = _divisors(plan, include_pad, override)
     if isinstance(divisor, np.ndarray):
         divisor = host.from_numpy(divisor, input._dtype)
