@@ -32,8 +32,8 @@ from .code import (
 )
 from .micro import Micro, row_panel
 from .output import Put, Shift, fold
-from .panels import Gather, Sheet
-from .spec import CHUNK, Spec
+from .panels import STRETCH, Ahead, Gather, Sheet
+from .spec import CHUNK, DEPTH, Spec
 from .turned import Turned
 
 
@@ -52,12 +52,14 @@ class Parts:
         self.gather = Gather(module, f"{name}.gather", spec).build()
         native = spec.number.native and not spec.turned
         self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
+        tiles = native and not spec.exact
+        self.ahead = Ahead(module, f"{name}.ahead", spec).build() if tiles else None
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
         own = () if spec.exact else (self.rows,)
         self.all: list[Builder] = [*micros.values(), *own, self.gather, self.fold, self.put]
-        self.all += [part for part in (self.turned, self.sheet) if part]
+        self.all += [part for part in (self.turned, self.sheet, self.ahead) if part]
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -200,6 +202,7 @@ class Driver:
                 self.packed_a, number(f, spec.a_stride), number(f, spec.a_plane),
             )  # fmt: skip
             with loop(f, self.panels) as panel:
+                self.look_ahead(row + i + spec.rows, start, panel)
                 whole = (panel + 1) * spec.columns <= self.columns
                 carry = (start & (CHUNK - 1)).equals(0) ^ 1
                 out, out_stride = self.place_of_tile(panel, row, i)
@@ -216,6 +219,16 @@ class Driver:
                     self.parts.rows.invoke(
                         f, *leading, self.packed_a, place, stride, depth, out, out_stride, carry
                     )
+
+    def look_ahead(self, row: Index, start: Index, panel: Index) -> None:
+        """Ask for a part of the panel of A that comes next; beyond the last row nothing happens."""
+        f = self.f
+        if self.parts.ahead is not None:
+            source = self.element_address(self.a, self.a_strides, self.batch, row, start)
+            with when(f, panel < DEPTH // STRETCH):
+                self.parts.ahead.invoke(
+                    f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
+                )
 
     def sheets_of_b(self, start: Index, depth: Index, unpacked: Lanes, single: Lanes) -> Index:
         """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""

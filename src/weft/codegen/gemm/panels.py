@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..text import I32, I64, POINTER, Value
+from ..text import I32, I64, POINTER, Value, integer
 from .code import (
     Function,
     Index,
@@ -24,6 +24,8 @@ from .code import (
     minimum,
 )
 from .spec import DOUBLE, FLOAT, Number, Spec
+
+STRETCH = 32  # columns of A that are asked for at once
 
 PARAMETERS = (
     ("source", POINTER),
@@ -166,6 +168,38 @@ class Sheet:
                     f.store(vector, to, align=spec.size)
         f.ret_void()
         return f
+
+
+class Ahead:
+    """Writes the function that asks for a part of the next panel of A, so that it is near when it is packed."""
+
+    def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
+        self.spec = spec
+        parameters = (("source", POINTER), ("i_stride", I64), ("j_stride", I64), ("j", I64))
+        self.f = Function(module, name, parameters)
+
+    def build(self) -> Function:
+        """Rows i of the panel, or columns j that lie beside each other: `STRETCH` columns from `j`."""
+        f, rows = self.f, self.spec.rows
+        line = 64 // self.spec.size
+        with alternatives(f, f.index("j_stride").equals(1)) as bodies:
+            next(bodies)
+            for row in range(rows):
+                for column in range(0, STRETCH, line):
+                    self.touch(row, f.index("j") + column)
+            next(bodies)
+            for column in range(STRETCH):
+                self.touch(rows - 1, f.index("j") + column)
+            next(bodies, None)
+        f.ret_void()
+        return f
+
+    def touch(self, i: int, j: Index) -> None:
+        f = self.f
+        offset = f.index("i_stride") * i + f.index("j_stride") * j
+        place = address(f, f.arguments["source"], offset, self.spec.number.memory)
+        read, second_cache, data = (integer(value, I32) for value in (0, 2, 1))
+        f.intrinsic("llvm.prefetch.p0", ir.VoidType(), [place, read, second_cache, data])
 
 
 def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:
