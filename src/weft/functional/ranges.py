@@ -12,7 +12,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.graph.bounds import scan
+from cython.cimports.weft.graph.bounds import scan, within
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.tensor import Tensor
 
@@ -39,8 +39,10 @@ def check_index(
     low: cython.longlong = 0
     high: cython.longlong = 0
     node: Node = index.node if index.storage is None else index.storage.node
-    if node.state != DONE or index.lens != 0:
+    if index.lens != 0:
         return UNKNOWN
+    if node.state != DONE:
+        return COUNTED if within(node, limit) else UNKNOWN
     if index.storage is None and 0 < node.bound <= limit:
         return COUNTED
     count: cython.longlong = 1

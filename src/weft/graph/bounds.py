@@ -24,33 +24,36 @@ require(__name__, cython.compiled)
 
 Whole = cython.fused_type(int32_t, int64_t)
 
-_STEPS = cython.declare(cython.int, 8)  # views and conversions that are looked through
+_STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that are looked through
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def within(index: Node, size: cython.longlong) -> cython.bint:
     """Whether all elements of a value are surely positions within a dimension of a size."""
-    bound: cython.longlong = _bound(index)
+    bound: cython.longlong = _bound(index, _STEPS)
     return index.numel == 0 or 0 < bound <= size
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _bound(node: Node) -> cython.longlong:
-    """The bound of what a value is a view of: of more elements perhaps, which does no harm."""
+def _bound(node: Node, steps: cython.int) -> cython.longlong:
+    """The bound of what a value is a view of, or a choice among: of more elements perhaps, which does no harm."""
     low: cython.longlong = 0
     high: cython.longlong = 0
     source: Node
-    steps: cython.int = 0
-    while steps < _STEPS and node.bound == 0 and node.state == PENDING and node.inputs:
+    while steps > 0 and node.bound == 0 and node.state == PENDING and node.inputs:
         source = node.inputs[0]
         if node.row.name == "argmax" or node.row.name == "argmin":
             return source.numel // node.numel if node.numel > 0 else 0
+        if node.row.name == "where":
+            return _larger(_bound(node.inputs[1], steps // 2), _bound(node.inputs[2], steps // 2))
         if not _keeps_elements(node, source):
             return 0
         node = source
-        steps += 1
+        steps -= 1
+    if node.state == PENDING and node.row.name == "iota":
+        return node.numel
     if (
         node.bound == 0
         and node.state == DONE
@@ -58,6 +61,14 @@ def _bound(node: Node) -> cython.longlong:
     ):
         node.bound = high + 1 if low >= 0 else -1
     return node.bound
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _larger(one: cython.longlong, other: cython.longlong) -> cython.longlong:
+    """The larger of two bounds, 0 where one is not known to be one."""
+    return max(one, other) if one > 0 and other > 0 else 0
 
 
 @cython.cfunc

@@ -239,6 +239,18 @@ class Snapshot:
                 self.nodes.append(node)
                 self.tensors.append(tensor)
 
+    def forget_where_sure(self):
+        """Keep nothing where no value that the tensors show now may fail."""
+        node: Node
+        for tensor in self.tensors:
+            node = value(tensor)
+            if node.risky:
+                return
+        for node in self.nodes:
+            node.live -= 1
+        self.nodes = []
+        self.tensors = []
+
     def restore(self):
         """Let all of them show these values again."""
         for index, tensor in enumerate(self.tensors):

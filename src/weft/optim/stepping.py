@@ -53,6 +53,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
             hook(self, args, kwargs)
         self._steps_taken += 1
+        before.values.forget_where_sure()  # then what nobody else holds is updated where it lies
         weft.realize()
         before.check()
         del self._before

@@ -28,6 +28,7 @@ cdef class Program(Instructions):
     cdef Py_ssize_t resolved_room
     cdef int64_t* times
     cdef Py_ssize_t timed
+    cdef Py_ssize_t protected  # one more than the first instruction behind which signals wait; 0: none
     cdef readonly object interrupt
 
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,

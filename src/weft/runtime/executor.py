@@ -77,6 +77,10 @@ class Program(Instructions):
         free(self.resolved)
         free(self.times)
 
+    def protect(self, index: cython.Py_ssize_t) -> None:
+        """Signals wait for the end from instruction `index` on: it overwrites what a run from the start would read."""
+        self.protected = index + 1
+
     # Running
 
     def run(
@@ -165,6 +169,8 @@ class Program(Instructions):
             poll_at = now() + POLL_EVERY
         for index in range(start, self.count):
             launch = cython.address(self.code[index])
+            if self.protected > 0 and index >= self.protected - 1:
+                poll = False
             timed = index < self.timed
             if timed:
                 began = now()

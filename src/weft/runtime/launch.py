@@ -6,6 +6,7 @@ allocated and kernels are compiled before anything executes, so that neither can
 
 from __future__ import annotations
 
+import bisect
 import struct
 from typing import Any
 
@@ -125,6 +126,10 @@ class Run:
             program.append(
                 address, pointers, launch.arguments, launch.units, launch.grain, launch.work
             )
+        overwriting = self.lowering.plan.overwriting
+        if overwriting >= 0:
+            kernels = [launch.kernel for launch in self.lowering.launches]
+            program.protect(bisect.bisect_left(kernels, overwriting))
         return program
 
 

@@ -142,8 +142,6 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     """Keep a program that has just run."""
     global _stored_nodes, _uses
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
-    if run.checked and overwritten:
-        return  # a failed index check runs the program again, from inputs that must still be there
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
     constants: list = [
         r for r in memory.external if r.row is SCALAR_ROW and _name(r) not in positions
@@ -236,10 +234,16 @@ def _name(node: Node):
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def usable(template: Template, signature: Signature) -> cython.bint:
-    """Whether values that the program overwrites are still nobody else's."""
+    """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
+    inputs that must still be there."""
+    node: Node
     for position in template.in_place:
         if not is_private(signature.external[position]):
             return False
+    if template.checked > 0 and template.in_place:
+        for node in signature.nodes:
+            if node.risky:
+                return False
     return True
 
 
@@ -260,8 +264,8 @@ def released(node: Node):
 def run_template(template: Template, signature: Signature):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
     index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
-    program hands nothing over either: its nodes stay pending. One that overwrites its inputs could not be begun again:
-    it runs to its end, and the signal is handled behind it."""
+    program hands nothing over either: its nodes stay pending. Once it has begun to overwrite its inputs it could not be
+    begun again: it runs to its end, and the signal is handled behind it."""
     addresses: cython.pointer(uintptr_t) = template.addresses
     own: cython.bint = not template.busy
     if not own:
@@ -305,8 +309,7 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
     for table in template.tables:
         cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
     executable: Program = template.executable
-    overwrites: cython.bint = len(template.in_place) > 0
-    if executable.run_addresses(addresses, slot + 1, 0, overwrites) < template.launches:
+    if executable.run_addresses(addresses, slot + 1, 0, False) < template.launches:
         return executable.interrupt
     for index in range(template.checked):
         if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:

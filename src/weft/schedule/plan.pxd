@@ -11,5 +11,7 @@ cdef class Plan:
     cdef public set in_place
     cdef public set viewed
     cdef public dict last_use
+    cdef dict last_reader
+    cdef public int overwriting
 
 cdef bint _reuse

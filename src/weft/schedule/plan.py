@@ -3,7 +3,9 @@
 
 In comes a fused Program; out goes a Plan: slots for the values that exist, slots with sizes for what kernels store,
 shared by values whose lifetimes do not meet. A value that something outside holds keeps its slot to the end. A
-region write takes its base's slot where nobody else can see the base: then it costs only what it writes.
+region write takes its base's slot where nobody else can see the base: then it costs only what it writes. So does an
+elementwise kernel with a value from outside that it is the last to read, element by element: an optimizer's step
+updates parameters where they lie.
 """
 
 import cython
@@ -14,7 +16,7 @@ from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.rows import INDEX, REGION, SCATTER
+from weft.graph.rows import ELEMENTWISE, INDEX, REGION, SCATTER
 
 require(__name__, cython.compiled)
 
@@ -32,6 +34,8 @@ class Plan:
         self.in_place = set()
         self.viewed = set(program.viewed)  # and all that has to outlive the run
         self.last_use = {}
+        self.last_reader = {}  # the kernel that reads a value last, None where others do at its position
+        self.overwriting = -1  # the position of the first kernel that writes over a value from outside
 
     @property
     def count(self):
@@ -83,7 +87,12 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
-                result.last_use[cython.cast(Place, program.places[source]).root] = kernel.position
+                root: Node = cython.cast(Place, program.places[source]).root
+                if result.last_use.get(root, -1) != kernel.position:
+                    result.last_reader[root] = kernel
+                elif result.last_reader[root] is not kernel:
+                    result.last_reader[root] = None
+                result.last_use[root] = kernel.position
 
 
 @cython.cfunc
@@ -104,6 +113,8 @@ def _assign(program: Program, result: Plan) -> cython.void:
             if (kernel.kind == REGION or kernel.kind == SCATTER) and _takes_base(
                 program, result, kernel, node
             ):
+                continue
+            if kernel.kind == ELEMENTWISE and _takes_operand(program, result, kernel, node):
                 continue
             nbytes: cython.longlong = node.numel * node.dtype.itemsize
             size: cython.longlong = _round(nbytes)
@@ -163,8 +174,61 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
         return False
     if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
         return False
+    _overwrite(result, kernel, root, node)
+    return True
+
+
+@cython.cfunc
+def _overwrite(result: Plan, kernel: Kernel, root: Node, node: Node) -> cython.void:
+    """Let a node lie where a value lies that nobody needs any more."""
+    if root.state == DONE and result.overwriting < 0:
+        result.overwriting = kernel.position
     result.in_place.add(root)
     result.slots[node] = result.slots[root]
+
+
+@cython.cfunc
+def _takes_operand(
+    program: Program, result: Plan, kernel: Kernel, node: Node
+) -> cython.bint:
+    """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
+    read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
+    if not _reuse or kernel.axes is not None or kernel.staged or node.shape != kernel.shape:
+        return False
+    inner: Node
+    source: Node
+    for inner in kernel.nodes:
+        for source in inner.inputs:
+            root: Node = cython.cast(Place, program.places[source]).root
+            if root.state == DONE and _is_free_for(program, result, kernel, root, node):
+                _overwrite(result, kernel, root, node)
+                return True
+    return False
+
+
+@cython.cfunc
+def _is_free_for(
+    program: Program, result: Plan, kernel: Kernel, root: Node, node: Node
+) -> cython.bint:
+    """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
+    last, element by element."""
+    if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize:
+        return False
+    if root in result.in_place or root in result.viewed or not is_private(root):
+        return False
+    if result.last_reader.get(root) is not kernel:
+        return False
+    strides: tuple = program_row_major(kernel.shape)
+    inner: Node
+    source: Node
+    place: Place
+    for inner in kernel.nodes:
+        for source in inner.inputs:
+            place = program.places[source]
+            if place.root is root and (
+                place.offset != 0 or source.shape != kernel.shape or place.strides != strides
+            ):
+                return False
     return True
 
 
