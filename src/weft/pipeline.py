@@ -41,6 +41,7 @@ from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import drop_inputs, free_idle
 from weft.graph.tape import finish, other_tapes, rejoin, tape_of
+from weft.runtime.interrupts import undisturbed
 from weft.runtime.programs import released, storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
 
@@ -322,17 +323,19 @@ def launch(
         raise stopped
     if failed and prepare_again(pending, program, failed):
         return True
-    commits = decide(
-        program,
-        memory,
-        poison(program, memory, run, failed) if failed or _counters.failures > 0 else {},
-        len(program.kernels) if complete else launches[done].kernel,
-    )
-    if storable and complete and not failed:
-        store(form, program, memory, lowering, run, executable, commits)
-    commit(commits, run)
-    if executable.interrupt is not None:
-        raise executable.interrupt
+    poisoned, raised = {}, None
+    if failed or _counters.failures > 0:
+        poisoned, raised = undisturbed(poison, program, memory, run, failed)
+    finished = len(program.kernels) if complete else launches[done].kernel
+    commits = decide(program, memory, poisoned, finished)
+    try:
+        if storable and complete and not failed:
+            store(form, program, memory, lowering, run, executable, commits)
+    finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
+        commit(commits, run)
+    raised = executable.interrupt if raised is None else raised
+    if raised is not None:
+        raise raised
     return False
 
 

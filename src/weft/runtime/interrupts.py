@@ -81,3 +81,16 @@ def _restore(waiting: list):
             except BaseException as error:  # noqa: B036 - a handler put back before, called by `signal`
                 raised = error
     return raised
+
+
+def undisturbed(function, *operands):
+    """What an interpreted function gives that changes nothing, and what a signal handler raised in it, which the caller
+    is to raise later: between a program's end and its commit, when inputs may have been overwritten."""
+    raised = None
+    while True:
+        try:
+            return function(*operands), raised
+        except BaseException as error:  # noqa: B036 - handed to the caller
+            if raised is not None:
+                raise
+            raised = error
