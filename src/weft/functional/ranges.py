@@ -39,10 +39,8 @@ def check_index(
     low: cython.longlong = 0
     high: cython.longlong = 0
     node: Node = index.node if index.storage is None else index.storage.node
-    if index.lens != 0:
-        return UNKNOWN
-    if node.state != DONE:
-        return COUNTED if within(node, limit) else UNKNOWN
+    if node.state != DONE or index.lens != 0:
+        return COUNTED if index.lens == 0 and within(node, limit) else UNKNOWN
     if index.storage is None and 0 < node.bound <= limit:
         return COUNTED
     count: cython.longlong = 1

@@ -35,7 +35,9 @@ class Plan:
         self.viewed = set(program.viewed)  # and all that has to outlive the run
         self.last_use = {}
         self.last_reader = {}  # the kernel that reads a value last, None where others do at its position
-        self.overwriting = -1  # the position of the first kernel that writes over a value from outside
+        self.overwriting = (
+            -1
+        )  # the position of the first kernel that writes over a value from outside
 
     @property
     def count(self):
@@ -188,9 +190,7 @@ def _overwrite(result: Plan, kernel: Kernel, root: Node, node: Node) -> cython.v
 
 
 @cython.cfunc
-def _takes_operand(
-    program: Program, result: Plan, kernel: Kernel, node: Node
-) -> cython.bint:
+def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
     """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
     read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
     if not _reuse or kernel.axes is not None or kernel.staged or node.shape != kernel.shape:
@@ -212,7 +212,7 @@ def _is_free_for(
 ) -> cython.bint:
     """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
     last, element by element."""
-    if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize:
+    if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize or root.numel == 0:
         return False
     if root in result.in_place or root in result.viewed or not is_private(root):
         return False
