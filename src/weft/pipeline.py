@@ -314,7 +314,7 @@ def launch(
     if bare is not None and storable_as(bare, memory):
         form = bare
     storable = config.cache and not program.provisional and worth_storing(form)
-    done = executable.run(run.addresses, 0, plan.adds_in_place(program, memory))
+    done = executable.run(run.addresses)
     launches = lowering.launches
     complete = done >= len(launches)
     failed = failed_kernels(run)

@@ -232,19 +232,6 @@ def _is_free_for(
     return True
 
 
-def adds_in_place(program: Program, result: Plan):
-    """Whether a scatter writes into a value from outside: one that was stopped in between could not be done again."""
-    kernel: Kernel
-    node: Node
-    for kernel in program.kernels:
-        if kernel.kind == SCATTER:
-            for node in kernel.nodes:
-                root: Node = cython.cast(Place, program.places[node.inputs[0]]).root
-                if root.state == DONE and root in result.in_place:
-                    return True
-    return False
-
-
 def program_row_major(shape):
     """Row-major strides of a shape."""
     from weft.graph.strides import contiguous_strides
