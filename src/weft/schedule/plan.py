@@ -46,7 +46,7 @@ class Plan:
 
 
 _reuse = True
-DEAR = 1 << 22  # bytes from which copying costs more than scheduling a program anew
+DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
 
 
 def set_reuse(enabled: bool):
