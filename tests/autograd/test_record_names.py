@@ -67,7 +67,7 @@ def test_a_record_is_called_as_in_torch(operators: Any, entry: str) -> None:
 
 
 def test_names_are_those_of_public_functions() -> None:
-    places = (weft.nn.functional, weft, weft.linalg, weft.special, weft.Tensor)
+    places = (weft.nn.functional, weft, weft.linalg, weft.fft, weft.special, weft.Tensor)
     for name, record in RECORDS.items():
         found = [getattr(place, name) for place in places if hasattr(place, name)]
         assert found, name
@@ -97,6 +97,31 @@ def test_names_change_nothing_else() -> None:
     assert named.grad_fn.name() == "NativeLayerNormBackward0"
     (slope,) = weft.autograd.grad(named.square().sum(), x, create_graph=True)
     assert slope.sum().isfinite().item()
+
+
+def test_joined_and_written_values_have_the_names_of_functions() -> None:
+    """Also where the schedule knows their rows: what it makes of them stays the same, bit by bit."""
+    functional = weft.nn.functional
+    x = weft.tensor([[0.5, -1.0], [2.0, 3.0]], dtype=weft.float64, requires_grad=True)
+    calls = {
+        "StackBackward0": lambda x: weft.stack([row.sin() for row in x]),
+        "ConstantPadNdBackward0": lambda x: functional.pad(x, (1, 2)),
+        "DiagEmbedBackward0": weft.diag_embed,
+        "SelectScatterBackward0": lambda x: weft.select_scatter(x, x[0], 0, 1),
+        "MaskedFillBackward0": lambda x: x.masked_fill(x > 1, 0.5),
+        "UpsampleLinear1DBackward0": lambda x: functional.interpolate(x[None], 3, mode="linear"),
+    }
+    for name, call in calls.items():
+        made = call(x)
+        assert made.grad_fn.name() == name == type(made.grad_fn).__name__
+        weft.autograd.gradcheck(call, (x,))
+        weft.autograd.gradgradcheck(call, (x,))
+        grouped = weft.autograd.grad(call(x).square().sum(), x)[0].tolist()
+        with weft.eager():
+            assert weft.autograd.grad(call(x).square().sum(), x)[0].tolist() == grouped
+    y = x * 2
+    assert functional.pad(y, (0, 0)).grad_fn.name() in ("MulBackward0", "ConstantPadNdBackward0")
+    assert y.grad_fn.name() == "MulBackward0"
 
 
 def _write() -> None:

@@ -210,7 +210,7 @@ def join_blocks(parts: list, shape: tuple) -> list:
     axis: tuple = (len(shape) - 1,)
     inputs: list = []
     for _, _, block in blocks:
-        joined: cython.bint = block.row is _cat_row and block.params == axis
+        joined: cython.bint = block.row.code == _cat_row.code and block.params == axis
         inputs.extend(block.inputs if joined and block.state == PENDING else (block,))
     whole: Node = new_node(
         _cat_row, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
@@ -229,7 +229,7 @@ def is_zero(node: Node) -> cython.bint:
 @cython.cfunc
 def _is_block(node: Node, shape: tuple) -> cython.bint:
     """Whether a value is a piece of the last dimension, in zeros."""
-    if node.row is not _put_row or node.state != PENDING or node.shape != shape:
+    if node.row.code != _put_row.code or node.state != PENDING or node.shape != shape:
         return False
     if node.quotient is not None:
         return False

@@ -15,6 +15,7 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.making import by_name, make_in_place, write_out
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
@@ -94,8 +95,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="pass value.real",
             )
-        return where(mask, cast(value, input._dtype), input)
-    return where(mask, fill_value(input._dtype, value), input)
+        result = where(mask, cast(value, input._dtype), input)
+        return rename_record(result, "MaskedFillBackward1")
+    return rename_record(where(mask, fill_value(input._dtype, value), input), "MaskedFillBackward0")
 
 
 def _number_of(dtype: Any, shape: Any, value: Any) -> Any:

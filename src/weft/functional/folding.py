@@ -70,6 +70,8 @@ def fold_extreme(
 class ScatterReduce(Function):
     """The record of a minimum or maximum."""
 
+    _ending = "Backward0"
+
     @staticmethod
     def forward(
         ctx: Any, base: Any, source: Any, index: Any, axis: int, include_self: bool, largest: bool

@@ -21,6 +21,8 @@ from weft.ops.primitives import elementwise as call
 class Igamma(Function):
     """The lower function (1) or the upper one (-1), with the derivative by x."""
 
+    _ending = "Backward0"
+
     @staticmethod
     def forward(ctx: Any, a: Any, x: Any, side: int) -> Any:
         """P(a, x) or Q(a, x), computed in float64."""

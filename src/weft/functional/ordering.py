@@ -25,6 +25,7 @@ from weft.functional.arguments import (
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel
+from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
@@ -51,8 +52,10 @@ def sort(
     if not input._shape:
         return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
     indices = host.from_numpy(_order(host.to_numpy(input), axis, descending))
+    found = keep_layout(gather(input, axis, indices), input)
     return ValuesIndices(
-        keep_layout(gather(input, axis, indices), input), keep_layout(indices, input)
+        rename_record(found, "SortBackward1" if stable else "SortBackward0"),
+        keep_layout(indices, input),
     )
 
 

@@ -27,6 +27,8 @@ def singular_values(matrix: Any) -> Any:
 class LinalgSvd(Function):
     """The thin decomposition A = U diag(S) V^H."""
 
+    _ending = "Backward0"
+
     @staticmethod
     def forward(ctx: Any, matrix: Any) -> Any:
         """(U, S, V^H)."""

@@ -121,11 +121,7 @@ def rename_record(tensor: Tensor, name: str):
     that the schedule knows by their row keep theirs."""
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
-        if (
-            node.state == PENDING
-            and node.quotient is None
-            and node.row.name not in ("cat", "put", "strided")
-        ):
+        if node.state == PENDING and node.quotient is None and node.row.name != "strided":
             node.row = late["named"](node.row, name)
     return tensor
 

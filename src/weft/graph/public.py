@@ -83,7 +83,7 @@ class Public:
 
 def _may_record(function):
     return str(function.__module__).startswith(
-        ("weft.functional.", "weft.nn.functional", "weft.nn.native")
+        ("weft.functional.", "weft.nn.functional", "weft.nn.native", "weft.nn.positional")
     )
 
 
@@ -305,7 +305,7 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
         return
     row = public.rows.get(node.row)
     if row is None:
-        kept: cython.bint = node.row.name in ("cat", "put", "strided")
+        kept: cython.bint = node.row.name == "strided"
         row = node.row if kept else late["named"](node.row, public.record)
         public.rows[node.row] = row
     node.row = row

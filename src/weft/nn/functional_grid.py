@@ -18,6 +18,7 @@ from weft.functional.arguments import describe, need_tensor
 from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import product
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, gather, reshape, transpose, where
@@ -102,8 +103,8 @@ def grid_sample(
         sampler.unnormalized(flat[..., number], axis)
         for axis, number in enumerate(reversed(range(grid._shape[-1])))
     ]
-    result = getattr(sampler, mode)(places)
-    return reshape(result, (*input._shape[:2], *grid._shape[1:-1]))
+    result = reshape(getattr(sampler, mode)(places), (*input._shape[:2], *grid._shape[1:-1]))
+    return rename_record(result, f"GridSampler{grid._shape[-1]}DBackward0")
 
 
 class _Sampler:

@@ -82,7 +82,10 @@ def nll_loss(
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
-    return _negative_picked(input, target, weight, ignore_index, reduction, gather)
+    result = _negative_picked(input, target, weight, ignore_index, reduction, gather)
+    return rename_record(
+        result, "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
+    )
 
 
 def _negative_picked(

@@ -25,6 +25,7 @@ from weft.functional.arguments import (
 from weft.functional.comparing import fill_value
 from weft.functional.views import movedim
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
@@ -52,7 +53,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     pairs = [(0, 0)] * (len(input._shape) - len(widths) // 2)
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
     if mode == "constant":
-        return _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
+        made = _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
+        return _named(made, input, "ConstantPadNd")
     if mode not in ("reflect", "replicate", "circular"):
         raise ArgumentError(
             f"Unrecognised padding mode {mode}",
@@ -60,12 +62,17 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
             got=repr(mode),
             fix="choose one of these",
         )
+    made = input
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            input = take(
-                input, axis, host.from_numpy(_edge_index(input, axis, before, after, mode))
-            )
-    return input
+            made = take(made, axis, host.from_numpy(_edge_index(made, axis, before, after, mode)))
+    word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
+    return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else made
+
+
+def _named(result: Any, input: Any, name: str) -> Any:
+    """A result, its gradient record called as PyTorch's; an input that comes back as it is keeps its own."""
+    return result if result is input else rename_record(result, f"{name}Backward0")
 
 
 def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
@@ -203,9 +210,11 @@ def interpolate(
         return adaptive_avg_pool(input, wanted, len(wanted))
     dtype = input._dtype
     if mode in ("nearest", "nearest-exact"):
-        return _nearest(input, wanted, factors, mode == "nearest-exact")
+        made = _nearest(input, wanted, factors, mode == "nearest-exact")
+        return _named(made, input, _upsampled(mode, len(wanted)))
     if dtype is dtypes.uint8:
         return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
+    given = input
     input = widen(input)  # halves are rounded once, at the end
     for number, (want, factor) in enumerate(zip(wanted, factors, strict=True)):
         axis, have = 2 + number, input._shape[2 + number]
@@ -218,7 +227,13 @@ def interpolate(
         else:
             places = _source_places(have, want, factor, bool(align_corners), False)
             input = _resampled(input, axis, places)
-    return cast(input, dtype)
+    name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
+    return _named(cast(input, dtype), given, name)
+
+
+def _upsampled(mode: str, dimensions: int) -> str:
+    word = "".join(part.capitalize() for part in mode.split("-"))
+    return f"Upsample{word}{dimensions}D"
 
 
 def _nearest(x: Any, wanted: Shape, factors: list[float | None], exact: bool) -> Any:

@@ -115,8 +115,10 @@ def _shifted(x: Any, by: int) -> Any:
     return moved
 
 
-class _Ctc(Function):
+class CtcLoss(Function):
     """Losses (N) of log probabilities (T, N, C)."""
+
+    _ending = "Backward0"
 
     @staticmethod
     def forward(ctx: Any, logs: Any, alignments: Any, zero_infinity: bool) -> Any:
@@ -249,7 +251,7 @@ def ctc_loss(
     table = _padded_targets(targets, labels, blank)
     table = np.where(np.arange(table.shape[1]) < labels[:, None], table, blank)
     values = host.to_numpy(logs).astype(np.float64)
-    losses = _Ctc.apply(logs, _Alignments(values, table, lengths, labels, blank), zero_infinity)
+    losses = CtcLoss.apply(logs, _Alignments(values, table, lengths, labels, blank), zero_infinity)
     if reduction == "mean":
         losses = losses / host.from_numpy(np.maximum(labels, 1), logs._dtype)
     return reshape(losses, ()) if alone and reduction == "none" else reduced(losses, reduction)

@@ -114,7 +114,7 @@ def _build(members: list, stacks: dict) -> cython.void:
         params = row.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
-    if row is _cat_row and _is_one_gather(first):
+    if row.code == _cat_row.code and _is_one_gather(first):
         _build_cat(members, params, shapes, stacks)
         return
     operands: list = []

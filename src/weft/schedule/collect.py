@@ -176,7 +176,7 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         places[node] = same
         return
     place = _view_place(program, node, known) if node.row.kind == VIEW else None
-    if len(node.inputs) == 1 and (node.row is _cat_row or node.row is _add_row):
+    if len(node.inputs) == 1 and node.row.code in (_cat_row.code, _add_row.code):
         place = places[node.inputs[0]]  # a batch of joined or added rows, which one gather has made
     if place is None:
         place = Place(node, 0, row_major(node.shape))
