@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Cotangents that come to one place from many times of a loop, brought together before they are added up.
 
 In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
@@ -12,12 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.autograd.group import is_zero
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import PENDING_STATE
 from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
+
+require(__name__, cython.compiled)
 
 FEW = 4  # sums of fewer parts are added up
 MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones is soon free again

@@ -159,7 +159,16 @@ def embed(g: Tensor, shape: Shape, offset: int, strides: Shape):
 
 def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):
     """`length` elements along an axis."""
-    return _call("slice", (x,), (axis, start, length, step))
+    params = (axis, start, length, step)
+    return record(TABLE["slice"], (x,), params, _resized(x._shape, axis, length), x._dtype)
+
+
+@cython.cfunc
+def _resized(shape: tuple, axis: cython.Py_ssize_t, size) -> tuple:
+    """A shape with another size along an axis: what the shape rules of slices and joins say."""
+    sizes: list = list(shape)
+    sizes[axis] = size
+    return tuple(sizes)
 
 
 def flip(x: Tensor, axes: Shape):
@@ -169,7 +178,11 @@ def flip(x: Tensor, axes: Shape):
 
 def concat(tensors: tuple[Tensor, ...], axis: int):
     """Join along an axis."""
-    return _call("cat", tensors, (axis,))
+    first: Tensor = tensors[0]
+    size: cython.longlong = 0
+    for tensor in tensors:
+        size += cython.cast(cython.longlong, cython.cast(Tensor, tensor)._shape[axis])
+    return record(TABLE["cat"], tensors, (axis,), _resized(first._shape, axis, size), first._dtype)
 
 
 def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Any = 0):
