@@ -18,6 +18,7 @@ import cython
 import numpy as np
 
 from weft._compiled import require
+from weft._lazy import later
 from weft.errors import ArgumentError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe
@@ -30,6 +31,7 @@ from weft.ops.primitives import iota
 
 require(__name__, cython.compiled)
 
+_devices = later("weft.tensor.device")
 _BITS = TABLE["random_bits"]
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24}
 
@@ -53,6 +55,8 @@ class Generator:
     """A sequence of random numbers: a seed and how many have been drawn."""
 
     def __init__(self, device: Any = "cpu") -> None:
+        if device != "cpu":
+            _devices.check_device(device, "Generator")
         self.device = device
         self.own = [67280421310721, 0]
         fiber = tapes.tape().mode.fiber

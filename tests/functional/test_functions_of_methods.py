@@ -83,3 +83,37 @@ def test_questions_about_shape_and_truth() -> None:
         weft.is_nonzero(weft.ones(2))
     with pytest.raises(RuntimeError, match="no values is ambiguous"):
         weft.ones(0).is_nonzero()
+
+
+def test_classes_beyond_their_number_are_refused() -> None:
+    """At the call where the classes are there already, else where they are read."""
+    one_hot, there = F.one_hot, weft.tensor([3, 0])
+    for wrong in (there, there - 1):
+        weft.realize(wrong)
+        with pytest.raises(RuntimeError, match="one_hot: index out of range"):
+            one_hot(wrong, 3)
+    with pytest.raises(IndexError, match="one_hot|scatter"):
+        one_hot(weft.tensor([1, 0]) + 2, 3).tolist()
+    assert one_hot(weft.tensor([1, 0]) + 1, 3).tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert one_hot(weft.zeros(0, dtype=weft.int64), 3).shape == (0, 3)
+    rows = weft.func.vmap(lambda c: one_hot(c, 3))(weft.tensor([1, 2]))
+    assert rows.tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: weft.ones(3).masked_select(weft.tensor([1, 0, 1])),
+            "expected BoolTensor for mask",
+        ),
+        (lambda: weft.Generator("cuda"), "no device 'cuda'"),
+        (lambda: weft.ones(3).quantile(50), r"must be in the range \[0, 1\]"),
+        (lambda: weft.nn.utils.rnn.pad_sequence([]), "an empty list of sequences"),
+        (lambda: weft.optim.Adam([{"lr": 1.0}]), "must have 'params'"),
+    ],
+)
+def test_more_that_is_refused(call: Any, text: str) -> None:
+    with pytest.raises((RuntimeError, TypeError), match=text) as caught:
+        call()
+    caught.match("\n  fix ")

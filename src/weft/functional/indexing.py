@@ -23,7 +23,7 @@ from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
 from weft._compiled import require
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorIndexError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
@@ -420,6 +420,13 @@ def argwhere(input: Any) -> Any:
 def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     """The elements where the mask holds, as a vector. Reads the mask."""
     need_tensor("masked_select", mask, "mask", 2)
+    if mask._dtype.name != "bool":
+        raise DTypeError(
+            "masked_select: expected BoolTensor for mask",
+            expected="a mask of bool",
+            got=describe("mask", mask),
+            fix="compare, or convert it with .bool()",
+        )
     shape = broadcast_shapes([input._shape, mask._shape], "masked_select") or (1,)
     return getitem(expand(input, shape), expand(mask, shape))
 

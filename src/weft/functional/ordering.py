@@ -24,7 +24,7 @@ from weft.functional.arguments import (
 )
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
-from weft.functional.views import movedim, ravel
+from weft.functional.views import movedim, ravel, unsqueeze
 from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
 from weft.graph.tensor import Tensor
@@ -416,25 +416,37 @@ def quantile(
 ) -> Any:
     """Interpolation between the two nearest of the sorted elements. Reads the values.
 
-    Errors: RuntimeError on an unknown interpolation.
+    Errors: RuntimeError on an unknown interpolation, and on shares outside [0, 1].
     """
     need_tensor("quantile", input, "input", 1)
     shape = input._shape
     axis = 0 if dim is None else wrap_dim(dim, len(shape))
     x = ravel(input) if dim is None or not shape else input
-    last = x._shape[axis] - 1
-    ordered = sort(x, axis)[0]
+    lasting = len(x._shape) - 1
+    x = movedim(x, axis, lasting)
+    last = x._shape[lasting] - 1
+    ordered = sort(x, lasting)[0]
     points = np.asarray(host.to_numpy(q) if isinstance(q, Tensor) else q, np.float64)
+    if not ((points >= 0) & (points <= 1)).all():
+        raise ArgumentError(
+            f"quantile() q must be in the range [0, 1] but got {points.tolist()}",
+            expected="shares from 0 to 1",
+            got=str(points.tolist()),
+            fix="divide percentages by 100",
+        )
     place = points.reshape(-1) * last
     low = np.floor(place).astype(np.int64)
-    lower = take(ordered, axis, host.from_numpy(low))
-    upper = take(ordered, axis, host.from_numpy(np.minimum(low + 1, last)))
+    lower = take(ordered, lasting, host.from_numpy(low))
+    upper = take(ordered, lasting, host.from_numpy(np.minimum(low + 1, last)))
     weight = host.from_numpy(_weights(place, low, interpolation), input._dtype)
-    column = reshape(weight, (len(low),) + (1,) * (len(x._shape) - axis - 1))
-    result = movedim(lower + (upper - lower) * column, axis, 0)
-    if keepdim:
-        kept = tuple([1 if dim is None or a == axis else size for a, size in enumerate(shape)])
-        result = reshape(result, (len(low), *kept))
+    if interpolation == "linear" and isinstance(q, Tensor) and q.requires_grad:
+        moving = reshape(q, (len(low),)) * last
+        weight = moving - moving.detach() + weight
+    result = movedim(lower + (upper - lower) * weight, lasting, 0)  # (*, q) -> (q, *)
+    if keepdim and dim is not None and shape:
+        result = unsqueeze(result, axis + 1)
+    elif keepdim:
+        result = reshape(result, (len(low), *(1 for _ in shape)))
     return result if points.ndim else reshape(result, result._shape[1:])
 
 

@@ -19,7 +19,7 @@ from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_di
 from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
-from weft.functional.ranges import check_index
+from weft.functional.ranges import UNKNOWN, check_index
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
@@ -432,7 +432,10 @@ def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:
-    """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes)."""
+    """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes).
+
+    Errors: IndexRangeError on a class that is negative or not below num_classes.
+    """
     need_tensor("one_hot", input)
     if input._dtype is not dtypes.int64:
         raise DTypeError(
@@ -445,6 +448,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         values = host.to_numpy(input)
         num_classes = int(values.max()) + 1 if values.size else 0
     wide = reshape(input, (*input._shape, 1))
+    if check_index("one_hot", input, num_classes, -1, False) == UNKNOWN:  # the kernel looks
+        return scatter(full((*input._shape, num_classes), 0, dtypes.int64), -1, wide, value=1)
     return cast(wide == iota((num_classes,)), dtypes.int64)
 
 

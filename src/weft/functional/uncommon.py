@@ -102,10 +102,13 @@ def nanquantile(
             else full(points._shape, math.nan, input._dtype)
         )
     rest = () if axis is None or not input._shape else x._shape[1:]
-    result = stack(parts, -1).reshape(*points._shape, *rest)
-    if keepdim:
-        kept_shape = [1 if axis is None or a == axis else s for a, s in enumerate(input._shape)]
-        result = result.reshape(*points._shape, *kept_shape)
+    result = stack(parts, 0).reshape(*rest, *points._shape)
+    if points._shape:
+        result = result.movedim(-1, 0)
+    if keepdim and rest and axis is not None:
+        result = result.unsqueeze(points.dim() + axis)
+    elif keepdim:
+        result = result.reshape(*points._shape, *(1 for _ in input._shape))
     return given(out, result)
 
 

@@ -102,8 +102,9 @@ class Optimizer:
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with options of their own; may be called in the middle of training."""
         if not isinstance(param_group, dict) or "params" not in param_group:
+            what = "have 'params'" if isinstance(param_group, dict) else "be a dict"
             raise ArgumentTypeError(
-                f"param_group must be a dict, but got {type(param_group)}",
+                f"param_group must {what}, but got {type(param_group)}",
                 expected="a dictionary with 'params' and options",
                 got=repr(param_group),
                 fix="pass {'params': [...], 'lr': ...}",

@@ -264,10 +264,17 @@ def _sequences(name: str, sequences: Any) -> list[Any]:
             fix="pass a list of tensors",
         )
     found = list(sequences)
-    if not found or any(one.ndim == 0 or one.shape[1:] != found[0].shape[1:] for one in found):
+    if not found:
+        raise ShapeError(
+            f"{name}: received an empty list of sequences",
+            expected="at least one sequence",
+            got="none",
+            fix="leave empty batches out",
+        )
+    if any(one.ndim == 0 or one.shape[1:] != found[0].shape[1:] for one in found):
         raise ShapeError(
             f"{name}: sequences must have the same sizes behind the first",
-            expected="at least one sequence, all (length, *)",
+            expected="sequences of (length, *), alike but for their lengths",
             got=f"shapes {[list(one.shape) for one in found][:8]}",
             fix="check the sequences",
         )
