@@ -39,7 +39,7 @@ from .code import (
 from .driver import ceiling_by, maximum
 from .micro import Micro, Straight, row_panel
 from .output import fold
-from .runs import DIMENSIONS, Copy, Line, Offsets, Runs, Spread, Turn, record_size
+from .runs import DIMENSIONS, GROUP, Copy, Line, Offsets, Runs, Spread, Turn, record_size
 from .spec import CHUNK, Spec, parse
 
 HEAD = 8  # arguments before the axes
@@ -105,7 +105,9 @@ class Table:
     def __init__(self, driver: AxesDriver, axis: int, length: int) -> None:
         self.driver, self.f, self.spec = driver, driver.f, driver.spec
         self.axis = address(driver.f, driver.words, HEAD + axis * AXIS, I64)
-        self.offsets = [buffer(driver.f, I64, length + driver.spec.lanes) for _ in range(2)]
+        self.offsets = [
+            buffer(driver.f, I64, length + max(driver.spec.lanes, GROUP)) for _ in range(2)
+        ]
         self.size = record_size(driver.spec.lanes)
         vectors = length // driver.spec.lanes
         self.records = [buffer(driver.f, I64, vectors * self.size) for _ in range(2)]
