@@ -13,6 +13,7 @@ from typing import Any
 
 from weft._compiled import import_failure as _import_failure
 from weft._lazy import export_later as _export_later
+from weft._lazy import load as _load
 
 # What modules make as they are imported stays: looking through it for garbage took 7 % of the time.
 _collects = _gc.isenabled()
@@ -135,6 +136,7 @@ def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
     late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
+    late["aten"] = lambda: _load("weft.nn.private").aten
     _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}

@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from conformance.reasons import REASONS
+
 HERE = Path(__file__).resolve().parent
 KEPT = HERE.parents[1] / "build" / "conformance"
 TIERS = ("A", "B", "C")
@@ -103,7 +105,7 @@ def table(database: str, found: Found) -> list[list[str]]:
     names = columns(database, found)
     rows = [["tier", "entries", *[c.replace("_", " ") for c in names], "samples"]]
     for tier in (*TIERS, "all"):
-        part = {n: e for n, e in found.items() if tier in ("all", tier_of(database, n))}
+        part = {n: e for n, e in found.items() if e and tier in ("all", tier_of(database, n))}
         if not part:
             continue
         passed = sum(not failures(entry) for entry in part.values())
@@ -157,7 +159,7 @@ some use, C the rest of the database. The column of samples counts single checks
 each column takes of an entry. Types that Weft does not have (complex32, float8, unsigned integers of more than a byte)
 are left out of the column of dtypes. Where both differ, a value also passes that agrees with PyTorch's at double
 precision or with the NumPy reference that the database names, and a derivative that agrees with differences of
-PyTorch's own values.
+PyTorch's own values. What fails is listed by cause, in brackets the reason where it is known.
 """
 
 
@@ -171,6 +173,9 @@ def write_page(path: Path) -> None:
         if found:
             count = len(import_module(f"conformance.{database}").entries())
             run = f"{len(found)} of {count} entries have been run."
+            left = [name for name, entry in found.items() if not entry]
+            if left:
+                run += f" PyTorch itself runs none of these on a CPU: {', '.join(map('`{}`'.format, left))}."
             shown = _markdown(table(database, found))
             parts.append(f"## {heading}\n\n{run}\n\n{shown}\n\n{_listed(found)}")
     path.write_text("\n".join(parts).rstrip() + "\n")
@@ -189,5 +194,6 @@ def _listed(found: Found) -> str:
         lines.append(f"\n**{column.replace('_', ' ')}, {cause}** ({number})\n")
         for name, example in causes(found)[column, cause].items():
             short = example if len(example) <= 160 else example[:157] + "..."
-            lines.append(f"- `{name}`: {short.replace('|', '/').replace('`', '')}")
+            why = f" ({REASONS[name]})" if name in REASONS else ""
+            lines.append(f"- `{name}`{why}: {short.replace('|', '/').replace('`', '')}")
     return "\n".join(lines).strip() + "\n" if lines else "Nothing fails.\n"

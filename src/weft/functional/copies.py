@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from weft.errors import MutationError, ShapeError
+from weft.errors import DimensionError, IndexRangeError, MutationError, ShapeError
 from weft.functional import parts, views
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import give_all, named, write_out
@@ -67,7 +67,21 @@ diagonal_copy = _copying("diagonal_copy", parts.diagonal)
 expand_copy = _copying(
     "expand_copy", lambda input, size, *, implicit=False: views.expand(input, size)
 )
-narrow_copy = _copying("narrow_copy", parts.narrow)
+
+
+def _narrowed(input: Any, dim: int, start: Any, length: int) -> Any:
+    try:
+        return parts.narrow(input, dim, start, length)
+    except DimensionError as error:  # a RuntimeError in PyTorch, unlike that of the view
+        raise IndexRangeError(
+            str(error).split(", called at")[0],
+            expected=f"a dimension of a tensor of rank {len(input._shape)}",
+            got=str(dim),
+            fix="check the tensor's rank",
+        ) from None
+
+
+narrow_copy = _copying("narrow_copy", _narrowed)
 permute_copy = _copying("permute_copy", views.permute)
 select_copy = _copying("select_copy", parts.select)
 slice_copy = _copying("slice_copy", _slice)

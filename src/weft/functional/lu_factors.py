@@ -183,7 +183,7 @@ def lu_solve_factored(
     need_rows("linalg.lu_solve", LU, B, left)
     lead = broadcast_shapes([LU._shape[:-2], B._shape[:-2]], "linalg.lu_solve")
     made = _back(LU, pivots, B.expand(*lead, *B._shape[-2:]), left, adjoint)
-    return given(out, columns_first(made))
+    return given(out, columns_first(made) if left else made.contiguous())
 
 
 def _back(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:

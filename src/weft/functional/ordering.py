@@ -419,6 +419,13 @@ def quantile(
     Errors: RuntimeError on an unknown interpolation, and on shares outside [0, 1].
     """
     need_tensor("quantile", input, "input", 1)
+    if isinstance(q, Tensor) and q._dtype is not input._dtype:
+        raise DTypeError(
+            "quantile() q tensor must be same dtype as the input tensor",
+            expected=input._dtype.name,
+            got=q._dtype.name,
+            fix="convert q",
+        )
     shape = input._shape
     axis = 0 if dim is None else wrap_dim(dim, len(shape))
     x = ravel(input) if dim is None or not shape else input

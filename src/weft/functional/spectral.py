@@ -228,12 +228,13 @@ def _all_sized(x: Any, axes: Any, sizes: Any) -> Any:
     return x
 
 
-def _given(out: Any, result: Any, axes: Any = ()) -> Any:
-    """The result, its transformed axes last in memory; or `out` with its values."""
+def _given(out: Any, result: Any, axes: Any = (), order: Any = None) -> Any:
+    """The result, its transformed axes last in memory (or all in an order); or `out` with its values."""
     if out is not None:
         return write_out(out, result)
     shape = result._shape
-    order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
+    if order is None:
+        order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
     if order != list(range(len(shape))) and result.storage is None and result.numel():
         steps = contiguous_strides(tuple(shape[a] for a in order))
         strides = [0] * len(shape)
@@ -360,7 +361,11 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out:
     _need_axes("ihfftn", axes)
     x = _all_sized(x, axes, sizes)
     half = call("conj", FftR2C.apply(x, axes[-1:], _scale(norm, math.prod(sizes), False)))
-    return _given(out, FftC2C.apply(half, axes[:-1], False, 1.0) if axes[:-1] else half, axes)
+    order = [a for a in range(len(x._shape)) if a not in axes[-1:]] + list(axes[-1:])
+    if axes[:-1]:  # transformed one after the other
+        half = FftC2C.apply(half, axes[:-1], False, 1.0)
+        order = [a for a in order if a not in axes[:-1]] + list(axes[:-1])
+    return _given(out, half, axes, order)
 
 
 def _plane(function: Any) -> Any:

@@ -32,6 +32,7 @@ from weft.nn.functional_margin import *  # noqa: F403
 from weft.nn.functional_multihead import *  # noqa: F403
 from weft.nn.functional_norm import *  # noqa: F403
 from weft.nn.functional_pool import *  # noqa: F403
+from weft.nn.functional_probabilities import *  # noqa: F403
 from weft.nn.functional_resize import *  # noqa: F403
 from weft.nn.functional_sequence import *  # noqa: F403
 from weft.nn.functional_unpool import *  # noqa: F403

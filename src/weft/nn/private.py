@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import weft
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
 from weft.functional.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
@@ -19,6 +20,8 @@ from weft.functional.making import given
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.graph.recording import cast
+from weft.nn import functional
+from weft.nn.functional_activation import softmax
 from weft.nn.functional_resize import filtered, interpolate, resized_bytes
 from weft.nn.native import native_batch_norm
 from weft.ops.primitives import elementwise as call
@@ -235,6 +238,70 @@ def _segment(x: Any, kind: str, initial: Any) -> Any:
     return total / x._shape[0] if kind == "mean" else total
 
 
+def safe_softmax(self: Any, dim: int, dtype: Any = None) -> Any:
+    """`softmax`, with zeros where all elements along the dimension are minus infinity. Shapes: as `self`."""
+    need_tensor("_safe_softmax", self, "self")
+    axis = wrap_dim(dim, len(self._shape))
+    if not self._shape:
+        return softmax(self, axis, dtype)
+    masked = reduce("all", call("eq", self, -float("inf")), (axis,), True)
+    shares = softmax(where(masked, 0, self), axis, dtype)
+    return where(masked, 0, shares)
+
+
+def max_pool2d_with_indices_backward(
+    grad_output: Any,
+    self: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Any,
+) -> Any:
+    """The cotangent of `max_pool2d`'s input, by the places of the largest.
+
+    Shapes: (*, h, w), (*, H, W) -> (*, H, W).
+    """
+    *lead, high, wide = need_tensor("max_pool2d_with_indices_backward", self, "self", 2)._shape
+    start = full((*lead, high * wide), 0, grad_output._dtype)
+    flat = (*lead, indices._shape[-2] * indices._shape[-1])
+    found = start.scatter_add(-1, indices.reshape(flat), grad_output.reshape(flat))
+    found = found.reshape(self._shape)
+    # Of second order, `self` gets zeros: which elements are the largest does not change.
+    return where(full(self._shape, False, dtypes.bool_), self, found)
+
+
+class Packet:
+    """A function under PyTorch's names of its overloads: `.default`, `.Tensor`."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.__name__ = function.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._function
+
+
+class Aten:
+    """`weft.ops.aten`: the functions by the names that PyTorch's graphs have for them."""
+
+    def __getattr__(self, name: str) -> Packet:
+        for place in (globals(), vars(weft), vars(functional)):
+            if callable(place.get(name)) and not isinstance(place[name], type):
+                return Packet(place[name])
+        found = None if name.startswith("__") else getattr(weft, name, None)
+        if not callable(found):
+            raise AttributeError(f"weft.ops.aten has no function {name!r}")
+        return Packet(found)
+
+
+aten = Aten()
 FUNCTIONS: dict[str, Any] = {
     f"_{function.__name__}": function
     for function in (
@@ -246,6 +313,7 @@ FUNCTIONS: dict[str, Any] = {
         unsafe_masked_index_put_accumulate,
         chunk_cat,
         segment_reduce,
+        safe_softmax,
     )
 }
 for _name, _function in FUNCTIONS.items():

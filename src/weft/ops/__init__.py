@@ -5,6 +5,9 @@ the rows as functions on tensors; `composite`, `analysis` and `convolution` grad
 `macro` operations that are one node until they are collected.
 """
 
+from typing import Any
+
+from weft.graph.bound import bound_to
 from weft.ops import (
     analysis,
     attention,
@@ -30,3 +33,9 @@ __all__ = [
     "macro",
     "structure",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "aten":
+        raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
+    return bound_to("aten")()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import WeftError
+from weft.errors import ArgumentError, WeftError
 from weft.graph.bounds import range_error
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.rows import SCALAR_ROW
@@ -166,13 +166,28 @@ def index_failure(node: Any, values: Any) -> Failure:
     if wraps:  # negative positions have been wrapped: what is still negative was farther out
         values = np.where(values < 0, values - size, values)
     if flags is None or not flags[1]:
-        return range_error(name, values, size, axis, wraps, node.where)
+        return _outside(name, values, size, axis, wraps, node.where)
     least = -size if wraps else 0
     outside = ((values < least) | (values >= size)).reshape(len(values), -1).any(1)
     axis -= flags[0]
     return FailedRows(
-        (int(row), range_error(name, values[row], size, axis, wraps, node.where))
+        (int(row), _outside(name, values[row], size, axis, wraps, node.where))
         for row in np.flatnonzero(outside)
+    )
+
+
+def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: Any) -> WeftError:
+    """The error of an index out of range, or of what an index was made to find."""
+    what, found, _ = name.partition("_of_binary_cross_entropy")
+    if not found:
+        error: WeftError = range_error(name, values, size, axis, wraps, where)
+        return error
+    return ArgumentError(
+        f"binary_cross_entropy: all elements of {what} should be between 0 and 1",
+        where=where,
+        expected="probabilities",
+        got=f"{int((values != 0).sum())} of {values.size} elements outside",
+        fix="use sigmoid, or binary_cross_entropy_with_logits for scores",
     )
 
 
