@@ -200,3 +200,62 @@ def test_a_dirty_view_carries_its_base_along():
         doubled(True)(leaf.clone()[:2])
     with pytest.raises(RuntimeError, match="a view of a leaf"):
         doubled(False)(leaf[:2])
+
+
+def hooked(lib, attach):
+    x = point(lib)
+    y = x * 2
+    attach(x, y)
+    y.sum().backward()
+
+
+RETURNED = {
+    "a number after accumulating": (
+        lambda lib, x, y: x.register_post_accumulate_grad_hook(lambda leaf: 3),
+        TypeError,
+        "expected Variable, but hook returned 'int'",
+    ),
+    "a tensor after accumulating": (
+        lambda lib, x, y: x.register_post_accumulate_grad_hook(lambda leaf: lib.ones(2)),
+        RuntimeError,
+        "post accumulate grad hooks should return None",
+    ),
+    "no tuple from a record": (
+        lambda lib, x, y: y.grad_fn.register_hook(lambda gi, go: lib.ones(2)),
+        TypeError,
+        "expected tuple, but hook returned 'Tensor'",
+    ),
+    "no tuple before a record": (
+        lambda lib, x, y: y.grad_fn.register_prehook(lambda go: [lib.ones(2)]),
+        TypeError,
+        "expected tuple, but hook returned 'list'",
+    ),
+}
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@pytest.mark.parametrize("case", RETURNED)
+def test_what_hooks_may_not_return(case, lib):
+    attach, kind, text = RETURNED[case]
+    with pytest.raises(kind, match=text):
+        hooked(lib, lambda x, y: attach(lib, x, y))
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_what_backward_may_not_return(lib):
+    def function(returned):
+        class Returned(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return returned(g)
+
+        return Returned.apply(point(lib)).sum()
+
+    with pytest.raises(RuntimeError, match=r"expected Variable or None \(got list\)"):
+        function(lambda g: [g]).backward()
+    with pytest.raises(RuntimeError):
+        function(lambda g: g * 1j).backward()

@@ -103,7 +103,7 @@ class FunctionNode(GradientFunction):
             if len(cotangents) == 1
             else backward(self.ctx, *cotangents)
         )
-        parts: list = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        parts: list = list(returned) if isinstance(returned, tuple) else [returned]
         count: cython.Py_ssize_t = len(self._inputs) >> 1
         while len(parts) > count and parts[len(parts) - 1] is None:
             parts.pop()
@@ -157,7 +157,18 @@ class FunctionNode(GradientFunction):
                     where=self.where,
                 )
             part = sum_to(part, shape)
-        return part if cython.cast(Tensor, part)._dtype is dtype else cast(part, dtype)
+        if cython.cast(Tensor, part)._dtype is dtype:
+            return part
+        if part.dtype.is_complex and not dtype.is_complex:
+            raise GradientError(
+                f"Function {self.name()} returned an invalid gradient at index {index} - expected a real gradient but "
+                f"got {part.dtype.name}",
+                expected=dtype.name,
+                got=part.dtype.name,
+                fix="return the real part",
+                where=self.where,
+            )
+        return cast(part, dtype)
 
     def __getattr__(self, name: str) -> Any:
         """What forward left on ctx is read from the record too."""

@@ -217,14 +217,14 @@ def before_pull(observers: Observers, gradients: tuple) -> tuple:
 def _replaced(result: Any, old: list[Any], hook: Any) -> Any:
     if result is None:
         return old
-    if not isinstance(result, (tuple, list, Tensor)):
+    if not isinstance(result, tuple):
         raise ArgumentTypeError(
             f"expected tuple, but hook returned '{type(result).__name__}'",
             expected=f"a tuple of {len(old)} gradients, or None",
             got=type(result).__name__,
             fix="return one per value, or nothing",
         )
-    items = result if isinstance(result, (tuple, list)) else (result,)
+    items: tuple = result
     if len(items) != len(old):
         raise GradientError(
             f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(items)}, but expected "
@@ -261,3 +261,24 @@ def observe_leaf(leaf: Tensor, gradient: object) -> object:
     for _, hook in list(observers.tensor_hooks.values()):
         gradient = check_replacement(hook(gradient), gradient, hook)
     return gradient
+
+
+def call_after(leaf: Tensor, hooks: dict[int, Any]) -> None:
+    """Call the post-accumulate hooks of a leaf. Errors: TypeError, RuntimeError where one returns something."""
+    for hook in list(hooks.values()):
+        result = hook(leaf)
+        if result is None:
+            continue
+        if not isinstance(result, Tensor):
+            raise ArgumentTypeError(
+                f"expected Variable, but hook returned '{type(result).__name__}'",
+                expected="nothing from a post accumulate grad hook",
+                got=type(result).__name__,
+                fix="return nothing; change the leaf or its .grad in place",
+            )
+        raise GradientError(
+            "Tensor post accumulate grad hooks should return None.",
+            expected="nothing: the gradient has been accumulated",
+            got=f"a tensor from hook '{_name(hook)}'",
+            fix="return nothing; change the leaf or its .grad in place",
+        )

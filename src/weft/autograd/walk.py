@@ -38,7 +38,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd import joining, merging
-from weft.autograd.observe import UNSET
+from weft.autograd.observe import UNSET, call_after
 from weft.graph.lens import SPARSE
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
@@ -629,8 +629,7 @@ class Walk(Discovery):
         if sink.observers is not None:
             before_pull(sink.observers, (None,))
         if leaf.hooks is not None and leaf.hooks.post_accumulate:
-            for hook in list(leaf.hooks.post_accumulate.values()):
-                hook(leaf)
+            call_after(leaf, leaf.hooks.post_accumulate)
         if sink.observers is not None:
             after_node(sink.observers, [], (None,))
 
@@ -680,7 +679,6 @@ def accumulate_grad(leaf: Tensor, g, create: bool, sink):
         mutate(leaf._grad, leaf._grad + g)
     hooks = leaf.hooks
     if hooks is not None and hooks.post_accumulate:
-        for hook in list(hooks.post_accumulate.values()):
-            hook(leaf)
+        call_after(leaf, hooks.post_accumulate)
     if after is not None:
         after_node(after, [], (g,))
