@@ -259,3 +259,62 @@ def test_what_backward_may_not_return(lib):
         function(lambda g: [g]).backward()
     with pytest.raises(RuntimeError):
         function(lambda g: g * 1j).backward()
+
+
+CHECKS = {
+    "neither mode": ("gradcheck", {"check_backward_ad": False}, AssertionError, "at least one of"),
+    "batches of what is not checked": (
+        "gradcheck",
+        {"check_batched_forward_grad": True},
+        AssertionError,
+        "check_batched_forward_grad=True requires check_forward_ad",
+    ),
+    "no second derivative": (
+        "gradgradcheck",
+        {"check_rev_over_rev": False},
+        AssertionError,
+        "at least one of check_fwd_over_rev or check_rev_over_rev",
+    ),
+    "nothing to be undefined": (
+        "gradgradcheck",
+        {"check_rev_over_rev": False, "check_fwd_over_rev": True},
+        AssertionError,
+        "check_undefined_grad=True requires check_rev_over_rev",
+    ),
+}
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@pytest.mark.parametrize("case", CHECKS)
+def test_options_of_checks_that_make_no_sense(case, lib):
+    name, options, kind, text = CHECKS[case]
+    x = lib.ones(2, dtype=lib.float64, requires_grad=True)
+    with pytest.raises(kind, match=text):
+        getattr(lib.autograd, name)(lambda x: x.sin(), (x,), **options)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, of torch.jit
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_how_a_failed_check_is_called(lib):
+    class Wrong(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3
+
+    check = lib.autograd.gradcheck
+    x = lib.ones(2, dtype=lib.float64, requires_grad=True)
+    for fast in (False, True):
+        with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to"):
+            check(Wrong.apply, (x,), fast_mode=fast)
+    with pytest.raises(RuntimeError, match="computed with forward mode mismatch for output 0"):
+        check(Wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False)
+    with pytest.raises(RuntimeError, match="Numerical gradient for function expected to be zero"):
+        check(lambda x: x.detach(), (x,))

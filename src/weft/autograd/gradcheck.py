@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.autograd.backward import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from weft.autograd.gradcheck_options import Options, need_for, need_one
 from weft.errors import ArgumentError, NoTensorError, ShapeError, WeftError
 from weft.graph.public import publish
 from weft.graph.tensor import Tensor
@@ -104,22 +105,6 @@ def _compare(
     return float(worst)
 
 
-class _Options(NamedTuple):
-    """What `gradcheck` was asked to do."""
-
-    eps: float
-    atol: float
-    rtol: float
-    nondet_tol: float
-    check_undefined_grad: bool
-    check_grad_dtypes: bool
-    check_batched_grad: bool
-    check_batched_forward_grad: bool
-    check_forward_ad: bool
-    check_backward_ad: bool
-    fast_mode: bool
-
-
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -144,7 +129,15 @@ def gradcheck(
     of sparse tensors, which there are not. Errors: GradcheckError naming output and input on a mismatch (False with
     raise_exception=False); ValueError where no input requires grad; RuntimeError on inputs that overlap themselves.
     """
-    options = _Options(
+    need_one(check_forward_ad or check_backward_ad, "check_forward_ad or check_backward_ad")
+    need_for(check_batched_grad, check_backward_ad, "check_batched_grad", "check_backward_ad")
+    need_for(
+        check_batched_forward_grad,
+        check_forward_ad,
+        "check_batched_forward_grad",
+        "check_forward_ad",
+    )
+    options = Options(
         eps,
         atol,
         rtol,
@@ -202,7 +195,7 @@ def _checked_inputs(arguments: list[Any]) -> list[int]:
 
 
 def _run_checks(
-    func: Callable[..., Any], arguments: list[Any], checked: list[int], options: _Options
+    func: Callable[..., Any], arguments: list[Any], checked: list[int], options: Options
 ) -> None:
     outputs = _outputs(func, arguments)
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
@@ -227,7 +220,7 @@ def _mismatch(output: int, index: int, numerical: Any, found: Any, how: str) -> 
 
 
 def _check_reverse(
-    outputs: Any, arguments: list[Any], index: int, output: int, numerical: Any, options: _Options
+    outputs: Any, arguments: list[Any], index: int, output: int, numerical: Any, options: Options
 ) -> None:
     target = outputs[output]
     if options.fast_mode and target.requires_grad:
@@ -247,6 +240,13 @@ def _check_reverse(
     else:
         analytic = [[np.zeros(tuple(arguments[index].shape))] for _ in np.ndindex(*target.shape)]
     worst = _compare(analytic, numerical, len(outputs), target, options.atol, options.rtol)
+    if worst > 0 and not target.requires_grad:
+        raise GradcheckError(
+            f"Numerical gradient for function expected to be zero: output {output} does not require grad",
+            expected="an output that does not depend on the inputs",
+            got=f"numerical {numerical}",
+            fix="compute it from the inputs without detach() and no_grad()",
+        )
     if worst > 0 or worst != worst:
         raise _mismatch(output, index, numerical, analytic, "")
 
@@ -256,7 +256,7 @@ def _flat(rows: Any) -> Any:
 
 
 def _check_direction(
-    target: Any, tensor: Any, index: int, output: int, numerical: Any, options: _Options
+    target: Any, tensor: Any, index: int, output: int, numerical: Any, options: Options
 ) -> None:
     """<u, J v> by reverse mode and by differences, for random u and v."""
     from weft.tensor.creation import tensor as make_tensor
@@ -280,7 +280,7 @@ def _check_direction(
             step = step + unit * part
     expected = float(np.real(np.vdot(u, step)))
     if not abs(found - expected) <= options.atol + options.rtol * abs(expected):
-        raise _mismatch(output, index, expected, found, " direction")
+        raise _mismatch(output, index, expected, found, "")
 
 
 def _draw(random: Any, like: Any) -> Any:
@@ -296,7 +296,7 @@ def _check_forward(
     index: int,
     output: int,
     numerical: Any,
-    options: _Options,
+    options: Options,
 ) -> None:
     """Tangents of one input's elements against differences."""
     columns = []
@@ -306,7 +306,7 @@ def _check_forward(
     for column, parts in zip(columns, numerical, strict=True):
         for found, expected in zip(column, parts, strict=True):
             if not np.allclose(found, expected, options.rtol, options.atol):
-                raise _mismatch(output, index, numerical, columns, " of forward mode")
+                raise _mismatch(output, index, numerical, columns, " computed with forward mode")
 
 
 def _tangent(
@@ -326,7 +326,7 @@ def _tangent(
         return np.zeros(shape) if tangent is None else tangent.detach().numpy().copy()
 
 
-def _check_extras(target: Any, inputs: list[Any], output: int, options: _Options) -> None:
+def _check_extras(target: Any, inputs: list[Any], output: int, options: Options) -> None:
     """The checks of the gradients themselves, beyond their values."""
     from weft.functional.joining import stack
 
@@ -389,7 +389,16 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Check the second derivative of `func`: gradcheck of its gradient in inputs and cotangents."""
+    """Check the second derivative of `func`: gradcheck of its gradient in inputs and cotangents.
+
+    Errors: as `gradcheck`; AssertionError on options that ask for nothing, or need another one.
+    """
+    need_one(check_fwd_over_rev or check_rev_over_rev, "check_fwd_over_rev or check_rev_over_rev")
+    for option, value in (
+        ("check_undefined_grad", check_undefined_grad),
+        ("check_batched_grad", check_batched_grad),
+    ):
+        need_for(value, check_rev_over_rev, option, "check_rev_over_rev")
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = _checked_inputs(arguments)
     outputs = _outputs(func, arguments)
