@@ -83,3 +83,17 @@ def test_vectors_of_parameters() -> None:
     assert vector.shape == (9,)
     nn.utils.vector_to_parameters(weft.arange(9.0), model.parameters())
     assert model.bias.tolist() == [6.0, 7.0, 8.0] and model.weight.is_leaf
+
+
+def test_a_list_of_parameters_keeps_other_objects_as_they_are() -> None:
+    given = nn.ParameterList([weft.zeros(2), 3, weft.ones(1, 2, dtype=weft.float64)])
+    given[0] = weft.ones(2)
+    assert given[1] == 3 and list(given.state_dict()) == ["0", "2"]
+    assert repr(given) == (
+        "ParameterList(\n    (0): Parameter containing: [weft.float32 of size 2]\n    (1): Object of type: int\n"
+        "    (2): Parameter containing: [weft.float64 of size 1x2]\n)"
+    )
+    named = nn.ParameterDict({"a": given[2]})
+    assert (
+        repr(named) == "ParameterDict(  (a): Parameter containing: [weft.DoubleTensor of size 1x2])"
+    )

@@ -271,30 +271,32 @@ class ParameterDict(_Named):
         self.register_parameter(key, _as_parameter(value))
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({key}): {_describe(value)}" for key, value in self.items())
+        shown = {key: _describe(value, value.type()) for key, value in self.items()}
+        return "\n".join(f"  ({key}): {text}" for key, text in shown.items())
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors become parameters on the way in."""
+    """A list of parameters; tensors become parameters on the way in, other objects stay what they are."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
+        self._size = 0
         if values is not None:
             self.extend(values)
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(list(self._parameters.values()))
+        return iter([getattr(self, str(number)) for number in range(self._size)])
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self._parameters[self._name(index)]
+        return getattr(self, self._name(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self._parameters[self._name(index)] = _as_parameter(value)
+        setattr(self, self._name(index), _as_parameter(value))
 
     def _name(self, index: int) -> str:
         if not -len(self) <= index < len(self):
@@ -307,8 +309,9 @@ class ParameterList(Module):
         return str(index % len(self))
 
     def append(self, value: Any) -> Self:
-        """Add a parameter at the end."""
-        self.register_parameter(str(len(self)), _as_parameter(value))
+        """Add a parameter (or another object) at the end."""
+        number, self._size = self._size, self._size + 1
+        setattr(self, str(number), _as_parameter(value))
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
@@ -321,7 +324,7 @@ class ParameterList(Module):
         return self.extend(values)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({i}): {_describe(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
 
 
 def _as_parameter(value: Any) -> Any:
@@ -329,6 +332,8 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if is_plain else value
 
 
-def _describe(value: Tensor) -> str:
+def _describe(value: Any, kind: str = "") -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
     size = "x".join(str(size) for size in value.shape)
-    return f"Parameter containing: [{value.dtype} of size {size}]"
+    return f"Parameter containing: [{kind or value.dtype} of size {size}]"
