@@ -11,7 +11,8 @@ cdef class Builder:
     cdef list dims
     cdef list operands
     cdef list sources  # places of the operands in memory
-    cdef dict known
+    cdef list loaded  # of each: (shape, whether in the epilogue, value)
+    cdef bint plain  # all axes are parallel, and none is of size 1
     cdef list body
     cdef list reduces
     cdef list epilogue

@@ -11,6 +11,7 @@ import cython
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
@@ -39,14 +40,16 @@ class Builder:
         self.program = program
         self.kernel = kernel
         shape: tuple = kernel.shape
-        rank: cython.Py_ssize_t = len(shape)
         reduced: tuple = () if kernel.axes is None else kernel.axes
-        self.axes = [axis for axis in range(rank) if axis not in reduced] + list(reduced)
+        self.axes = list(range(len(shape)))
+        if reduced:
+            self.axes = [axis for axis in self.axes if axis not in reduced] + list(reduced)
         self.reduced = len(reduced)
-        self.dims = [shape[axis] for axis in self.axes]
+        self.dims = [shape[axis] for axis in self.axes] if reduced else list(shape)
+        self.plain = not reduced and 1 not in shape
         self.operands = []
         self.sources = []
-        self.known = {}
+        self.loaded = []
         self.body = []
         self.reduces = []
         self.epilogue = []
@@ -58,6 +61,8 @@ class Builder:
     @cython.cfunc
     def body_strides(self, shape: tuple, strides: tuple) -> list:
         """An operand's strides over the loop axes, zero where it is broadcast."""
+        if self.plain and equal(shape, self.kernel.shape):
+            return list(strides)
         lead: cython.Py_ssize_t = len(self.kernel.shape) - len(shape)
         result: list = []
         axis: cython.Py_ssize_t
@@ -87,10 +92,15 @@ class Builder:
     @cython.cfunc
     def load(self, code: list, source: Node, place: Place, in_epilogue: cython.bint) -> tuple:
         """The value of an operand that lies in memory."""
-        key = (place.root, place.offset, place.strides, source.shape, in_epilogue)
-        known = self.known.get(key)
-        if known is not None:
-            return known
+        index: cython.Py_ssize_t
+        for index in range(len(self.loaded)):
+            shape, late, known = cython.cast(tuple, self.loaded[index])
+            if (
+                late == in_epilogue
+                and same_place(self.sources[index], place)
+                and equal(shape, source.shape)
+            ):
+                return known
         strides = (
             self.epilogue_strides(source.shape, place.strides)
             if in_epilogue
@@ -101,7 +111,7 @@ class Builder:
         self.sources.append(place)
         code.append(("load", name, (), len(self.operands) - 1))
         value = ("e" if in_epilogue else "b", len(code) - 1)
-        self.known[key] = value
+        self.loaded.append((source.shape, in_epilogue, value))
         return value
 
     @cython.cfunc
@@ -160,6 +170,8 @@ class Builder:
     @cython.cfunc
     def collapse(self) -> cython.void:
         """Drop axes of size 1 and join neighbours that are one stride for everybody."""
+        if len(self.dims) == 1 and self.dims[0] != 1:
+            return
         self.dims, kept, self.reduced = collapsed(self.dims, self.strides(), self.reduced)
         self.restride(kept)
 
@@ -179,6 +191,15 @@ class Builder:
             (store[0], store[1], kept[count + i], store[3], store[4])
             for i, store in enumerate(self.stores)
         ]
+
+
+@cython.cfunc
+@cython.inline
+def same_place(one: Place, other: Place) -> cython.bint:
+    """Whether two places are one region of one value, but for its shape."""
+    return one is other or (
+        one.root is other.root and one.offset == other.offset and equal(one.strides, other.strides)
+    )
 
 
 @cython.cfunc
@@ -220,15 +241,25 @@ def collapsed(sizes: list, rows: list, reduced_axes: cython.int) -> tuple:
     return dims, kept, reduced
 
 
+_CLASSES = ("0", "1", "s")
+_OF_ONE = cython.declare(tuple, _CLASSES)
+_OF_TWO = cython.declare(tuple, tuple([one + two for one in _CLASSES for two in _CLASSES]))
+
+
 @cython.cfunc
-def _stride_class(stride) -> str:
-    return "0" if stride == 0 else "1" if stride == 1 else "s"
+@cython.inline
+def _class_of(stride: cython.longlong) -> cython.Py_ssize_t:
+    return stride if 0 <= stride <= 1 else 2
 
 
 @cython.cfunc
 def classes(strides: list) -> str:
     """The stride class of each axis."""
-    return "".join([_stride_class(stride) for stride in strides])
+    if len(strides) == 1:
+        return _OF_ONE[_class_of(strides[0])]
+    if len(strides) == 2:
+        return _OF_TWO[3 * _class_of(strides[0]) + _class_of(strides[1])]
+    return "".join([_OF_ONE[_class_of(stride)] for stride in strides])
 
 
 _WHOLE = cython.declare(
