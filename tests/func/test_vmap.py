@@ -521,3 +521,21 @@ def test_a_transform_inside_of_another_takes_a_transposed_argument() -> None:
         return weft.func.grad(lambda z: (z * z * z).sum())(y.T).sum()
 
     assert weft.func.grad(inner)(x).tolist() == (6 * x).tolist()
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_named_arguments_are_the_same_for_all_examples(lib: Any) -> None:
+    found = lib.func.vmap(lambda x, y: x * y)(lib.ones(2), y=lib.tensor([1.0, 2.0, 3.0]))
+    assert found.tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@pytest.mark.parametrize("name", ["hvp", "vhp"])
+def test_a_linear_function_has_no_hessian_in_strict_mode(lib: Any, name: str) -> None:
+    product = getattr(lib.autograd.functional, name)
+    x, v = lib.ones(2), lib.ones(2)
+    with pytest.raises(RuntimeError, match="with respect to input 0 is independent of the input"):
+        product(lambda x: x.sum(), x, v, strict=True)
+    assert product(lambda x: (x * x).sum(), x, v, strict=True)[1].tolist() == [2, 2]
+    with pytest.raises(AssertionError, match="Expected strategy to be either"):
+        lib.autograd.functional.jacobian(lambda x: x * 2, x, strategy="sideways")

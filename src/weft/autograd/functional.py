@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.backward import grad
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from weft.errors import ArgumentTypeError, AssertedError, GradientError, ShapeError
 from weft.graph import tape as tapes
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -196,7 +196,7 @@ def jacobian(
     mode where an output does not depend on an input; ValueError on an unknown strategy.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise ArgumentError(
+        raise AssertedError(
             f'Expected strategy to be either "forward-mode" or "reverse-mode". Got: {strategy}',
             expected="'forward-mode' or 'reverse-mode'",
             got=repr(strategy),
@@ -333,6 +333,19 @@ def jvp(
     return _shaped(outputs, multiple, create_graph), _shaped(product, multiple, create_graph)
 
 
+def _check_slopes(slopes: Tensors, strict: bool) -> None:
+    """Errors: RuntimeError in strict mode where a first derivative does not depend on the inputs."""
+    for index, slope in enumerate(slopes):
+        if strict and not slope.requires_grad:
+            raise GradientError(
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                f"input {index} is independent of the input. This is not allowed in strict mode.",
+                expected="a function that is not linear",
+                got=f"a constant derivative by input {index}",
+                fix="pass strict=False to get zeros",
+            )
+
+
 def hvp(
     func: Callable[..., Any],
     inputs: Any,
@@ -347,6 +360,7 @@ def hvp(
         _check_outputs((value,), strict)
         tangents = _vectors(v, fresh, several, "hvp")
         slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
+        _check_slopes(slopes, strict)
         product = _pushed(slopes, fresh, tangents, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
 
@@ -365,6 +379,7 @@ def vhp(
         _check_outputs((value,), strict)
         seeds = _vectors(v, fresh, several, "vhp")
         slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
+        _check_slopes(slopes, strict)
         product = _gradients(slopes, fresh, seeds, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
 

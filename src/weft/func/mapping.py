@@ -150,13 +150,13 @@ class _Map:
 
 @cython.cfunc
 def _call_of(func: Any, args: Any, kwargs: Any, in_dims: Any) -> _Map:
-    """A call with the dimensions that `in_dims` says; named arguments are mapped over their first one."""
+    """A call with the dimensions that `in_dims` says; named arguments are the same for all examples."""
     values = leaves(args)
     dims = _spread(in_dims, args, "in_dims")
     split = len(values)
     if kwargs:
         named = leaves(kwargs)
-        dims += [0 if isinstance(value, weft.Tensor) else None for value in named]
+        dims += [None] * len(named)
         values = values + named
     return _Map(func, args, kwargs, dims, values, split)
 
