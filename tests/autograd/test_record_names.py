@@ -4,6 +4,7 @@ counts."""
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 from pathlib import Path
@@ -144,3 +145,10 @@ def _write() -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     _write()
+
+
+def test_a_record_that_has_been_looked_at_is_not_the_collectors() -> None:
+    """Its class is made like any other, but the record has no room for what the collector writes in front of it."""
+    value = weft.ones(2, requires_grad=True).exp()
+    assert not gc.is_tracked(value.grad_fn)
+    gc.collect()

@@ -54,8 +54,12 @@ def class_like(cls: type, name: str, members):
         made = type(name, (cls,), {"__slots__": (), **members})
     finally:
         pointer.tp_flags = flags
-    if not flags & Py_TPFLAGS_HAVE_GC:
-        cython.cast(cython.pointer(PyTypeObject), made).tp_dealloc = pointer.tp_dealloc
+    if (
+        not flags & Py_TPFLAGS_HAVE_GC
+    ):  # every class that is made here has it; instances have no room for it
+        like: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), made)
+        like.tp_dealloc = pointer.tp_dealloc
+        like.tp_flags = like.tp_flags & ~Py_TPFLAGS_HAVE_GC
     return made
 
 
