@@ -74,7 +74,9 @@ def test_hooks_on_the_record_of_all_outputs(way):
     assert seen == ["tensor", [size, 2.0 * size, *[None] * (len(parts) - 2)]]
     assert x.grad.tolist() == [10 * weight for weight in weights]
     before.remove()
-    halved = whole.register_prehook(lambda grads: [None if g is None else g / 2 for g in grads])
+    halved = whole.register_prehook(
+        lambda grads: tuple(None if g is None else g / 2 for g in grads)
+    )
     found = weft.autograd.grad(loss, [x, parts[0]], retain_graph=True)
     assert found[0].tolist() == [5 * weight for weight in weights]
     assert found[1].flatten().tolist() == [1.0] * size
