@@ -107,6 +107,10 @@ def differentiated(dtype: str) -> list[Any]:
 
 def converted(value: Any) -> Any:
     """A sample's argument in Weft, leaves where PyTorch has leaves."""
+    if isinstance(value, torch.Tensor) and value.layout is torch.sparse_csr:
+        parts = [value.crow_indices(), value.col_indices(), value.detach().values()]
+        made = weft.sparse_csr_tensor(*(weft.from_numpy(p.numpy().copy()) for p in parts))
+        return made.requires_grad_(value.requires_grad)
     if isinstance(value, torch.Tensor):
         made = weft.from_numpy(value.detach().resolve_conj().numpy().copy())
         return made.requires_grad_() if value.requires_grad else made
@@ -162,6 +166,7 @@ def draw(like: Any, seed: int) -> Any:
 
 
 def array(tensor: Any) -> Any:
+    tensor = tensor.to_dense() if "sparse" in str(tensor.layout) else tensor
     tensor = tensor.detach() if tensor.dtype.is_complex else tensor.detach().double()
     return tensor.numpy(force=True)
 
