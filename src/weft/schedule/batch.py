@@ -115,31 +115,51 @@ def _build(members: list, stacks: dict) -> cython.void:
         if params is None and first.params is not None:
             return
     if row.code == _cat_row.code and _is_one_gather(first):
-        _build_cat(members, params, shapes, stacks)
+        _make_quotient(members, (_joined_blocks(members, stacks),), params, shapes, [True] * arity)
         return
     operands: list = []
     for index in range(arity):
         operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
     if row is _add_row and operands[0] is None and operands[1] is None and _adds_rows(first):
-        _build_sum(members, columns)
+        _make_quotient(members, (gathered_sums(columns[0], columns[1]),), params, shapes, flags)
         return
-    rank: cython.Py_ssize_t = len(first.shape)
     for index in range(arity):
         if not flags[index]:
             continue
-        stacked: Node = operands[index]
-        if stacked is None:
-            stacked = stack(columns[index], stacks)  # it may be equal to one before
-        if aligned and len(shapes[index]) < rank:
-            stacked = _view(stacked, (count,) + (1,) * (rank - len(shapes[index])) + shapes[index])
-        operands[index] = stacked
+        if operands[index] is None:
+            operands[index] = stack(columns[index], stacks)  # it may be equal to one before
+        if aligned:
+            operands[index] = _align(operands[index], len(shapes[index]), first)
+    _make_quotient(members, tuple(operands), params, shapes, flags)
+
+
+@cython.cfunc
+def _make_quotient(
+    members: list, operands: tuple, params, shapes: tuple, flags: list
+) -> cython.void:
+    """The node that stands for a group, which becomes its rows. Where blocks or rows are joined by a gather, that is
+    the only operand, and the value."""
+    first: Node = members[0]
+    count: cython.Py_ssize_t = len(members)
     shape: tuple = (count,) + first.shape
     quotient: Node = new_node(
-        row, tuple(operands), params, shape, count_elements(shape), first.dtype, None
+        first.row, operands, params, shape, count_elements(shape), first.dtype, None
     )
-    quotient.payload = tuple([cython.cast(Node, operand).shape for operand in operands])
+    if len(operands) == len(shapes):
+        quotient.payload = tuple([cython.cast(Node, operand).shape for operand in operands])
+    else:
+        quotient.payload = tuple([(count,) + each for each in shapes])
     adopt(quotient, members, tuple(flags))
     quotient.considered = True
+
+
+@cython.cfunc
+def _align(stacked: Node, rank: cython.Py_ssize_t, like: Node) -> Node:
+    """A stacked operand of fewer dimensions than its result has, with dimensions of size 1 behind the first."""
+    if rank >= len(like.shape):
+        return stacked
+    ones: tuple = (1,) * (len(like.shape) - rank)
+    return _view(stacked, stacked.shape[:1] + ones + stacked.shape[1:])
 
 
 @cython.cfunc
@@ -154,25 +174,17 @@ def _is_one_gather(node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _build_cat(members: list, params: tuple, shapes: tuple, stacks: dict) -> cython.void:
-    """The quotient of joined blocks: its one operand is all of them in order, and it is that value."""
-    first: Node = members[0]
-    count: cython.Py_ssize_t = len(members)
+def _joined_blocks(members: list, stacks: dict) -> Node:
+    """All blocks of all members in order, as the joined value."""
     sources: list = []
     node: Node
     position: cython.Py_ssize_t
-    for position in range(count):
+    for position in range(len(members)):
         prefetch_sources(members, position)
         node = members[position]
         sources.extend(node.inputs)
-    shape: tuple = (count,) + first.shape
-    whole: Node = _view(stack(column_of(sources), stacks), shape)
-    quotient: Node = new_node(
-        first.row, (whole,), params, shape, count_elements(shape), first.dtype, None
-    )
-    quotient.payload = tuple([(count,) + block for block in shapes])
-    adopt(quotient, members, (True,) * len(shapes))
-    quotient.considered = True
+    shape: tuple = (len(members),) + cython.cast(Node, members[0]).shape
+    return _view(stack(column_of(sources), stacks), shape)
 
 
 @cython.cfunc
@@ -187,20 +199,6 @@ def _adds_rows(node: Node) -> cython.bint:
         and one.shape == node.shape
         and other.shape == node.shape
     )
-
-
-@cython.cfunc
-def _build_sum(members: list, columns: list) -> cython.void:
-    """The quotient of sums of rows from here and there: its one operand gathers and adds them, and is that value."""
-    first: Node = members[0]
-    shape: tuple = (len(members),) + first.shape
-    whole: Node = gathered_sums(columns[0], columns[1])
-    quotient: Node = new_node(
-        first.row, (whole,), None, shape, count_elements(shape), first.dtype, None
-    )
-    quotient.payload = (shape, shape)
-    adopt(quotient, members, (True, True))
-    quotient.considered = True
 
 
 @cython.cfunc

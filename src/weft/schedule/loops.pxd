@@ -1,4 +1,3 @@
-from weft.graph.dtype cimport DType
 from weft.graph.node cimport Node
 from weft.schedule.lower cimport KernelSpec, Lowering
 from weft.schedule.records cimport Kernel, Place, Program
@@ -37,8 +36,8 @@ cdef str classes(list strides)
 cdef tuple loop_key(Builder builder, Py_ssize_t rank, int reduced, int axis)
 
 cdef void lower_loops(Lowering lowering, Kernel kernel)
-cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
-cdef void lower_indexed(Lowering lowering, Node node)
+cdef KernelSpec find_spec(Builder builder)
+cdef void launch_loops(Lowering lowering, Builder builder, list pointers)
 
 cdef int _reduce
 cdef int _source

@@ -9,7 +9,7 @@ dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and 
 import cython
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.loops import lower_copy, lower_indexed
+from cython.cimports.weft.schedule.copies import lower_copy, lower_indexed
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 from cython.cimports.weft.schedule.plan import Plan
 from cython.cimports.weft.schedule.records import Kernel, Place, Program

@@ -9,7 +9,7 @@ import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.loops import lower_copy
+from cython.cimports.weft.schedule.copies import lower_copy
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 from cython.cimports.weft.schedule.records import Place
 

@@ -1,0 +1,6 @@
+from weft.graph.dtype cimport DType
+from weft.graph.node cimport Node
+from weft.schedule.lower cimport Lowering
+
+cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
+cdef void lower_indexed(Lowering lowering, Node node)
