@@ -3,6 +3,8 @@ of order 0."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -51,5 +53,12 @@ def test_functions_by_the_names_of_graphs() -> None:
     (shares * weft.tensor([1.0, 0.0])).sum().backward()
     assert x.grad.tolist() == [[0.0, 0.0], [0.25, -0.25]]
     assert aten.add.Tensor(weft.ones(2), 1).tolist() == [2.0, 2.0]
-    with pytest.raises(AttributeError, match="no_such"):
-        _ = aten.no_such
+    for name in ("no_such", "given"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(aten, name)
+
+
+def test_graphs_have_the_weight_of_an_embedding_first() -> None:
+    """Also where nobody has asked for `weft.embedding` before."""
+    program = "import weft; weft.ops.aten.embedding(weft.ones(5, 2), weft.tensor([1]))"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -60,6 +60,25 @@ def test_indices_are_checked(indices: Any, size: Any, fix: str) -> None:
         weft.sparse_coo_tensor(indices, weft.ones(len(indices[0])), size)
 
 
+def test_rows_with_a_column_twice_are_summed_where_that_matters() -> None:
+    given = weft.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, -2.0], (2, 2))
+    assert given.values().tolist() == [1.0, -2.0]
+    assert given.to_dense().tolist() == [[0.0, -1.0], [0.0, 0.0]]
+    for made, wanted in ((given.abs(), 1.0), (given * given, 1.0), (given + given, -2.0)):
+        assert made.layout is weft.sparse_csr
+        assert made.to_dense().tolist() == [[0.0, wanted], [0.0, 0.0]]
+
+
+def test_what_is_taken_over_in_place_fits() -> None:
+    other = weft.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
+    rows = weft.eye(2).to_sparse_csr()
+    rows += other
+    assert rows.crow_indices().tolist() == [0, 2, 3] and rows.values().tolist() == [1.0, 3.0, 1.0]
+    with pytest.raises(RuntimeError, match=r"(?s)cannot take over.*expected  shape \[2, 2\]"):
+        rows.copy_(weft.eye(3).to_sparse_csr())
+    assert rows.shape == (2, 2) and rows.values().tolist() == [1.0, 3.0, 1.0]
+
+
 def test_a_sparse_tensor_has_no_memory_of_its_own() -> None:
     with pytest.raises(NotImplementedError, match="no memory"):
         sample()[0] = 1.0

@@ -39,7 +39,7 @@ REFERENCE_CYCLE = (
 
 ONLY_INPUTS = (
     "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
-    "of the graph, please use torch.autograd.backward."
+    "of the graph, please use weft.autograd.backward."
 )
 
 

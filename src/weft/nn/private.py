@@ -7,6 +7,7 @@ Each is composed of the public functions; those that a program should call inste
 from __future__ import annotations
 
 from builtins import slice as span
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -289,16 +290,15 @@ class Packet:
 
 
 class Aten:
-    """`weft.ops.aten`: the functions by the names that PyTorch's graphs have for them."""
+    """`weft.ops.aten`: the functions by the names that PyTorch's graphs have for them. Those of `weft` come before
+    those of `nn.functional`, which take arguments in another order."""
 
     def __getattr__(self, name: str) -> Packet:
-        for place in (globals(), vars(weft), vars(functional)):
-            if callable(place.get(name)) and not isinstance(place[name], type):
-                return Packet(place[name])
-        found = None if name.startswith("__") else getattr(weft, name, None)
-        if not callable(found):
-            raise AttributeError(f"weft.ops.aten has no function {name!r}")
-        return Packet(found)
+        for place in (_ATEN, weft, functional) if not name.startswith("__") else ():
+            found = getattr(place, name, None)
+            if callable(found) and not isinstance(found, type):
+                return Packet(found)
+        raise AttributeError(f"weft.ops.aten has no function {name!r}")
 
 
 aten = Aten()
@@ -316,6 +316,9 @@ FUNCTIONS: dict[str, Any] = {
         safe_softmax,
     )
 }
+_ATEN = SimpleNamespace(
+    **FUNCTIONS, max_pool2d_with_indices_backward=max_pool2d_with_indices_backward
+)
 for _name, _function in FUNCTIONS.items():
     _function.__name__ = _name
 globals().update(FUNCTIONS)

@@ -67,12 +67,18 @@ def sampled_addmm(
 
 
 def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
-    """The sum of all entries as a dense number, or along dimensions: sparse while a sparse dimension is left."""
+    """The sum of all entries as a dense number, or along dimensions: sparse while a sparse dimension is left.
+
+    Shapes: as of `weft.sum`. Errors: RuntimeError for a dense input.
+    """
     return reductions.total(_need_sparse("sum", input), dim, False, dtype)
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Softmax along a dimension among the entries that there are: others count as minus infinity."""
+    """Softmax along a dimension among the entries that there are: others count as minus infinity.
+
+    Shapes: as `input`. Errors: RuntimeError for a dense input.
+    """
     return reductions.softmax(_need_sparse("softmax", input), dim, dtype, False)
 
 

@@ -29,7 +29,7 @@ def linear(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa
 
 def unary(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
     """What has to see the sums of what has one place."""
-    summed = coalesced(input) if input.is_sparse else input
+    summed = coalesced(input)
     return like(summed, function(summed.entries, *args, **kwargs))
 
 
@@ -54,8 +54,8 @@ def add(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = Non
         raise NotDefinedError(
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead.",
             expected="another sparse tensor",
-            got=f"a {type(other).__name__}",
-            fix="swap the operands, or use .to_dense()",
+            got=type(other).__name__,
+            fix="use .to_dense(), or add the sparse tensor to the dense one",
         )
     if tuple(getattr(input, "shape", ())) != tuple(other.shape):
         raise _shapes("add", input, other)
@@ -96,10 +96,10 @@ def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
         weft.cat([one.entries.to(dtype), other.entries.to(dtype)]),
         one.shape,
     )
-    if not one.coalesced or not other.coalesced:
-        return made
-    summed = coalesced(made)
-    return make(summed.places, summed.entries, one.shape, True, one.layout)
+    if one.is_sparse_csr or (one.coalesced and other.coalesced):
+        summed = coalesced(made)
+        return make(summed.places, summed.entries, one.shape, True, one.layout)
+    return made
 
 
 def mul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:  # noqa: A002

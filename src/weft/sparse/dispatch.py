@@ -136,7 +136,7 @@ def _undefined(name: str, args: tuple[Any, ...]) -> NotDefinedError:
     found = [f"{list(value.shape)}" for value in args if isinstance(value, SparseTensor)]
     return NotDefinedError(
         f"{name} is not defined on sparse tensors",
-        expected="one of " + ", ".join(sorted(rule for rule in RULES if rule[-1] != "_")),
+        expected="what keeps zeros, such as mul, relu, sum or transpose, or a product of matrices",
         got=f"{name} of a sparse tensor of shape {', '.join(found)}" if found else name,
         fix="use .to_dense(), or .coalesce().values() for the entries",
     )

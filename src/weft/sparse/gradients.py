@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import weft
 from weft import Tensor
 from weft.autograd import Function
 from weft.ops.primitives import reshape, take
@@ -73,8 +72,3 @@ def accumulate(leaf: Tensor, gradient: Any, create: bool) -> None:
         before.adopt(before + gradient)
     else:
         leaf._grad = gradient.detach() + before
-
-
-def add_rows_(parameter: Tensor, gradient: SparseTensor, factor: Any) -> None:
-    """`parameter += factor * gradient`, in place and only where the gradient has entries."""
-    weft.add(parameter, gradient, alpha=factor, out=None)

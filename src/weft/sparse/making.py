@@ -153,17 +153,18 @@ def empty(shape: tuple[int, ...], sparse_dim: int, dtype: Any) -> SparseTensor:
 
 
 def coalesced(tensor: SparseTensor) -> SparseTensor:
-    """The entries in order of their places, those of one place added up in the order that they had."""
+    """The entries in order of their places, those of one place added up in the order that they had; in the same
+    layout."""
     if tensor.coalesced:
         return tensor
     sizes = tuple(tensor.shape[: tensor.sparse_dim()])
     positions = structure.flat(structure.places_of(tensor.places), sizes)
     if structure.is_ascending(positions):
-        return make(tensor.places, tensor.entries, tensor.shape, coalesced=True)
+        return make(tensor.places, tensor.entries, tensor.shape, True, tensor.layout)
     unique, groups = np.unique(positions, return_inverse=True)
     entries = added(tensor.entries, groups.reshape(-1), len(unique))
     indices = structure.as_indices(structure.unflat(unique, sizes), len(unique))
-    return make(indices, entries, tensor.shape, coalesced=True)
+    return make(indices, entries, tensor.shape, True, tensor.layout)
 
 
 def added(entries: Tensor, groups: Any, count: int) -> Tensor:
@@ -357,5 +358,8 @@ def sparse_csr_tensor(
     made = sparse_coo_tensor(
         np.stack([rows, columns]), entries, (*shape, *entries.shape[1:])[: 1 + entries.ndim]
     )
-    made = make(made.places, made.entries, made.shape, True, weft.sparse_csr)
+    ordered = structure.is_ascending(
+        structure.flat(np.stack([rows, columns]), tuple(made.shape)[:2])
+    )
+    made = make(made.places, made.entries, made.shape, ordered, weft.sparse_csr)
     return made.detach().requires_grad_() if requires_grad else made

@@ -16,7 +16,7 @@ from weft.functional.arguments import widen
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.making import as_rows, coalesced, need_csr
-from weft.sparse.tensor import SparseTensor, make
+from weft.sparse.tensor import SparseTensor, like, make
 
 
 def _check(name: str, one: Any, other: Any, *ranks: tuple[int, int]) -> None:
@@ -174,7 +174,7 @@ def sampled(
     rows, columns = input.places[0], input.places[1]
     products = (take(mat1, 0, rows) * take(mat2, 1, columns).T).sum(1)
     entries = products * alpha if beta == 0 else input.entries * beta + products * alpha
-    return make(input.places, entries, input.shape, True, input.layout)
+    return like(input, entries)
 
 
 RULES: dict[str, Any] = {

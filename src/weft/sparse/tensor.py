@@ -12,7 +12,13 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientError,
+    NotDefinedError,
+    ShapeError,
+)
 from weft.functional import host
 from weft.graph.lens import SPARSE
 from weft.graph.public import intercept
@@ -77,8 +83,9 @@ class SparseTensor(Tensor):
         return self.places
 
     def values(self) -> Tensor:
-        """The entries: (entries, *dense sizes). Errors: RuntimeError before `coalesce()`."""
-        self._need_coalesced("values")
+        """The entries: (entries, *dense sizes). Errors: RuntimeError before `coalesce()`, where by coordinates."""
+        if not self.is_sparse_csr:
+            self._need_coalesced("values")
         return self.entries.view_as(self.entries)
 
     def _indices(self) -> Tensor:
@@ -209,8 +216,20 @@ class SparseTensor(Tensor):
     # -- as a Python object ------------------------------------------------------------------------
 
     def adopt(self, other: Any) -> SparseTensor:
-        """Take over places and values of another of the same shape: what operations in place do."""
+        """Take over places and values of another of the same shape: what operations in place do.
+
+        Errors: ShapeError for another shape; RuntimeError on a leaf that requires a gradient.
+        """
+        if tuple(other.shape) != tuple(self.shape):
+            raise ShapeError(
+                f"a sparse tensor of shape {list(self.shape)} cannot take over values of shape {list(other.shape)}",
+                expected=f"shape {list(self.shape)}",
+                got=str(list(other.shape)),
+                fix="use the operation that returns a new tensor",
+            )
         other = other.to(self.dtype)
+        if self.is_sparse_csr != other.is_sparse_csr:
+            other = other.to_sparse(layout=self.layout)
         if self.is_leaf and self.requires_grad and weft.is_grad_enabled():
             raise GradientError(
                 "a leaf Variable that requires grad is being used in an in-place operation.",
