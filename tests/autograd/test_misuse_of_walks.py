@@ -293,9 +293,9 @@ def test_options_of_checks_that_make_no_sense(case, lib):
         getattr(lib.autograd, name)(lambda x: x.sin(), (x,), **options)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, of torch.jit
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
-def test_how_a_failed_check_is_called(lib):
+def tripled(lib):
+    """A Function that doubles, and says that it triples."""
+
     class Wrong(lib.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -309,6 +309,16 @@ def test_how_a_failed_check_is_called(lib):
         def jvp(ctx, t):
             return t * 3
 
+    return Wrong
+
+
+OF_TORCH = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, of torch.jit
+
+
+@OF_TORCH
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_how_a_failed_check_is_called(lib):
+    Wrong = tripled(lib)
     check = lib.autograd.gradcheck
     x = lib.ones(2, dtype=lib.float64, requires_grad=True)
     for fast in (False, True):
@@ -318,3 +328,54 @@ def test_how_a_failed_check_is_called(lib):
         check(Wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False)
     with pytest.raises(RuntimeError, match="Numerical gradient for function expected to be zero"):
         check(lambda x: x.detach(), (x,))
+
+
+PARTS = {
+    "imaginary part of complex outputs": lambda lib, x, wrong: lib.complex(x, wrong(x)),
+    "real part of complex outputs": lambda lib, x, wrong: lib.complex(wrong(x), x),
+}
+
+
+@OF_TORCH
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("part", PARTS)
+def test_the_part_of_complex_numbers_that_differs_is_named(part, fast, lib):
+    wrong, check = tripled(lib).apply, lib.autograd.gradcheck
+    x = lib.ones(2, dtype=lib.float64, requires_grad=True)
+    text = f"While considering the {part} only, Jacobian mismatch for output 0"
+    with pytest.raises(RuntimeError, match=text):
+        check(lambda x: PARTS[part](lib, x, wrong), (x,), fast_mode=fast)
+    z = lib.ones(2, dtype=lib.complex128, requires_grad=True)
+    forward = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": fast}
+    text = "the imaginary part of complex inputs only, Jacobian computed with forward mode mismatch"
+    with pytest.raises(RuntimeError, match=text):
+        check(wrong, (z,), **forward)
+    assert check(lambda z: z * z.conj() * (1 + 2j), (z,), check_forward_ad=True, fast_mode=fast)
+    assert check(lambda x: lib.complex(x.sin(), x.exp()), (x,), fast_mode=fast)
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_saving_a_number_is_refused_where_a_gradient_is_needed(lib):
+    class Saves(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, forward=False):
+            (ctx.save_for_forward if forward else ctx.save_for_backward)(3)
+            return x * 2
+
+    assert Saves.apply(lib.ones(2)).tolist() == [2, 2]
+    with lib.no_grad():
+        assert Saves.apply(point(lib)).tolist() == [2, 2]
+    with pytest.raises(TypeError, match="save_for_backward can only save variables"):
+        Saves.apply(point(lib))
+    with pytest.raises(AssertionError, match="save_for_forward expects all arguments to be tensor"):
+        Saves.apply(lib.ones(2), True)
+
+
+@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+def test_a_level_that_is_not_open_is_not_closed(lib):
+    forward_ad = lib.autograd.forward_ad
+    with pytest.raises(RuntimeError, match="Dual level must be a positive number"):
+        forward_ad.exit_dual_level()
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="not the last one"):
+        forward_ad.exit_dual_level(level=5)

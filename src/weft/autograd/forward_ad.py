@@ -204,6 +204,13 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the innermost level: its tangents go. Errors: RuntimeError where another is named, or none is open."""
     levels = _levels()
+    if not levels and level is None:
+        raise GradientError(
+            "Dual level must be a positive number.",
+            expected="an open level",
+            got="none is open",
+            fix="close each level once, or write `with dual_level():`",
+        )
     if not levels or (level is not None and level != levels[-1].number):
         raise GradientError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported.",

@@ -17,7 +17,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.saving import pack_value
-from weft.errors import ArgumentTypeError, GradientError
+from weft.errors import ArgumentTypeError, AssertedKindError, GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import set_edge
 from weft.graph.targets import OutputEdge
@@ -105,9 +105,14 @@ class FunctionCtx:
         return self._materialize
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None."""
+        """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None, where a gradient is
+        needed."""
         for index, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
+            if (
+                tensor is not None
+                and not isinstance(tensor, Tensor)
+                and True in self.needs_input_grad
+            ):
                 raise ArgumentTypeError(
                     f"save_for_backward can only save variables, but argument {index} is of type "
                     f"{type(tensor).__name__}",
@@ -115,10 +120,22 @@ class FunctionCtx:
                     got=type(tensor).__name__,
                     fix="store it as an attribute of ctx",
                 )
-        self._saved = tuple([None if t is None else Saved(t) for t in tensors])
+        self._saved = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`."""
+        """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`.
+
+        Errors: AssertionError (and TypeError) for anything but tensors and None.
+        """
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise AssertedKindError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    "on ctx.",
+                    expected="tensors or None",
+                    got=f"{tensor!r:.60}",
+                    fix="store it as an attribute of ctx",
+                )
         if not self._saved:
             self.save_for_backward(*tensors)
 

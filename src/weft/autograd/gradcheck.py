@@ -89,20 +89,33 @@ def _analytic(outputs: tuple[Tensor, ...], inputs: list[Any], index: int, output
 
 
 def _compare(
-    analytic: Any, numerical: Any, outputs: int, output: Any, atol: float, rtol: float
+    analytic: Any, numerical: Any, unit: int, output: Any, atol: float, rtol: float
 ) -> float:
-    """The largest excess over the tolerance; <= 0 is agreement. Both sides as real directional derivatives."""
+    """The largest excess over the tolerance; <= 0 is agreement. Both sides as real directional derivatives of the
+    real (unit 0) or imaginary part of the output."""
     worst = -np.inf
     for row, place in enumerate(np.ndindex(*output.shape)):
-        for unit, g in enumerate(analytic[row]):
-            flat = np.asarray(g).reshape(-1)
-            for column, parts in enumerate(numerical):
-                for step, difference in enumerate(parts):
-                    d = np.asarray(difference)[place]
-                    expected = np.real(d) if unit == 0 else np.imag(d)
-                    found = np.real(flat[column]) if step == 0 else np.imag(flat[column])
-                    worst = max(worst, abs(found - expected) - atol - rtol * abs(expected))
+        flat = np.asarray(analytic[row][unit]).reshape(-1)
+        for column, parts in enumerate(numerical):
+            for step, difference in enumerate(parts):
+                d = np.asarray(difference)[place]
+                expected = np.real(d) if unit == 0 else np.imag(d)
+                found = np.real(flat[column]) if step == 0 else np.imag(flat[column])
+                worst = max(worst, abs(found - expected) - atol - rtol * abs(expected))
     return float(worst)
+
+
+def _units(tensor: Any) -> tuple[int, ...]:
+    """The parts of its elements, in the order of the checks: imaginary, real."""
+    return (1, 0) if tensor.dtype.is_complex else (0,)
+
+
+def _only(unit: int, tensor: Any, what: str) -> str:
+    """The beginning of the text about one part of complex numbers."""
+    if not tensor.dtype.is_complex:
+        return ""
+    part = ("real", "imaginary")[unit]
+    return f"While considering the {part} part of complex {what} only, "
 
 
 def gradcheck(
@@ -210,9 +223,11 @@ def _run_checks(
             _check_extras(target, [arguments[i] for i in checked], output, options)
 
 
-def _mismatch(output: int, index: int, numerical: Any, found: Any, how: str) -> GradcheckError:
+def _mismatch(
+    output: int, index: int, numerical: Any, found: Any, how: str, only: str = ""
+) -> GradcheckError:
     return GradcheckError(
-        f"Jacobian{how} mismatch for output {output} with respect to input {index}",
+        f"{only}Jacobian{how} mismatch for output {output} with respect to input {index}",
         expected=f"numerical {numerical}",
         got=f"analytical {found}",
         fix="check the derivative; use float64 inputs away from kinks",
@@ -238,17 +253,20 @@ def _check_reverse(
                 fix="remove the randomness, or pass nondet_tol",
             )
     else:
-        analytic = [[np.zeros(tuple(arguments[index].shape))] for _ in np.ndindex(*target.shape)]
-    worst = _compare(analytic, numerical, len(outputs), target, options.atol, options.rtol)
-    if worst > 0 and not target.requires_grad:
-        raise GradcheckError(
-            f"Numerical gradient for function expected to be zero: output {output} does not require grad",
-            expected="an output that does not depend on the inputs",
-            got=f"numerical {numerical}",
-            fix="compute it from the inputs without detach() and no_grad()",
-        )
-    if worst > 0 or worst != worst:
-        raise _mismatch(output, index, numerical, analytic, "")
+        nothing = [np.zeros(tuple(arguments[index].shape))] * 2
+        analytic = [nothing for _ in np.ndindex(*target.shape)]
+    for unit in _units(target):
+        worst = _compare(analytic, numerical, unit, target, options.atol, options.rtol)
+        if worst > 0 and not target.requires_grad:
+            raise GradcheckError(
+                f"Numerical gradient for function expected to be zero: output {output} does not require grad",
+                expected="an output that does not depend on the inputs",
+                got=f"numerical {numerical}",
+                fix="compute it from the inputs without detach() and no_grad()",
+            )
+        if worst > 0 or worst != worst:
+            only = _only(unit, target, "outputs")
+            raise _mismatch(output, index, numerical, analytic, "", only)
 
 
 def _flat(rows: Any) -> Any:
@@ -262,25 +280,31 @@ def _check_direction(
     from weft.tensor.creation import tensor as make_tensor
 
     random = np.random.default_rng(0)
-    u = _draw(random, target)
-    (pulled,) = grad(
-        target,
-        (tensor,),
-        make_tensor(u),
-        retain_graph=True,
-        allow_unused=True,
-        materialize_grads=True,
-    )
-    v = _draw(random, tensor)
-    found = float(np.real(np.vdot(pulled.detach().numpy(), v)))
-    step = np.zeros(tuple(target.shape), u.dtype)
-    for direction, parts in zip(np.ravel(v), numerical, strict=True):
-        units = (np.real(direction), np.imag(direction))
-        for unit, part in zip(units, parts, strict=False):
+    whole, v = _draw(random, target), _draw(random, tensor)
+    for unit in _units(target):
+        u = np.asarray(whole.real if unit == 0 else 1j * whole.imag, whole.dtype)
+        (pulled,) = grad(
+            target,
+            (tensor,),
+            make_tensor(u),
+            retain_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        found = float(np.real(np.vdot(pulled.detach().numpy(), v)))
+        expected = float(np.real(np.vdot(u, _along(v, numerical, u))))
+        if not abs(found - expected) <= options.atol + options.rtol * abs(expected):
+            only = _only(unit, target, "outputs")
+            raise _mismatch(output, index, expected, found, "", only)
+
+
+def _along(direction: Any, numerical: Any, like: Any) -> Any:
+    """The differences along a direction: J v."""
+    step = np.zeros(like.shape, like.dtype)
+    for element, parts in zip(np.ravel(direction), numerical, strict=True):
+        for unit, part in zip((np.real(element), np.imag(element)), parts, strict=False):
             step = step + unit * part
-    expected = float(np.real(np.vdot(u, step)))
-    if not abs(found - expected) <= options.atol + options.rtol * abs(expected):
-        raise _mismatch(output, index, expected, found, "")
+    return step
 
 
 def _draw(random: Any, like: Any) -> Any:
@@ -299,14 +323,16 @@ def _check_forward(
     options: Options,
 ) -> None:
     """Tangents of one input's elements against differences."""
+    primal = plain[index]
     columns = []
-    for place in np.ndindex(*plain[index].shape):
-        units = (1, 1j) if plain[index].dtype.is_complex else (1,)
+    for place in np.ndindex(*primal.shape):
+        units = (1, 1j) if primal.dtype.is_complex else (1,)
         columns.append([_tangent(func, plain, index, output, place, unit) for unit in units])
-    for column, parts in zip(columns, numerical, strict=True):
-        for found, expected in zip(column, parts, strict=True):
-            if not np.allclose(found, expected, options.rtol, options.atol):
-                raise _mismatch(output, index, numerical, columns, " computed with forward mode")
+    for unit in _units(primal):
+        for column, parts in zip(columns, numerical, strict=True):
+            if not np.allclose(column[unit], parts[unit], options.rtol, options.atol):
+                only, how = _only(unit, primal, "inputs"), " computed with forward mode"
+                raise _mismatch(output, index, numerical, columns, how, only)
 
 
 def _tangent(

@@ -29,7 +29,21 @@ from weft.autograd.backward import make_roots, walk
 from weft.autograd.discovery import reaches_more
 from weft.autograd.functional import or_zeros, reached
 from weft.autograd.tangents import transposing
-from weft.errors import ArgumentError, GradientError, KindError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientError,
+    KindError,
+    NoTensorError,
+    ShapeError,
+)
+from weft.func.structure import (
+    JVP,
+    fitting_cotangents,
+    structure_text,
+    tangents_of_jvp,
+    tangents_of_linearized,
+)
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for
@@ -37,6 +51,8 @@ from weft.ops import TABLE
 from weft.ops.primitives import full as constant
 
 require(__name__, cython.compiled)
+
+MISSING = object()
 
 _clone_row = cython.declare(OpRow, TABLE["clone"])
 
@@ -139,13 +155,20 @@ def _alias(leaf: Any) -> Any:
     return wrap(node, record)
 
 
-def _no_tensor(leaf: Any, name: str, index: int) -> KindError:
-    texts = {
-        "jvp": "jvp(f, primals, tangents): Expected primals to only contain Tensors, got {}",
-    }
-    text = texts.get(name, "Thing passed to transform API must be Tensor, got {}")
-    return KindError(
-        f"{name}: {text.format(type(leaf))}",
+# What a function misses of an argument that is no tensor, in PyTorch too.
+_MISSED = {"linearize": "new_empty", "jacfwd": "numel"}
+
+
+def _no_tensor(leaf: Any, name: str, index: int) -> Any:
+    kind: Any = KindError
+    text = f"Thing passed to transform API must be Tensor, got {type(leaf)}"
+    if name == "jvp":
+        text = f"{JVP}: Expected primals to only contain Tensors, got {type(leaf)}"
+    elif name in _MISSED:
+        kind = NoTensorError
+        text = f"'{type(leaf).__name__}' object has no attribute '{_MISSED[name]}'"
+    return kind(
+        f"{name}: {text}",
         expected="tensors, or nested tuples, lists and dictionaries of them",
         got=f"{leaf!r:.60} as input {index}",
         fix="choose the arguments to differentiate by with argnums",
@@ -163,8 +186,8 @@ def released(values: list[Any], create: bool) -> list[Any]:
 _CALLS = {
     "vjp": "vjp(f, *primals)",
     "jacrev": "vjp(f, *primals)",
-    "jvp": "jvp(f, primals, tangents)",
-    "jacfwd": "jvp(f, primals, tangents)",
+    "jvp": JVP,
+    "jacfwd": JVP,
 }
 
 
@@ -317,45 +340,37 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outputs = tensors_of(output, "vjp")
         outer = point.needs_graph(outputs)
 
-    def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        seeds = leaves(given)
-        if len(seeds) != len(outputs):
-            raise GradientError(
-                "vjp: the cotangents must have the structure of the output",
-                expected=f"{len(outputs)} tensors",
-                got=str(len(seeds)),
-                fix="pass one cotangent per output",
-            )
-        create = weft.is_grad_enabled() and (outer or any(seed.requires_grad for seed in seeds))
-        found = point.pull(outputs, seeds, create, True)
+    def pull(
+        cotangents: Any = MISSING, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> Any:
+        if cotangents is MISSING or isinstance(retain_graph, weft.Tensor):
+            raise _no_single_argument(output, cotangents)
+        seeds = fitting_cotangents(output, cotangents)
+        create = create_graph
+        if create is None:
+            create = outer or any(seed is not None and seed.requires_grad for seed in seeds)
+            create = create and weft.is_grad_enabled()
+        found = point.pull(outputs, seeds, create, retain_graph)
         return rebuild(point.tree, iter(found))
 
     value = rebuild(output, iter(released(outputs, outer)))
     return (value, pull, aux) if has_aux else (value, pull)
 
 
+def _no_single_argument(output: Any, cotangents: Any) -> ArgumentTypeError:
+    text = "is missing 1 required positional argument: 'cotangents'"
+    got = "no argument"
+    if cotangents is not MISSING:
+        text, got = "takes the cotangents of all outputs as one argument", "several"
+    return ArgumentTypeError(
+        f"vjp: the function that it returns {text}",
+        expected=structure_text(output),
+        got=got,
+        fix="pass one argument that is built as the function's result is",
+    )
+
+
 # -- forward -----------------------------------------------------------------------------------------------------------
-
-
-def _check_tangents(primals: list[Any], tangents: list[Any], name: str) -> None:
-    for tangent in tangents:
-        if not isinstance(tangent, weft.Tensor):
-            raise KindError(
-                f"{_CALLS.get(name, name)}: Expected tangents to only contain Tensors, got {type(tangent)}",
-                expected="tensors in the structure of the primals",
-                got=repr(tangent)[:60],
-                fix="convert it with weft.tensor(...)",
-            )
-    if len(primals) != len(tangents) or any(
-        p.shape != t.shape for p, t in zip(primals, tangents, strict=True)
-    ):
-        raise ShapeError(
-            f"{name}: Expected primals and tangents to have the same structure and shapes",
-            expected=", ".join(str(list(p.shape)) for p in primals),
-            got=", ".join(str(list(t.shape)) for t in tangents),
-            fix="pass one tangent per primal",
-        )
 
 
 def jvp(
@@ -370,11 +385,9 @@ def jvp(
 
     Errors: RuntimeError on tangents of other shapes, and in strict mode where an output does not depend on an input.
     """
-    _need_tuple(primals, "primals")
-    _need_tuple(tangents, "tangents")
+    _need_tuple(primals)
     point = Point(primals, "jvp")
-    vectors = leaves(tangents)
-    _check_tangents(point.given, vectors, "jvp")
+    vectors = tangents_of_jvp(primals, tangents)
     with _level("jvp"):
         output, aux = split_aux(func(*point.arguments()), has_aux, "jvp")
         outputs = tensors_of(output, "jvp")
@@ -394,29 +407,37 @@ def jvp(
     return (value, product, aux) if has_aux else (value, product)
 
 
-def _need_tuple(values: Any, what: str) -> None:
-    if not isinstance(values, tuple) or not values:
+def _need_tuple(primals: Any) -> None:
+    if not isinstance(primals, tuple) or not primals:
         raise GradientError(
-            f"jvp(f, primals, tangents): Expected {what} to be a tuple. E.g. it should be valid to call f(*primals).",
+            f"{JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).",
             expected="a tuple that is not empty",
-            got=type(values).__name__,
-            fix=f"write ({what},)",
+            got=type(primals).__name__,
+            fix="write (primals,)",
         )
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
-    """The value of `func`, and a function that multiplies its Jacobian with tangents; `func` runs once."""
+    """The value of `func`, and a function that multiplies its Jacobian with tangents; `func` runs once.
+
+    Results that are no tensors are constants of both.
+    """
     point = Point(primals, "linearize")
     with _level("linearize"):
         output = func(*point.arguments())
-        outputs = tensors_of(output, "linearize")
+        parts = leaves(output)
+        outputs = [part for part in parts if isinstance(part, weft.Tensor)]
         create = point.needs_graph(outputs)
 
+    def rebuilt(tensors: list[Any]) -> Any:
+        new = iter(released(tensors, create))
+        whole = [next(new) if isinstance(part, weft.Tensor) else part for part in parts]
+        return rebuild(output, iter(whole))
+
     def push(*tangents: Any) -> Any:
-        vectors = leaves(tangents)
-        _check_tangents(point.given, vectors, "linearize")
+        vectors = tangents_of_linearized(primals, tangents)
         with weft.enable_grad():
             found = point.push(outputs, vectors, create)
-        return rebuild(output, iter(released(found, create)))
+        return rebuilt(found)
 
-    return rebuild(output, iter(released(outputs, create))), push
+    return rebuilt(outputs), push
