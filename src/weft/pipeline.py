@@ -148,7 +148,8 @@ def run_tape(tape: Tape) -> cython.void:
 @cython.cfunc
 def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     """Keep, until the run is over, what other threads may read afterwards: what has a handle, which they may write to
-    meanwhile; what their pending work reads; and what this run takes from their tapes."""
+    meanwhile; what their pending work reads, also of values that are there and could make room here; and what this run
+    takes from their tapes."""
     place: cython.p_void = cython.cast(cython.p_void, tape)
     other: Tape
     node: Node
@@ -158,7 +159,7 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     for other in others:
         for node in other.pending():
             for source in node.inputs or ():
-                if source.state == PENDING_STATE and source.tape == place:
+                if source.tape == place if source.state == PENDING_STATE else source.live == 0:
                     kept.append(source)
     met: set[Any] = set()
     while own:

@@ -72,3 +72,26 @@ for _ in range(3):
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_another_thread_has_still_to_read_makes_no_room_for_a_new_value() -> None:
+    """It has been computed, and nothing but the other thread's pending work needs it."""
+    x = weft.arange(64.0)
+    weft.realize(x)
+    recorded, changed = threading.Event(), threading.Event()
+    seen: list[Any] = []
+
+    def read() -> None:
+        doubled = x * 2
+        recorded.set()
+        changed.wait()
+        seen.append(doubled.tolist())
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    recorded.wait()
+    x.add_(100)
+    weft.realize(x)
+    changed.set()
+    thread.join()
+    assert seen == [[2.0 * element for element in range(64)]]

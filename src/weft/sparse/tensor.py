@@ -322,12 +322,13 @@ def handle(shape: tuple[int, ...], dtype: Any) -> SparseTensor:
 def make(
     places: Tensor, entries: Tensor, shape: Any, coalesced: bool = False, layout: Any = None
 ) -> SparseTensor:
-    """A sparse tensor of parts that are known to fit.
+    """A sparse tensor of parts that are known to fit; with less than two entries it is coalesced.
 
     Shapes: (sparse dimensions, entries), (entries, *dense sizes) -> shape.
     """
     made = handle(tuple(shape), entries.dtype)
-    made.places, made.entries, made.coalesced = places, entries, coalesced
+    made.places, made.entries = places, entries
+    made.coalesced = coalesced or entries._shape[0] < 2
     made.layout = weft.sparse_coo if layout is None else layout
     return made
 
