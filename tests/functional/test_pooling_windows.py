@@ -74,3 +74,15 @@ def test_means_are_those_of_one_example(kernel: int) -> None:
         assert whole.tobytes() == np.stack(alone).tobytes()
         expected = torch.nn.functional.avg_pool2d(torch.tensor(values), kernel, **options)
         np.testing.assert_allclose(whole, expected.numpy(), rtol=2e-6, atol=2e-7)
+
+
+def test_a_cotangent_lies_as_the_input_does() -> None:
+    """In PyTorch's order of memory, by the function that its graphs call."""
+    found = []
+    for lib in (weft, torch):
+        x = lib.ones(1, 2, 3, 6).contiguous(memory_format=lib.channels_last)
+        values, places = lib.nn.functional.max_pool2d(x, 3, 2, ceil_mode=True, return_indices=True)
+        options = ([3, 3], [2, 2], [0, 0], [1, 1], True)
+        made = lib.ops.aten.max_pool2d_with_indices_backward(values, x, *options, places)
+        found.append((made.stride(), made.tolist()))
+    assert found[0] == found[1]

@@ -270,7 +270,11 @@ def max_pool2d_with_indices_backward(
     found = start.scatter_add(-1, indices.reshape(flat), grad_output.reshape(flat))
     found = found.reshape(self._shape)
     # Of second order, `self` gets zeros: which elements are the largest does not change.
-    return where(full(self._shape, False, dtypes.bool_), self, found)
+    found = where(full(self._shape, False, dtypes.bool_), self, found)
+    channels_last = not self.is_contiguous() and self.is_contiguous(
+        memory_format=weft.channels_last
+    )
+    return found.contiguous(memory_format=weft.channels_last) if channels_last else found
 
 
 class Packet:
