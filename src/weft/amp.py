@@ -206,6 +206,11 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cpu") -> Callable[..., An
     return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
 
 
+def _held(gradient: Any) -> Any:
+    """What of a gradient is held: of a sparse one its entries."""
+    return gradient._values() if gradient.is_sparse else gradient
+
+
 class GradScaler:
     """Scales losses so that small gradients survive half precision, and leaves out steps that overflowed.
 
@@ -264,7 +269,7 @@ class GradScaler:
             p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None
         ]
         with weft.no_grad():
-            finite = [weft.isfinite(gradient).all() for gradient in gradients]
+            finite = [weft.isfinite(_held(gradient)).all() for gradient in gradients]
             for gradient in gradients:
                 gradient.div_(self._scale)
             overflow = bool(finite) and not bool(weft.stack(finite).all())

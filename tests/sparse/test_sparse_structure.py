@@ -157,3 +157,17 @@ def test_many_gradients_of_a_table_that_nobody_densifies() -> None:
         weft.nn.functional.embedding(weft.tensor([3, 1 << 20]), table, sparse=True).sum().backward()
     assert table.grad._nnz() == 6
     assert table.grad.coalesce().values().tolist() == [[3.0] * 16] * 2
+
+
+@pytest.mark.parametrize("factor", [2.0, float("inf")])
+def test_scaled_losses_of_tables(factor: float) -> None:
+    """A step with gradients that are not finite is left out."""
+    layer = weft.nn.Embedding(4, 2, sparse=True)
+    before = layer.weight.detach().numpy().copy()
+    optimizer = weft.optim.SGD(layer.parameters(), lr=0.5)
+    scaler = weft.amp.GradScaler("cpu")
+    (scaler.scale(layer(weft.tensor([1, 1])).sum()) * factor).backward()
+    scaler.step(optimizer)
+    if factor == 2.0:
+        before[1] -= 2.0
+    np.testing.assert_allclose(layer.weight.detach().numpy(), before, rtol=1e-6)
