@@ -15,6 +15,7 @@ import weft
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.schedule.gathers import MOST_TERMS, gather_rows
+from weft.schedule.stacking import row_of
 
 ROWS, WIDTH = 5, 3
 Entries = list[list[tuple[int, int]]]  # per result: (number of a source, row) of each of its terms
@@ -91,6 +92,14 @@ def test_one_row_of_a_gather_as_a_whole() -> None:
     above = gather([below[1], pending(4)], [[(0, -1), (1, 2)]])
     known = expected([pending(3).numpy()], entries)
     assert above.numpy().tobytes() == (known[1] + pending(4).numpy()[2])[None].tobytes()
+
+
+def test_rows_of_a_row_of_a_gather_are_not_rows_of_the_gather() -> None:
+    base = weft.arange(24.0).reshape(2, 3, 4) * 1
+    first, dtype = value_of(base), value_of(base).dtype
+    below = gather_rows((first,), [0, 0], [1, 0], None, (2, 3, 4), dtype)
+    above = wrap_node(gather_rows((row_of(below, 0),), [0, 0], [2, 0], None, (2, 4), dtype))
+    assert above.tolist() == [[20.0, 21.0, 22.0, 23.0], [12.0, 13.0, 14.0, 15.0]]
 
 
 def test_a_gather_that_nobody_else_reads_is_not_computed() -> None:

@@ -138,7 +138,9 @@ def _add_below(
     the order and the rounding stay as they were."""
     node: Node = below[0]
     step: cython.Py_ssize_t = below[2]
-    if row < 0 and step > 0:
+    if (row < 0) != (
+        step == 0
+    ):  # a whole value that is many rows, or a part of a value that is one
         return False
     numbers: list = node.payload[0]
     rows: list = node.payload[1]
