@@ -168,8 +168,7 @@ def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
     levels = _levels()
     results = outputs if isinstance(outputs, tuple) else (outputs,)
     types = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
-    for index in range(len(levels) - 1, -1, -1):
-        level = levels[index]
+    for index, level in enumerate(levels):  # an inner tangent has the outer ones of what was saved
         tangents = [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
         if all(tangent is None for tangent in tangents):
             continue

@@ -22,6 +22,7 @@ from weft.graph import tape as tapes
 from weft.graph.edges import set_edge
 from weft.graph.targets import OutputEdge
 from weft.graph.typedict import show_under
+from weft.graph.views import alias_of
 
 require(__name__, cython.compiled)
 
@@ -86,7 +87,8 @@ class Saved:
             return self.tensor
         if edge is None:
             return self.value
-        again = self.value.detach()
+        again: Tensor = alias_of(self.value)  # with its tangents, which detach() would drop
+        again.counter = self.value.counter
         set_edge(again, edge)
         return again
 

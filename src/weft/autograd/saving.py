@@ -19,6 +19,7 @@ from weft.graph.node import RESULT_BIT
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import give_up_save
 from weft.graph.tensor import Tensor
+from weft.graph.views import alias_of
 from weft.schedule import forms
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
@@ -43,7 +44,8 @@ class Packed:
                 got=type(tensor).__name__,
                 fix="return the tensor that pack_hook was given, or its equal",
             )
-        again = tensor.detach()
+        again = alias_of(tensor)  # with its tangents, which detach() would drop
+        again.counter = tensor.counter
         set_edge(again, edge)
         return again
 

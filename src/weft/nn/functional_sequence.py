@@ -12,15 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd import Function
+import weft
+from weft.autograd import Function, enable_grad, grad
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_floating, need_tensor
 from weft.functional.arguments import sizes as whole_sizes
+from weft.functional.joining import stack
 from weft.functional.linalg import linear
+from weft.functional.reductions import logsumexp
+from weft.functional.scattering import gather
+from weft.graph import tape as tapes
 from weft.graph.tensor import Tensor
+from weft.graph.views import alias_of
 from weft.nn.functional_loss import cross_entropy, reduced, reduction_of
-from weft.ops.primitives import reshape
+from weft.nn.functional_resize import pad
+from weft.ops.primitives import reshape, where
+
+NEVER = -1e30  # the log of nothing, whose derivatives are numbers
 
 
 class _Alignments:
@@ -92,6 +101,25 @@ class _Alignments:
         total = np.logaddexp(total, np.where(self.labels > 0, before, -np.inf))
         return np.where(self.lengths > 0, -total, np.where(self.labels > 0, np.inf, 0.0))
 
+    def recorded_losses(self, logs: Any) -> Any:
+        """The losses as operations on tensors, so that they can be differentiated. Shapes: (N)."""
+        steps, examples, states = self.emitted.shape
+        index = np.broadcast_to(self.states, (steps, examples, states))
+        emitted = gather(logs.double(), 2, host.from_numpy(np.ascontiguousarray(index)))
+        emitted = where(emitted > NEVER, emitted, NEVER)
+        states_in = np.arange(states)
+        first = host.from_numpy((states_in == 0) | ((states_in == 1) & (self.labels[:, None] > 0)))
+        skips = host.from_numpy(self.skips)
+        sums = where(first, emitted[0], NEVER)
+        final = sums
+        for step in range(1, steps):
+            one = pad(sums, (1, 0), value=NEVER)[:, :states]
+            two = where(skips, pad(sums, (2, 0), value=NEVER)[:, :states], NEVER)
+            sums = logsumexp(stack([sums, one, two]), 0) + emitted[step]
+            final = where(host.from_numpy(self.lengths[:, None] == step + 1), sums, final)
+        at_end = (states_in == self.ends[:, None]) | (states_in == self.ends[:, None] - 1)
+        return -logsumexp(where(host.from_numpy(at_end), final, NEVER), 1)
+
     def gradient(self, sums: Any, losses: Any) -> Any:
         """exp(logs) less the share of alignments that emit each class at each step. Shapes: (T, N, C)."""
         steps, examples, classes = self.logs.shape
@@ -123,22 +151,55 @@ class CtcLoss(Function):
     @staticmethod
     def forward(ctx: Any, logs: Any, alignments: Any, zero_infinity: bool) -> Any:
         """All losses."""
+        ctx.alignments = alignments
         with np.errstate(invalid="ignore", over="ignore"):
             sums = alignments.forward_sums()
             losses = alignments.losses(sums)
-            infinite = np.isinf(losses) & zero_infinity
+            ctx.dead = np.isinf(losses)
+            ctx.infinite = infinite = ctx.dead & zero_infinity
+            ctx.save_for_backward(logs)
             if ctx.needs_input_grad[0]:
                 gradient = alignments.gradient(sums, losses)
                 gradient[:, infinite] = 0
-                ctx.save_for_backward(host.from_numpy(gradient, logs._dtype))
+                ctx.save_for_backward(logs, host.from_numpy(gradient, logs._dtype))
         return host.from_numpy(np.where(infinite, 0, losses), logs._dtype)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """Each example's gradient times its cotangent."""
-        (gradient,) = ctx.saved_tensors
+        if weft.is_grad_enabled() or tapes.tape().mode.duals is not None:
+            gradient = CtcLoss.slope(ctx)
+        else:
+            gradient = ctx.saved_tensors[1]
         g = reshape(cotangents[0], (1, gradient._shape[1], 1))
         return gradient * g, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *others: Any) -> Any:
+        """Each example's gradient along the tangent."""
+        with enable_grad():
+            return (CtcLoss.slope(ctx) * tangent).sum((0, 2))
+
+    @staticmethod
+    def slope(ctx: Any) -> Any:
+        """The gradient of each example's loss, recorded: it has derivatives of its own. Shapes: (T, N, C)."""
+        logs = ctx.saved_tensors[0]
+        alignments = ctx.alignments
+        steps, examples, classes = logs._shape
+        with enable_grad():
+            point = logs
+            if not point.requires_grad:
+                point = alias_of(logs)  # with the tangents that it has
+                point.requires_grad = True
+            plain = alignments.recorded_losses(point)
+            (share,) = grad(
+                plain.sum(), point, create_graph=True, allow_unused=True, materialize_grads=True
+            )
+        inside = np.arange(steps)[:, None] < alignments.lengths
+        kept = host.from_numpy(inside[:, :, None] & ~ctx.infinite[:, None])
+        found = where(kept, logs.exp() + share, 0)
+        lost = host.from_numpy((ctx.dead & ~ctx.infinite)[:, None] & inside[:, :, None])
+        return where(lost, float("nan"), found)
 
 
 def _lengths(name: str, value: Any, examples: int) -> Any:
