@@ -36,7 +36,7 @@ require(__name__, cython.compiled)
 class Function:
     """Base class of custom functions: static `forward`, `backward`, optionally `setup_context`; call `apply`."""
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Warns: nothing is done with instances."""
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "

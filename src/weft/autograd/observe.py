@@ -46,6 +46,16 @@ class RemovableHandle:
     def __exit__(self, *exc: object) -> None:
         self.remove()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _handle_again, (self._table, self.id)
+
+
+def _handle_again(table: dict[int, Any], number: int) -> RemovableHandle:
+    """A handle that has been copied or loaded with what it belongs to."""
+    handle: RemovableHandle = RemovableHandle.__new__(RemovableHandle)
+    handle._table, handle.id = table, number
+    return handle
+
 
 @cython.cclass
 class Observers:

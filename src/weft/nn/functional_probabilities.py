@@ -72,7 +72,7 @@ def _checked(name: str, tensor: Any) -> Any:
         index = cast(where(fits, 0, 1), dtypes.int64)
         picked = record(_PICKS[name], (flat, index), (0,), flat._shape, flat._dtype)
         value = reshape(picked, tensor._shape)
-    return wrap_node(value_of(value), edge)
+    return wrap_node(value_of(value), edge, tensor.strides)
 
 
 def binary_cross_entropy(

@@ -11,7 +11,7 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, widen
+from weft.functional.arguments import describe, sizes, widen
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.tensor import SparseTensor, layout_name, like, make
@@ -93,7 +93,7 @@ def _shape(size: Any, places: Any, dense: tuple[int, ...]) -> tuple[int, ...]:
         if not places.shape[1]:
             return (*(0,) * places.shape[0], *dense)
         return (*(int(row.max()) + 1 for row in places), *dense)
-    shape = tuple(int(extent) for extent in size)
+    shape = sizes((size,), "sparse_coo_tensor")
     if len(shape) != len(places) + len(dense):
         raise ShapeError(
             f"number of dimensions must be sparse_dim ({len(places)}) + dense_dim ({len(dense)}), but got "
@@ -141,7 +141,7 @@ def _empty(size: Any, dtype: Any, requires_grad: bool) -> SparseTensor:
             got="neither",
             fix="pass the shape of an empty tensor",
         )
-    shape = tuple(int(extent) for extent in size)
+    shape = sizes((size,), "sparse_coo_tensor")
     made = empty(shape, len(shape), dtype or weft.get_default_dtype())
     return made.requires_grad_() if requires_grad else made
 
@@ -228,7 +228,7 @@ def to_sparse(
 
     Cost: reads the tensor. Errors: NotDefinedError for a layout other than sparse_coo and sparse_csr.
     """
-    if layout not in (None, weft.sparse_coo, weft.sparse_csr):
+    if not any(layout is known for known in (None, weft.sparse_coo, weft.sparse_csr)):
         raise NotDefinedError(
             f"to_sparse: layout {layout}",
             expected="weft.sparse_coo or weft.sparse_csr",

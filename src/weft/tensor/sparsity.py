@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.arguments import describe
+from weft.functional.arguments import as_dtype, describe
 from weft.graph.bound import bound_to
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
@@ -48,7 +48,7 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself, in another dtype where one is given."""
-    return self if dtype is None else cast(self, dtype)  # type: ignore[no-any-return]
+    return self if dtype is None else cast(self, as_dtype(dtype))  # type: ignore[no-any-return]
 
 
 def sparse_mask(self: Tensor, mask: Any) -> Any:
