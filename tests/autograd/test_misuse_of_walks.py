@@ -1,5 +1,6 @@
 """What reverse walks refuse, and what Functions may do to views that they are given."""
 
+import importlib
 from collections import OrderedDict
 
 import pytest
@@ -31,6 +32,11 @@ def twice(lib, *counts):
 
 def edge(lib, value):
     return lib.autograd.graph.get_gradient_edge(value)
+
+
+def checkpointed(lib, **options):
+    name = f"{lib.__name__}.utils.checkpoint"
+    return importlib.import_module(name).checkpoint(lib.sin, point(lib), **options)
 
 
 def together(lib, tensors, **options):
@@ -125,6 +131,31 @@ REFUSED = {
         ),
         AttributeError,
         "'int' object has no attribute 'requires_grad'",
+    ),
+    "a share of memory that is none": (
+        lambda lib: lib.autograd.graph.region_activation_memory_budget(3),
+        ValueError,
+        "must be in \\[0, 1\\], got 3",
+    ),
+    "a share of memory in no compiled region": (
+        lambda lib: lib.autograd.graph.region_activation_memory_budget(0.5),
+        RuntimeError,
+        "can only be used inside a",
+    ),
+    "threads: a number": (
+        lambda lib: lib.autograd.set_multithreading_enabled(3),
+        TypeError,
+        "argument 'enabled' \\(position 1\\) must be bool, not int",
+    ),
+    "checkpoint: contexts that are none": (
+        lambda lib: checkpointed(lib, use_reentrant=False, context_fn=lambda: 3),
+        TypeError,
+        "context_fn must return two context managers|cannot unpack non-iterable int",
+    ),
+    "checkpoint: debug of the reentrant variant": (
+        lambda lib: checkpointed(lib, use_reentrant=True, debug=True),
+        ValueError,
+        "Passing `context_fn` or `debug` is only supported when use_reentrant=False",
     ),
     "backward in a transform": (
         lambda lib: lib.func.vmap(lambda x: (x * x).sum().backward())(lib.ones(2, 2)),

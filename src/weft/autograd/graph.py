@@ -230,6 +230,23 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
     """Nothing to override: there are no streams that a device captures. Kept for programs that call it."""
 
 
+def region_activation_memory_budget(budget: float) -> NoReturn:
+    """Of regions that are compiled; there are none, and PyTorch refuses it outside of them.
+
+    Errors: TypeError, ValueError on what is no share; RuntimeError otherwise.
+    """
+    name = "weft.autograd.graph.region_activation_memory_budget"
+    kind: Any
+    fix = "use weft.utils.checkpoint, which computes again what a region saves"
+    if not isinstance(budget, float | int) or isinstance(budget, bool):
+        kind, text = ArgumentTypeError, f"expects a float, got {type(budget).__name__}"
+    elif not 0 <= budget <= 1:
+        kind, text = ArgumentError, f"must be in [0, 1], got {budget}"
+    else:
+        kind, text = GradientError, "can only be used inside a compiled region; there are none"
+    raise kind(f"{name}: {text}", expected="a share from 0 to 1", got=repr(budget), fix=fix)
+
+
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     """Nothing to allow: a value that is saved for a derivative is never overwritten. Kept for programs that use it."""
 
@@ -354,6 +371,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",

@@ -6,6 +6,8 @@ is nothing to switch; the state is kept and given back.
 
 from __future__ import annotations
 
+from weft.errors import ArgumentTypeError
+
 _enabled = True
 
 
@@ -14,7 +16,15 @@ class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
 
     def __init__(self, mode: bool) -> None:
         global _enabled
-        self.previous, _enabled = _enabled, bool(mode)
+        if not isinstance(mode, bool):
+            raise ArgumentTypeError(
+                "set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}",
+                expected="True or False",
+                got=repr(mode)[:60],
+                fix="pass a bool",
+            )
+        self.previous, _enabled = _enabled, mode
 
     def __enter__(self) -> None:
         """Already in force."""

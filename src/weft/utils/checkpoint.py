@@ -28,6 +28,7 @@ from weft.utils.checkpoint_extras import (
     DefaultDeviceType,
     GraphExecGroup,
     check_backward_validity,
+    contexts_of,
     detach_variable,
     get_device_states,
     set_checkpoint_debug_enabled,
@@ -344,7 +345,7 @@ def _random_state(state: Any) -> Iterator[None]:
 def _checkpoint(
     function: Callable[..., Any], args: Any, kwargs: Any, context_fn: Any, options: _Options
 ) -> Any:
-    forward_context, recompute_context = context_fn()
+    forward_context, recompute_context = contexts_of(context_fn)
     frame = _Frame(function, args, kwargs, recompute_context, options)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
@@ -401,7 +402,7 @@ class CheckpointFunction(Function):
         return (None, None, *gradients)
 
 
-def _check_reentrant(args: Any, kwargs: Any, context_fn: Any) -> None:
+def _check_reentrant(args: Any, kwargs: Any, special: bool) -> None:
     if kwargs:
         raise ArgumentError(
             "Unexpected keyword arguments: " + ",".join(kwargs),
@@ -409,11 +410,11 @@ def _check_reentrant(args: Any, kwargs: Any, context_fn: Any) -> None:
             got=", ".join(kwargs),
             fix="pass use_reentrant=False to use keyword arguments",
         )
-    if context_fn is not noop_context_fn:
+    if special:
         raise ArgumentError(
-            "Passing context_fn is only supported when use_reentrant=False.",
-            expected="no context_fn",
-            got="one",
+            "Passing `context_fn` or `debug` is only supported when use_reentrant=False.",
+            expected="no context_fn, no debug=True",
+            got="one of them",
             fix="pass use_reentrant=False",
         )
     if not any(isinstance(a, weft.Tensor) and a.requires_grad for a in args):
@@ -461,7 +462,7 @@ def checkpoint(
     if not use_reentrant:
         options = _Options(preserve_rng_state, determinism_check, early_stop)
         return _checkpoint(function, args, kwargs, context_fn, options)
-    _check_reentrant(args, kwargs, context_fn)
+    _check_reentrant(args, kwargs, debug or context_fn is not noop_context_fn)
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 

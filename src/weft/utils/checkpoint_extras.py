@@ -13,6 +13,19 @@ from weft.errors import ArgumentTypeError, GradientError
 from weft.graph import tape as tapes
 
 
+def contexts_of(context_fn: Any) -> tuple[Any, Any]:
+    """The contexts of the call and of its repetition. Errors: TypeError on anything but a pair of contexts."""
+    made = context_fn()
+    if isinstance(made, tuple) and len(made) == 2 and all(hasattr(c, "__enter__") for c in made):
+        return made
+    raise ArgumentTypeError(
+        f"checkpoint(): context_fn must return two context managers, not {type(made).__name__}",
+        expected="a tuple: the context of the call, and that of its repetition",
+        got=f"{made!r:.60}",
+        fix="return (contextlib.nullcontext(), contextlib.nullcontext())",
+    )
+
+
 class GraphExecGroup:
     """Backwards inside one group use one recomputation of each checkpoint (without `use_reentrant`). Each save can be
     used once: the parts of the graph that they walk over must not overlap.
