@@ -70,3 +70,8 @@ def test_statements_parsed_together_are_parsed_as_alone(parser: ModuleType) -> N
 def test_the_model_of_lines_learns_from_ragged_batches(capsys: pytest.CaptureFixture[str]) -> None:
     assert load("ragged").main(["--steps", "12"]) < 5.0  # 8 bits at the start
     assert "held out" in capsys.readouterr().out
+
+
+def test_a_model_with_a_solver_of_scipy_finds_the_heat(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("heat").main([]) == [14, 41]
+    assert "gradcheck: True" in capsys.readouterr().out
