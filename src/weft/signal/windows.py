@@ -10,9 +10,12 @@ import numpy as np
 from weft.errors import ArgumentError
 from weft.functional.signals import _window, cosines
 from weft.graph.public import publish
+from weft.tensor.layout import strided
 
 
-def _made(name: str, M: int, sym: bool, dtype: Any, requires_grad: bool, values: Any) -> Any:  # noqa: N803
+def _made(
+    name: str, M: int, sym: bool, dtype: Any, layout: Any, requires_grad: bool, values: Any  # noqa: N803
+) -> Any:  # fmt: skip
     if M < 0:
         raise ArgumentError(
             f"{name} requires non-negative window length, got M={M}",
@@ -26,6 +29,13 @@ def _made(name: str, M: int, sym: bool, dtype: Any, requires_grad: bool, values:
             expected="weft.float32 or weft.float64",
             got=dtype.name,
             fix="convert the window afterwards",
+        )
+    if layout is not None and layout is not strided:
+        raise ArgumentError(
+            f"{name} is implemented for strided tensors only, got: {layout}",
+            expected="weft.strided",
+            got=str(layout),
+            fix="leave layout out",
         )
     return _window(name, M, dtype, requires_grad, values)
 
@@ -48,7 +58,9 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """A triangle."""
-    return _made("bartlett", M, sym, dtype, requires_grad, lambda: 1 - np.abs(_positions(M, sym)))
+    return _made(
+        "bartlett", M, sym, dtype, layout, requires_grad, lambda: 1 - np.abs(_positions(M, sym))
+    )
 
 
 def general_cosine(
@@ -67,7 +79,13 @@ def general_cosine(
             fix="pass a=",
         )
     return _made(
-        "general_cosine", M, sym, dtype, requires_grad, lambda: cosines(M, not sym, *weights)
+        "general_cosine",
+        M,
+        sym,
+        dtype,
+        layout,
+        requires_grad,
+        lambda: cosines(M, not sym, *weights),
     )
 
 
@@ -77,7 +95,7 @@ def general_hamming(
 ) -> Any:  # fmt: skip
     """alpha - (1 - alpha) cos."""
     return general_cosine(
-        M, a=(alpha, 1 - alpha), sym=sym, dtype=dtype, requires_grad=requires_grad
+        M, a=(alpha, 1 - alpha), sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
     )
 
 
@@ -86,7 +104,7 @@ def hamming(
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """0.54 - 0.46 cos."""
-    return general_hamming(M, sym=sym, dtype=dtype, requires_grad=requires_grad)
+    return general_hamming(M, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad)
 
 
 def hann(
@@ -94,7 +112,9 @@ def hann(
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """0.5 - 0.5 cos."""
-    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, requires_grad=requires_grad)
+    return general_hamming(
+        M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
+    )
 
 
 def blackman(
@@ -102,7 +122,9 @@ def blackman(
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """Three cosines."""
-    return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, requires_grad=requires_grad)
+    return general_cosine(
+        M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
+    )
 
 
 def nuttall(
@@ -111,7 +133,9 @@ def nuttall(
 ) -> Any:  # fmt: skip
     """Four cosines."""
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
-    return general_cosine(M, a=weights, sym=sym, dtype=dtype, requires_grad=requires_grad)
+    return general_cosine(
+        M, a=weights, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
+    )
 
 
 def cosine(
@@ -121,7 +145,13 @@ def cosine(
     """Half a period of a sine."""
     count = M if sym else M + 1
     return _made(
-        "cosine", M, sym, dtype, requires_grad, lambda: np.sin(np.pi / count * (np.arange(M) + 0.5))
+        "cosine",
+        M,
+        sym,
+        dtype,
+        layout,
+        requires_grad,
+        lambda: np.sin(np.pi / count * (np.arange(M) + 0.5)),
     )
 
 
@@ -144,6 +174,7 @@ def exponential(
         M,
         sym,
         dtype,
+        layout,
         requires_grad,
         lambda: np.exp(-np.abs(np.arange(M) - middle) / tau),
     )
@@ -157,7 +188,7 @@ def gaussian(
     _need("gaussian", std > 0, "Standard deviation must be positive", std)
     middle = (M if not sym else M - 1) / 2
     return _made(
-        "gaussian", M, sym, dtype, requires_grad,
+        "gaussian", M, sym, dtype, layout, requires_grad,
         lambda: np.exp(-0.5 * ((np.arange(M) - middle) / std) ** 2),
     )  # fmt: skip
 
@@ -169,7 +200,7 @@ def kaiser(
     """I_0(beta sqrt(1 - t^2)) / I_0(beta)."""
     _need("kaiser", beta >= 0, "beta must be non-negative", beta)
     count = M if sym else M + 1
-    return _made("kaiser", M, sym, dtype, requires_grad, lambda: np.kaiser(count, beta)[:M])
+    return _made("kaiser", M, sym, dtype, layout, requires_grad, lambda: np.kaiser(count, beta)[:M])
 
 
 publish(globals())
