@@ -19,19 +19,18 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.graph.public import (
+from cython.cimports.weft.graph.recording import record_unary
+from cython.cimports.weft.graph.tape import next_sequence
+from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.vectorcall import (
     Arguments,
-    Py_TPFLAGS_HAVE_VECTORCALL,
-    Py_TPFLAGS_METHOD_DESCRIPTOR,
     Py_TYPE,
     PyObject_Vectorcall,
     PyTypeObject,
     PyVectorcall_Call,
     PyVectorcall_NARGS,
+    take_calls,
 )
-from cython.cimports.weft.graph.recording import record_unary
-from cython.cimports.weft.graph.tape import next_sequence
-from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import WeftError
@@ -328,12 +327,7 @@ def _explain(
 def _take_calls():
     """Let calls and method calls of the class go through `_enter`, without a tuple of arguments."""
     probe: Public = Public.__new__(Public, _take_calls)
-    start: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, probe))
-    place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.address(probe.vectorcall))
-    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), Public)
-    pointer.tp_vectorcall_offset = place - start
-    pointer.tp_call = PyVectorcall_Call
-    pointer.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR
+    take_calls(Public, probe, cython.address(probe.vectorcall))
     add_to_type(
         Public,
         {

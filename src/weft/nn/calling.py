@@ -9,19 +9,20 @@ import types
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.nn.calling import (
+from cython.cimports.weft.graph.vectorcall import (
     Arguments,
-    Py_TPFLAGS_HAVE_VECTORCALL,
-    Py_TPFLAGS_METHOD_DESCRIPTOR,
     Py_TYPE,
-    PyDict_GetItem,
-    PyFunction_Check,
-    PyObject_GenericGetDict,
     PyObject_Vectorcall,
-    PyObject_VectorcallMethod,
     PyTypeObject,
     PyVectorcall_Call,
     PyVectorcall_NARGS,
+    take_calls,
+)
+from cython.cimports.weft.nn.calling import (
+    PyDict_GetItem,
+    PyFunction_Check,
+    PyObject_GenericGetDict,
+    PyObject_VectorcallMethod,
     _PyType_Lookup,
 )
 
@@ -86,12 +87,7 @@ def _enter(
 def _take_calls():
     """Let calls and method calls go through `_enter`, without a tuple of arguments."""
     probe: Call = Call.__new__(Call, None)
-    start: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, probe))
-    place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.address(probe.vectorcall))
-    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), Call)
-    pointer.tp_vectorcall_offset = place - start
-    pointer.tp_call = PyVectorcall_Call
-    pointer.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR
+    take_calls(Call, probe, cython.address(probe.vectorcall))
     add_to_type(
         Call,
         {

@@ -22,7 +22,7 @@ from cython.cimports.weft.schedule.columns import (
     read_columns,
 )
 from cython.cimports.weft.schedule.members import adopt
-from cython.cimports.weft.schedule.stacking import gathered_sums, in_place, stack
+from cython.cimports.weft.schedule.stacking import gathered, gathered_sums, in_place, stack
 
 from weft._compiled import require
 from weft.config import config
@@ -127,7 +127,7 @@ def _build(members: list, stacks: dict) -> cython.void:
         if not flags[index]:
             continue
         if operands[index] is None:
-            operands[index] = stack(columns[index], stacks)  # it may be equal to one before
+            operands[index] = gathered(columns[index], stacks)
         if aligned:
             operands[index] = _align(operands[index], len(shapes[index]), first)
     _make_quotient(members, tuple(operands), params, shapes, flags)

@@ -63,7 +63,7 @@ class Layer:
 def stack(column: Column, stacks: dict) -> Node:
     """The operands of a group as one value with a leading dimension: in place where they lie in order."""
     found: Node = in_place(column, stacks)
-    return _gathered(column, stacks) if found is None else found
+    return gathered(column, stacks) if found is None else found
 
 
 @cython.cfunc
@@ -80,6 +80,12 @@ def in_place(column: Column, stacks: dict) -> Node:
         run = _adjacent(column)
         if run is not None:
             return run
+    return _gathered_before(column, stacks)
+
+
+@cython.cfunc
+def _gathered_before(column: Column, stacks: dict) -> Node:
+    """The gather of the same operands, if there is one."""
     for other, known in stacks.get(column.hash()) or ():
         if same_operands(column, other):
             return known
@@ -87,8 +93,11 @@ def in_place(column: Column, stacks: dict) -> Node:
 
 
 @cython.cfunc
-def _gathered(column: Column, stacks: dict) -> Node:
-    """A gather of operands from wherever they are."""
+def gathered(column: Column, stacks: dict) -> Node:
+    """A gather of operands that do not lie in order, from wherever they are."""
+    known: Node = _gathered_before(column, stacks)
+    if known is not None:
+        return known
     first: Node = column.at(0)
     if _views_one_batch(column):
         return _view_of_gathered(column, stacks)
