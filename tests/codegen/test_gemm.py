@@ -229,12 +229,27 @@ def test_writes_nothing_else(dtype: str) -> None:
     assert (frame == 7).all()
 
 
-def test_shared_operands_have_stride_zero() -> None:
+@pytest.mark.parametrize("along_k", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+@pytest.mark.parametrize(
+    "shape", [(4, 9, 33, 20), (3, 40, 300, 300), (3, 90, 290, 200), (2, 90, 290, 600)], ids=str
+)
+def test_shared_operands_have_stride_zero(
+    dtype: str, shape: tuple[int, int, int, int], along_k: bool
+) -> None:
+    """What is packed of a shared matrix serves all others, in any pieces."""
+    batch, m, n, k = shape
     rng = np.random.default_rng(7)
-    a, b = draw(rng, "float32", 4, 9, 20), draw(rng, "float32", 1, 20, 33)
-    shared = np.broadcast_to(b, (4, 20, 33))
-    expected = product("float32", a, np.ascontiguousarray(shared), empty("float32", 4, 9, 33))
-    same(product("float32", a, shared, empty("float32", 4, 9, 33)), expected)
+    a, b = (draw(rng, "float64", *s).astype(dtype) for s in ((batch, m, k), (1, k, n)))
+    if along_k:
+        b = np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1)
+    every = [product(dtype, x[None], b, empty(dtype, 1, m, n)) for x in a]
+    shared = np.broadcast_to(b, (batch, k, n))
+    units = launch_gemm(dtype, batch, m, n, k, along=(True, along_k)).units
+    cuts = [0, *sorted(rng.integers(0, units, 2).tolist()), units]
+    pieces = list(zip(cuts, cuts[1:], strict=False))
+    out = product(dtype, a, shared, empty(dtype, batch, m, n), pieces=pieces)
+    same(out, np.concatenate(every))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "float16", "int16"])

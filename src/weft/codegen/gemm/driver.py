@@ -1,21 +1,23 @@
 """The kernel itself: units, cache blocks, and which panels are packed or stored through a buffer.
 
 A unit is `unit_rows` x `width` elements of C of one matrix of the batch; units with the same
-columns follow each other, so that a piece of the range packs each block of B once.  For a run of
-such units the kernel walks K in blocks; each block of B is packed on first use, each panel of A
-once per block, and the register tiles carry their chains on in C.  Where C cannot hold them (K is
-longer than a chunk, columns are not contiguous, a tile is partial, the dtype is narrow or complex)
-a group of rows keeps them in a buffer.
+columns follow each other, over all matrices where they share B, so that a piece of the range packs
+each block of B once.  For a run of such units the kernel walks K in blocks; each block of B is
+packed on first use, each panel of A once per block; few rows are packed together, and each panel
+of B meets them all, packed just before or where it lies.  The tiles carry their chains on in C.
+Where C cannot hold them (K is longer than a chunk, columns are not contiguous, a tile is partial,
+the dtype is narrow or complex) a group of rows keeps them in a buffer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from ..elementary.lanes import Lanes
-from ..text import I64, Builder, Value
+from ..text import I1, I64, Builder, Value, integer
 from .code import (
     Function,
     Index,
@@ -82,9 +84,11 @@ class Driver:
         )
         self.chain = buffer(self.f, self.element, spec.group_rows * self.line)
         self.total = buffer(self.f, self.element, spec.group_rows * self.line)
+        self.known = buffer(self.f, I64, 1)  # which block of B is packed
 
     def build(self) -> list[Builder]:
         self.read_arguments()
+        self.f.store(integer(-1), self.known)
         self.walk_units()
         self.f.ret_void()
         return [*self.parts.all, self.f]
@@ -101,7 +105,7 @@ class Driver:
         ]
         self.a, self.b, self.c = pointers[:3]
         self.bias = pointers[3:]
-        _, self.m, self.n, self.k = values[:4]
+        self.matrices, self.m, self.n, self.k = values[:4]
         self.a_strides, self.b_strides, self.c_strides = values[4:7], values[7:10], values[10:13]
         if self.spec.swapped:
             self.a, self.b, self.m, self.n = self.b, self.a, self.n, self.m
@@ -114,7 +118,7 @@ class Driver:
         return address(self.f, base, offset * self.number.planes, self.number.memory)
 
     def walk_units(self) -> None:
-        """Runs of units of the same matrix and columns."""
+        """Runs of units of the same matrix and columns; where B is shared, those of one column follow each other."""
         f, spec = self.f, self.spec
         begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
         row_units = maximum(ceiling(self.m, spec.unit_rows), 1)
@@ -124,8 +128,12 @@ class Driver:
             before = run * row_units
             low = maximum(begin - before, 0) * spec.unit_rows
             high = minimum(minimum(end - before, row_units) * spec.unit_rows, self.m)
-            self.batch = quotient(run, column_units)
-            self.column = remainder(run, column_units) * spec.width
+            shared = self.b_strides[0].equals(0)
+            inner = shared.where(self.matrices, column_units)
+            fast, slow = remainder(run, inner), quotient(run, inner)
+            self.batch = shared.where(fast, slow)
+            self.column = shared.where(slow, fast) * spec.width
+            self.operand = shared.where(0, slow)  # of the matrices B
             self.run(low, high)
 
     def run(self, low: Index, high: Index) -> None:
@@ -139,6 +147,7 @@ class Driver:
         else:
             self.direct = number(f, 0)
         buffered = self.direct < self.panels
+        self.few = high - low <= spec.a_rows
         step = buffered.where(number(f, spec.group_rows), high)
         with loop(f, high, step, start=low) as row:
             self.group(row, minimum(high - row, step), buffered)
@@ -148,7 +157,7 @@ class Driver:
         f = self.f
         with loop(f, maximum(self.k, 1), self.spec.depth) as start:
             depth = minimum(self.k - start, self.spec.depth)
-            self.block(row, rows, start, depth)
+            self.block(row, rows, start, depth, buffered)
             reached = start + depth
             ended = (reached & (CHUNK - 1)).equals(0) | reached.equals(self.k)
             with when(f, ended & (self.short ^ 1)):
@@ -159,8 +168,8 @@ class Driver:
                 )
         with when(f, buffered):
             self.finish(row, rows)
-        if self.spec.biased:
-            self.add_bias(row, rows)
+            if self.spec.biased:
+                self.add_bias(row, rows)
 
     def add_bias(self, row: Index, rows: Index) -> None:
         """The bias lies along the columns of the product, which are the rows here where the kernel is swapped."""
@@ -172,6 +181,13 @@ class Driver:
                 self.c_strides[2], self.columns, address(f, self.bias[0], along, self.element),
                 number(f, 0 if self.spec.swapped else 1),
             )  # fmt: skip
+
+    def add_bias_behind(self, row: Index, done: Index, rows: Index) -> None:
+        """A group of rows at a time, when the last of them is done: C is near, and no longer being written."""
+        f, size = self.f, self.spec.group_rows
+        before = quotient(done - 1, size) * size
+        with when(f, done.equals(before + size) | done.equals(rows)):
+            self.add_bias(row + before, done - before)
 
     def finish(self, row: Index, rows: Index) -> None:
         f, spec = self.f, self.spec
@@ -185,59 +201,100 @@ class Driver:
             count = minimum(self.columns - column, spec.columns)
             self.parts.put.invoke(f, place, count, target, self.c_strides[2])
 
-    def block(self, row: Index, rows: Index, start: Index, depth: Index) -> None:
+    def block(self, row: Index, rows: Index, start: Index, depth: Index, buffered: Lanes) -> None:
         """One block of K for some rows and all columns of the unit."""
         f, spec = self.f, self.spec
-        if self.number.native:
-            unpacked = (rows <= spec.direct_rows) & self.b_strides[2].equals(1)
-        else:
-            unpacked = Lanes(f, Value(ir.IntType(1), "false"))
-        single = rows <= spec.rows
-        sheets = self.sheets_of_b(start, depth, unpacked, single)
-        with loop(f, rows, spec.rows) as i:
-            count = minimum(rows - i, spec.rows)
-            source = self.element_address(self.a, self.a_strides, self.batch, row + i, start)
+        step = self.few.where(number(f, spec.a_rows), spec.rows)
+        panel_of_b = None if self.parts.turned else self.packing_of_b(rows, start, depth)
+        with loop(f, rows, step) as first:
+            count = minimum(rows - first, step)
+            source = self.element_address(self.a, self.a_strides, self.batch, row + first, start)
             self.parts.gather.invoke(
                 f, source, self.a_strides[1], self.a_strides[2], count, depth,
                 self.packed_a, number(f, spec.a_stride), number(f, spec.a_plane),
             )  # fmt: skip
             with loop(f, self.panels) as panel:
-                self.look_ahead(row + i + spec.rows, start, panel)
-                whole = (panel + 1) * spec.columns <= self.columns
-                carry = (start & (CHUNK - 1)).equals(0) ^ 1
-                out, out_stride = self.place_of_tile(panel, row, i)
-                if self.parts.turned:
-                    self.turned_panel(
-                        self.parts.turned, panel, start, depth, whole, out, out_stride, carry
-                    )
-                else:
-                    place, stride = self.panel_of_b(
-                        panel, start, depth, unpacked & whole,
-                        i.equals(0) & ((panel < sheets) ^ 1), single,
-                    )  # fmt: skip
-                    leading = () if spec.exact else (count,)
-                    self.parts.rows.invoke(
-                        f, *leading, self.packed_a, place, stride, depth, out, out_stride, carry
-                    )
+                b = panel_of_b(panel, first) if panel_of_b else None
+                with loop(f, count, spec.rows) as i:
+                    self.look_ahead(row + first + i, step, start, panel)
+                    self.tile(panel, row, first, i, count, start, depth, b)
+            if spec.biased:
+                with when(f, (buffered ^ 1) & (start + depth).equals(self.k)):
+                    self.add_bias_behind(row, first + count, rows)
 
-    def look_ahead(self, row: Index, start: Index, panel: Index) -> None:
-        """Ask for a part of the panel of A that comes next; beyond the last row nothing happens."""
+    def tile(
+        self, panel: Index, row: Index, first: Index, i: Index, count: Index, start: Index,
+        depth: Index, b: tuple[Value, Index] | None,
+    ) -> None:  # fmt: skip
+        """One register tile: row `i` of the packed rows, which begin at row `first` of the group, and a panel of B."""
+        f, spec = self.f, self.spec
+        carry = (start & (CHUNK - 1)).equals(0) ^ 1
+        out, out_stride = self.place_of_tile(panel, row, first + i)
+        if self.parts.turned:
+            whole = (panel + 1) * spec.columns <= self.columns
+            self.turned_panel(self.parts.turned, panel, start, depth, whole, out, out_stride, carry)
+            return
+        assert b is not None
+        leading = () if spec.exact else (minimum(count - i, spec.rows),)
+        a = address(f, self.packed_a, i * spec.a_stride, self.element)
+        self.parts.rows.invoke(f, *leading, a, *b, depth, out, out_stride, carry)
+
+    def packing_of_b(
+        self, rows: Index, start: Index, depth: Index
+    ) -> Callable[[Index, Index], tuple[Value, Index]]:
+        """Pack what of a block of B is packed at once. The function given returns (address, stride) of a panel for the
+        part of the rows that begins at `first`, and packs it before if need be."""
+        f, spec = self.f, self.spec
+        along = Lanes(f, Value(I1, "false"))
+        if self.number.native:
+            along = self.b_strides[2].equals(1)
+        shared = (self.matrices > 1) & self.b_strides[0].equals(0)
+        once = self.few & (shared ^ 1)
+        unpacked = along & (
+            (rows <= spec.rows) | (once & (self.b_strides[1] * self.k <= spec.near))
+        )
+        lone = once & (along ^ 1)  # panels that are met once have one place
+        missing = self.is_missing(start, (unpacked | lone) ^ 1)
+        sheets = self.sheets_of_b(start, depth, unpacked, missing)
+
+        def panel_of_b(panel: Index, first: Index) -> tuple[Value, Index]:
+            whole = (panel + 1) * spec.columns <= self.columns
+            pending = missing & first.equals(0) & ((panel < sheets) ^ 1)
+            return self.panel_of_b(panel, start, depth, unpacked & whole, pending, lone)
+
+        return panel_of_b
+
+    def is_missing(self, start: Index, kept: Lanes) -> Lanes:
+        """Whether the block of B that begins at `start` has to be packed; from now on it is there if it is kept."""
+        f = self.f
+        block = (self.operand * self.n + self.column) * maximum(self.k, 1) + start
+        known = Lanes(f, f.load(self.known, typ=I64))
+        f.store(kept.where(block, -1).value, self.known)
+        return (kept & known.equals(block)) ^ 1
+
+    def look_ahead(self, row: Index, step: Index, start: Index, panel: Index) -> None:
+        """Ask for a part of the panel of A that comes `step` rows after, or in the next matrix where all rows are
+        packed; beyond the last one nothing happens."""
         f = self.f
         if self.parts.ahead is not None:
-            source = self.element_address(self.a, self.a_strides, self.batch, row, start)
+            matrix, row = (
+                self.batch + self.few.where(number(f, 1), 0),
+                row + self.few.where(0, step),
+            )
+            source = self.element_address(self.a, self.a_strides, matrix, row, start)
             with when(f, panel < DEPTH // STRETCH):
                 self.parts.ahead.invoke(
                     f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
                 )
 
-    def sheets_of_b(self, start: Index, depth: Index, unpacked: Lanes, single: Lanes) -> Index:
+    def sheets_of_b(self, start: Index, depth: Index, unpacked: Lanes, missing: Lanes) -> Index:
         """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""
         f, spec = self.f, self.spec
         if self.parts.sheet is None:
             return number(f, 0)
-        useful = self.b_strides[2].equals(1) & ((unpacked | single) ^ 1)
+        useful = self.b_strides[2].equals(1) & (unpacked ^ 1)
         count = useful.where(quotient(self.columns, spec.columns), 0)
-        with when(f, count > 0):
+        with when(f, missing & (count > 0)):
             source = self.element_address(self.b, self.b_strides, self.batch, start, self.column)
             self.parts.sheet.invoke(
                 f, source, self.b_strides[1], depth, count, self.packed_b,
@@ -271,18 +328,18 @@ class Driver:
             )  # fmt: skip
 
     def panel_of_b(
-        self, panel: Index, start: Index, depth: Index, unpacked: Lanes, first: Lanes,
-        single: Lanes,
+        self, panel: Index, start: Index, depth: Index, unpacked: Lanes, pending: Lanes,
+        lone: Lanes,
     ) -> tuple[Value, Index]:  # fmt: skip
-        """(address, stride) of a panel, packed if need be; a lone row panel reuses one place."""
+        """(address, stride) of a panel, packed if it is pending."""
         f, spec = self.f, self.spec
         column = panel * spec.columns
         source = self.element_address(
             self.b, self.b_strides, self.batch, start, self.column + column
         )
-        slot = single.where(number(f, 0), panel * (spec.depth * spec.b_stride))
+        slot = lone.where(number(f, 0), panel * (spec.depth * spec.b_stride))
         packed = address(f, self.packed_b, slot, self.element)
-        with when(f, first & (unpacked ^ 1)):
+        with when(f, pending & (unpacked ^ 1)):
             self.parts.gather.invoke(
                 f, source, self.b_strides[1], self.b_strides[2], depth,
                 minimum(self.columns - column, spec.columns),

@@ -18,6 +18,7 @@ from ..target import AVX2, AVX512, Target
 CHUNK = 2048  # elements of K in one chain; part of the definition of the result
 DEPTH = 256  # elements of K in one packed block; divides CHUNK
 PACKED_BYTES = 1 << 18  # of a packed block of B
+NEAR_BYTES = 1 << 20  # of B in the second cache
 I16 = ir.IntType(16)
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
@@ -104,11 +105,6 @@ class Spec:
         return self.rows * max(1, 84 // self.rows)
 
     @property
-    def direct_rows(self) -> int:
-        """Up to as many rows, packing B costs more than reading it where it lies."""
-        return 2 * self.rows
-
-    @property
     def a_stride(self) -> int:
         """Between rows of a packed panel of A; not a power of two, which would crowd cache sets."""
         return self.depth + 16
@@ -119,9 +115,19 @@ class Spec:
         return 1
 
     @property
+    def near(self) -> int:
+        """Up to as many elements of B, packing them for few rows costs more than reading them where they lie."""
+        return NEAR_BYTES // self.size
+
+    @property
+    def a_rows(self) -> int:
+        """So many rows of A are packed together where there are no more."""
+        return self.group_rows if self.number.native and not self.exact else self.rows
+
+    @property
     def a_plane(self) -> int:
-        """Elements of one plane of a packed panel of A; whole vectors of rows are written."""
-        return -(-self.rows // self.lanes) * self.lanes * self.a_stride
+        """Elements of one plane of packed rows of A; whole vectors of rows are written."""
+        return -(-self.a_rows // self.lanes) * self.lanes * self.a_stride
 
     @property
     def b_stride(self) -> int:
