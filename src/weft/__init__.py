@@ -99,11 +99,20 @@ _EXPORTS = {
 
 
 def _flush() -> None:
-    """Run what is pending; the recorder calls this when its budget is used up, and eager mode after each call."""
+    """Run what is pending; the recorder calls this when its budget is used up, and eager mode after each call. Where a
+    value is larger than all memory it stays pending, and so does the rest: nobody has asked for it, and a sum that is
+    yet to be written may need it in a kernel only."""
     from weft import pipeline
+    from weft.runtime.machine import any_too_large
 
     tape = _tapes.tape()
-    pipeline.run_tape(tape)
+    try:
+        pipeline.run_tape(tape)
+    except errors.OutOfMemoryError:
+        sizes = (node.numel * node.dtype.itemsize for node in tape.pending())
+        if tape.mode.eager or not any_too_large(sizes):
+            raise
+        tape.left, tape.arrived_bytes = tape.count, -tape.pending_bytes
     if tape.mode.eager:
         pipeline.raise_failure(_tapes.last_sequence())
 

@@ -125,6 +125,15 @@ class NoTensorError(WeftError, TypeError, AttributeError):
     """Something else where a tensor or a module is wanted, and PyTorch misses an attribute of it; it is a TypeError
     too."""
 
+    @classmethod
+    def of(
+        cls, value: object, attribute: str, function: str = "", note: str = "", **said: str
+    ) -> NoTensorError:
+        """The error of a function that looks for an attribute of `value`; `said` are expected, got and fix."""
+        missed = f"'{type(value).__name__}' object has no attribute '{attribute}'"
+        what = ": ".join(part for part in (function, missed, note) if part)
+        return cls(what, **{"got": f"{value!r:.60}", **said})
+
 
 class AssertedKindError(WeftError, AssertionError, TypeError):
     """Something else where a tensor is wanted, where PyTorch asserts; it is a TypeError too."""

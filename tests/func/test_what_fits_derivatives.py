@@ -98,6 +98,11 @@ REFUSED = {
         RuntimeError,
         "set a forward gradient that has a different size than that of the original Tensor",
     ),
+    "jvp: integers": (
+        lambda lib: lib.func.jvp(lib.sin, (lib.ones(2),), (lib.ones(2, dtype=lib.int64),)),
+        ValueError,
+        "Expected tangent to be floating point or complex",
+    ),
     "linearize: names": (
         lambda lib: pushed(lib, dictionary(lib, "a", "b"), dictionary(lib, "b", "a")),
         RuntimeError,
@@ -171,3 +176,11 @@ def test_results_that_are_no_tensors_are_constants_of_what_is_linearized(lib):
     assert value[0].tolist() == [1, 4] and value[1:] == (3, None)
     product = push(lib.ones(2))
     assert product[0].tolist() == [2, 4] and product[1:] == (3, None)
+
+
+def test_a_tangent_is_taken_in_the_dtype_of_its_primal():
+    """PyTorch lets it promote the product, where it can be computed at all."""
+    wide = weft.ones(2, dtype=weft.float64)
+    for function in (weft.sin, lambda x: x @ x, lambda x: (x * 2).sum()):
+        value, product = weft.func.jvp(function, (weft.ones(2),), (wide,))
+        assert product.dtype is value.dtype is weft.float32

@@ -160,3 +160,25 @@ def test_steps_with_an_underscore() -> None:
         weft._upsample_bilinear2d_aa(weft.from_numpy(make(1, 2, 8, 6)), (3, 4), False),
         torch.ops.aten._upsample_bilinear2d_aa(torch.from_numpy(make(1, 2, 8, 6)), (3, 4), False),
     )
+
+
+@pytest.mark.parametrize("rows", [(0, 0), (2, 0), (0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("many", [0, 2])
+def test_values_are_found_in_empty_rows_too(rows: tuple[int, ...], many: int) -> None:
+    edges, points = make(*rows), make(*rows[:-1], many, seed=1)
+    edges.sort(-1)
+    compare(lambda lib, a, b: lib.searchsorted(a, b), edges, points, grad=False)
+    out = weft.empty(0, dtype=weft.int64)
+    assert weft.searchsorted(weft.from_numpy(edges), weft.from_numpy(points), out=out) is out
+    assert out.shape == points.shape
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 3), (2, 3, 3)])
+def test_solutions_of_triangular_systems_lie_by_columns(left: bool, shape: tuple[int, ...]) -> None:
+    right = np.ascontiguousarray(np.swapaxes(make(*shape), -1, -2)) if not left else make(*shape)
+    mine, theirs = (
+        lib.linalg.solve_triangular(lib.eye(3), lib.from_numpy(right), upper=True, left=left)
+        for lib in (weft, torch)
+    )
+    assert mine.stride() == theirs.stride()

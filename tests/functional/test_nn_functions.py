@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from functional_oracle import compare, make
+from functional_oracle import compare, make, torch
 
 import weft
 
@@ -434,3 +434,8 @@ def test_cross_entropy_of_one_example(target: int, weighted: bool) -> None:
             t,
             *weights,
         )
+
+
+def test_the_module_of_functions_shows_nothing_else() -> None:
+    shown = {name for name in vars(F) if not name.startswith("_")}
+    assert shown <= set(vars(torch.nn.functional)) and all(callable(getattr(F, n)) for n in shown)

@@ -375,3 +375,25 @@ def test_a_handle_alone_keeps_its_value() -> None:
     assert node.live == 1
     del y
     assert node.live == 0
+
+
+def test_a_sum_over_more_than_memory_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 MB of differences, where 32 are all: the recorder asks for a run while they live, which then waits."""
+    x = weft.linspace(0, 1, 4096)
+    direct = float((x[:, None] - x).square().mean())
+    monkeypatch.setattr("weft.runtime.machine.memory_limit", lambda: 1 << 25)
+    before = set_budget(1 << 40, 1 << 20)
+    pool.set_budget(pool.stats()["allocated"] + (1 << 24))
+    try:
+        known = float((x[:, None] - x).square().mean())  # an assertion would hold what it calls
+        novel = float((x[:, None] - x).abs().mul(2).sum(1)[0])
+        assert known == direct and novel > 0
+        kept = x[:, None] - x
+        with pytest.raises(MemoryError):
+            kept.sum(0).tolist()
+        del kept
+        with weft.eager(), pytest.raises(MemoryError):
+            x[:, None] - x
+    finally:
+        pool.set_budget(None)
+        set_budget(*before)

@@ -161,6 +161,17 @@ def test_a_novel_structure_runs_as_single_operations_until_it_comes_again(
     assert second.count("compiled now: ") == 1 and "taken apart" not in second
 
 
+def test_what_takes_longer_than_the_compiler_is_compiled_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    numbers = [3817 + 41 * i for i in range(select.NEW_PER_FLUSH + 2)]
+    with weft.explaining("schedule"):
+        short = [recipe(n, weft.linspace(0.1, 1, 10 + i)) for i, n in enumerate(numbers)]
+        weft.realize(*short, recipe(5094, weft.ones(select.LONG // 4)).sum())
+    lines = [line for line in capsys.readouterr().err.splitlines() if "compiled now" in line]
+    assert len(lines) == 1 and "neg_sum" in lines[0]
+
+
 def test_one_flush_compiles_a_bounded_number_of_new_kernels(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -264,10 +264,11 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         )
     for what, given in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(given, Tensor):
-            raise NoTensorError(
-                f"'{type(given).__name__}' object has no attribute 'is_floating_point': the {what} is no tensor",
+            raise NoTensorError.of(
+                given,
+                "is_floating_point",
+                note=f"the {what} is no tensor",
                 expected="a floating point or complex tensor",
-                got=repr(given)[:60],
                 fix="convert it with weft.tensor(...)",
             )
         if given.dtype.category < 2:

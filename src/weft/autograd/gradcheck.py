@@ -30,10 +30,11 @@ def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tenso
     items = result if isinstance(result, (tuple, list)) else (result,)
     for item in items:
         if not isinstance(item, Tensor):
-            raise NoTensorError(
-                f"'{type(item).__name__}' object has no attribute 'requires_grad': the function has returned it",
+            raise NoTensorError.of(
+                item,
+                "requires_grad",
+                note="the function has returned it",
                 expected="a tensor, or a tuple of tensors",
-                got=repr(item)[:60],
                 fix="return tensors only",
             )
     return tuple(t for t in items if t.dtype.category >= 2)

@@ -68,10 +68,10 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 
 
 def _no_tensor(value: Any) -> NoTensorError:
-    return NoTensorError(
-        f"'{type(value).__name__}' object has no attribute 'requires_grad'",
+    return NoTensorError.of(
+        value,
+        "requires_grad",
         expected="a tensor that requires grad",
-        got=repr(value)[:60],
         fix="pass the tensors that were computed",
     )
 

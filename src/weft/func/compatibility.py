@@ -43,10 +43,11 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Let all batch norms of a module use the statistics of their batch only, and keep none. Returns the module.
     Errors: AttributeError (and TypeError)."""
     if not isinstance(root, weft.nn.Module):
-        raise NoTensorError(
-            f"replace_all_batch_norm_modules_: '{type(root).__name__}' object has no attribute 'modules'",
+        raise NoTensorError.of(
+            root,
+            "modules",
+            "replace_all_batch_norm_modules_",
             expected="a Module",
-            got=type(root).__name__,
             fix="pass the module that holds the layers",
         )
     for module in root.modules():

@@ -160,19 +160,17 @@ _MISSED = {"linearize": "new_empty", "jacfwd": "numel"}
 
 
 def _no_tensor(leaf: Any, name: str, index: int) -> Any:
-    kind: Any = KindError
+    said = {
+        "expected": "tensors, or nested tuples, lists and dictionaries of them",
+        "got": f"{leaf!r:.60} as input {index}",
+        "fix": "choose the arguments to differentiate by with argnums",
+    }
+    if name in _MISSED:
+        return NoTensorError.of(leaf, _MISSED[name], name, **said)
     text = f"Thing passed to transform API must be Tensor, got {type(leaf)}"
     if name == "jvp":
         text = f"{JVP}: Expected primals to only contain Tensors, got {type(leaf)}"
-    elif name in _MISSED:
-        kind = NoTensorError
-        text = f"'{type(leaf).__name__}' object has no attribute '{_MISSED[name]}'"
-    return kind(
-        f"{name}: {text}",
-        expected="tensors, or nested tuples, lists and dictionaries of them",
-        got=f"{leaf!r:.60} as input {index}",
-        fix="choose the arguments to differentiate by with argnums",
-    )
+    return KindError(f"{name}: {text}", **said)
 
 
 def released(values: list[Any], create: bool) -> list[Any]:
@@ -381,7 +379,8 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The value of `func`, and its Jacobian times tangents (with has_aux: and aux).
+    """The value of `func`, and its Jacobian times tangents (with has_aux: and aux). A tangent is taken in the dtype of
+    its primal, so that the product has that of the value.
 
     Errors: RuntimeError on tangents of other shapes, and in strict mode where an output does not depend on an input.
     """

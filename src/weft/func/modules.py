@@ -31,10 +31,11 @@ def functional_call(
     on different values for a shared parameter.
     """
     if not isinstance(module, weft.nn.Module):
-        raise NoTensorError(
-            f"functional_call: '{type(module).__name__}' object has no attribute 'named_parameters'",
+        raise NoTensorError.of(
+            module,
+            "named_parameters",
+            "functional_call",
             expected="a Module",
-            got=repr(module)[:60],
             fix="pass the module, then its state, then its arguments",
         )
     given: dict[str, Any] = {}

@@ -11,6 +11,7 @@ from typing import Any
 import weft
 from weft.errors import (
     ArgumentTypeError,
+    ArgumentError,
     DTypeError,
     GradientError,
     KindError,
@@ -93,6 +94,13 @@ def tangents_of_jvp(primals: Any, tangents: Any) -> list[Any]:
                 got=f"{tangent!r:.60}",
                 fix="convert it with weft.tensor(...)",
             )
+        if tangent.dtype.category < 2:
+            raise ArgumentError(
+                f"Expected tangent to be floating point or complex, but got: {tangent.dtype!r}",
+                expected="a floating point or complex tensor",
+                got=repr(tangent.dtype),
+                fix="convert it first",
+            )
         if primal.shape != tangent.shape:
             wanted, got = str(list(primal.shape)), str(list(tangent.shape))
             raise ShapeError(
@@ -118,10 +126,10 @@ def tangents_of_linearized(primals: Any, tangents: Any) -> list[Any]:
     vectors = leaves(tangents)
     for index, (primal, tangent) in enumerate(zip(leaves(primals), vectors, strict=True)):
         if not isinstance(tangent, weft.Tensor):
-            raise NoTensorError(
-                f"'{type(tangent).__name__}' object has no attribute 'shape'",
+            raise NoTensorError.of(
+                tangent,
+                "shape",
                 expected="tensors in the structure of the primals",
-                got=f"{tangent!r:.60}",
                 fix="convert it with weft.tensor(...)",
             )
         for what, error in (("shape", ShapeError), ("dtype", DTypeError)):

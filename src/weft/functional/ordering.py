@@ -331,9 +331,9 @@ def searchsorted(
     if edges.ndim == 1:
         found = host.answering(lambda points: np.searchsorted(edges, points, side), points)  # type: ignore[call-overload]
     else:
-        rows, values = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1])
-        pairs = [np.searchsorted(a, b, side) for a, b in zip(rows, values, strict=True)]  # type: ignore[call-overload]
-        found = np.stack(pairs).reshape(points.shape)
+        found = np.empty(points.shape, np.int64)
+        for row in np.ndindex(points.shape[:-1]):
+            found[row] = np.searchsorted(edges[row], points[row], side)  # type: ignore[call-overload]
     return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
 
 

@@ -168,7 +168,7 @@ def solve_triangular(
     need_same("linalg.solve_triangular", A, B)
     need_rows("linalg.solve_triangular", A, B, left)
     broadcast_shapes([A._shape[:-2], B._shape[:-2]], "linalg.solve_triangular")
-    return given(out, substituted(A, B, upper, left, unitriangular))
+    return given(out, columns_first(substituted(A, B, upper, left, unitriangular)))
 
 
 def substituted(A: Any, B: Any, upper: bool, left: bool = True, unit: bool = False) -> Any:

@@ -36,6 +36,7 @@ from weft.nn.class_targets import (
     picked_classes,
 )
 from weft.nn.functional_activation import logsigmoid
+from weft.nn.probabilities import need_probabilities
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, gather, reshape, take, where
@@ -233,9 +234,14 @@ def binary_cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100. Errors: ArgumentError on
-    different shapes."""
+    """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100.
+
+    Errors: RuntimeError on different shapes, and for elements outside [0, 1]: at the call or, while they are pending,
+    where they are computed.
+    """
     reduction = reduction_of(reduction, size_average, reduce)
+    need_tensor("binary_cross_entropy", input)
+    need_tensor("binary_cross_entropy", target, "target", 2)
     if input._shape != target._shape:
         raise ArgumentError(
             f"Using a target size ({list(target._shape)}) that is different to the input size ({list(input._shape)}) "
@@ -245,6 +251,7 @@ def binary_cross_entropy(
             fix="reshape the target",
         )
     need_floating("binary_cross_entropy", input)
+    input, target = need_probabilities("input", input), need_probabilities("target", target)
     x, y = widen(input), cast(target, widen(input)._dtype)
     with untracked():
         first = call("clamp_min", call("log", x), -100)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+from collections.abc import Iterable
 
 UNLIMITED = 1 << 62
 
@@ -48,6 +49,12 @@ def memory_limit() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     address_space = UNLIMITED if soft == resource.RLIM_INFINITY else soft
     return min(physical_memory() + _swap(), address_space)
+
+
+def any_too_large(sizes: Iterable[int]) -> bool:
+    """Whether one of these numbers of bytes alone is more than could ever be live here."""
+    limit = memory_limit()
+    return any(size > limit for size in sizes)
 
 
 def _cgroup_cores() -> float:

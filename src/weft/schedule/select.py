@@ -3,11 +3,13 @@
 
 In comes a fused Program; out goes the same with every kernel's spec worked out. A fused kernel that has never come
 before runs as single-operation kernels until it has come twice, and a flush compiles only so many new ones: dynamic
-programs then never wait long for the compiler, and rare structures are never compiled at all. Bits do not depend on
-it. A program with kernels taken apart is `provisional`: it is not stored as known.
+programs then never wait long for the compiler, and rare structures are never compiled at all. A kernel over so many
+elements that the compiler takes less time than its operations would alone is compiled at once, and before the others:
+its intermediate values may not fit into memory either. Bits do not depend on it. A program with kernels taken apart is `provisional`: it is not stored as known.
 """
 
 import cython
+from cython.cimports.weft.graph.making import count_elements
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.fuse import find
 from cython.cimports.weft.schedule.lower import KernelSpec
@@ -23,22 +25,29 @@ require(__name__, cython.compiled)
 
 NEW_PER_FLUSH = 12  # about 50 ms of compiling
 OCCURRENCES = 2
+LONG = 1 << 24  # elements, of all operations of a kernel
 
 
 def select(program: Program) -> Program:
     """Work out specs; take novel fused kernels apart."""
     novel: list = []
+    long: list = []
     kernel: Kernel
     spec: KernelSpec
     for kernel in program.kernels:
         if kernel.kind != ELEMENTWISE:
             continue
         spec = prepare(program, kernel)
-        if spec is not None and spec.fused and spec.address == 0:
+        if spec is None or not spec.fused or spec.address != 0:
+            continue
+        if count_elements(kernel.shape) * len(kernel.nodes) >= LONG:
+            spec.uses = max(spec.uses + 1, OCCURRENCES)
+            long.append(kernel)
+        else:
             spec.uses += 1
             novel.append(kernel)
-    if novel:
-        _take_apart(program, novel)
+    if novel or long:
+        _take_apart(program, long + novel)
     return program
 
 

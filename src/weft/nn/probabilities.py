@@ -1,4 +1,3 @@
-# ruff: noqa: A002 - PyTorch's names
 """Whether what a loss takes for probabilities lies between 0 and 1: at the call where that can be known, else when it
 is computed.
 
@@ -13,7 +12,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor, untracked
+from weft.functional.arguments import describe, untracked
 from weft.graph import dtype as dtypes
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, value_of
@@ -21,7 +20,6 @@ from weft.graph.handles import wrap_node
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.recording import cast, record
 from weft.graph.rows import SCALAR_ROW, VIEW
-from weft.nn import functional_loss
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
@@ -73,26 +71,3 @@ def _checked(name: str, tensor: Any) -> Any:
         picked = record(_PICKS[name], (flat, index), (0,), flat._shape, flat._dtype)
         value = reshape(picked, tensor._shape)
     return wrap_node(value_of(value), edge, tensor.strides)
-
-
-def binary_cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100.
-
-    Errors: RuntimeError on different shapes, and for elements outside [0, 1]: at the call or, while they are pending,
-    where they are computed.
-    """
-    input = need_probabilities("input", need_tensor("binary_cross_entropy", input))
-    target = need_probabilities("target", need_tensor("binary_cross_entropy", target, "target", 2))
-    return functional_loss.binary_cross_entropy(
-        input, target, weight, size_average, reduce, reduction
-    )
-
-
-__all__ = ["binary_cross_entropy"]

@@ -1,0 +1,38 @@
+"""Functions of pairs of vectors: the bilinear form of two, the distances between all rows of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.functional import host
+from weft.functional.arguments import describe, need_tensor
+from weft.functional.contraction import einsum
+from weft.functional.norms import vector_norm
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """input1^T weight_k input2 for each output k. Shapes: (*, a), (*, b), (o, a, b) -> (*, o)."""
+    result = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return result if bias is None else result + bias
+
+
+def pdist(input: Any, p: float = 2) -> Any:
+    """The p-norm distances between the rows i < j. Shapes: (n, d) -> (n (n - 1) / 2). Errors: ShapeError."""
+    need_tensor("pdist", input)
+    if len(input._shape) != 2:
+        raise ShapeError(
+            f"pdist only supports 2D tensors, got: {len(input._shape)}D",
+            expected="points (n, d)",
+            got=describe("input", input),
+            fix="use cdist for points in batches",
+        )
+    count = input._shape[0]
+    first, second = np.triu_indices(count, 1)
+    left, right = (input.index_select(0, host.from_numpy(rows)) for rows in (first, second))
+    return vector_norm(left - right, p, 1)
+
+
+__all__ = ["bilinear", "pdist"]
