@@ -26,7 +26,8 @@ from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
-from weft.tensor.creation import need_room, read_size
+from weft.tensor.creation import read_size
+from weft.tensor.memory import need_room
 
 # -- the default generator -----------------------------------------------------------------------------------------
 

@@ -173,6 +173,12 @@ def test_values_are_found_in_empty_rows_too(rows: tuple[int, ...], many: int) ->
     assert out.shape == points.shape
 
 
+def test_no_systems_have_no_solutions() -> None:
+    for shape in ((2, 5), (0, 2, 5)):
+        factors, pivots = weft.zeros(0, 2, 2), weft.zeros(0, 2, dtype=weft.int32)
+        assert weft.linalg.ldl_solve(factors, pivots, weft.ones(shape)).shape == (0, 2, 5)
+
+
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("shape", [(3, 2), (3, 3), (2, 3, 3)])
 def test_solutions_of_triangular_systems_lie_by_columns(left: bool, shape: tuple[int, ...]) -> None:

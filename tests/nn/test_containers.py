@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 
 import pytest
@@ -97,3 +98,30 @@ def test_a_list_of_parameters_keeps_other_objects_as_they_are() -> None:
     assert (
         repr(named) == "ParameterDict(  (a): Parameter containing: [weft.DoubleTensor of size 1x2])"
     )
+
+
+def test_a_dictionary_of_parameters_keeps_other_objects_as_they_are() -> None:
+    table = nn.ParameterDict({"b": weft.ones(2), "a": "text"})
+    assert list(table) == ["a", "b"] and list(reversed(table)) == [
+        "b",
+        "a",
+    ]  # by name, as in PyTorch
+    assert [name for name, _ in table.named_parameters()] == list(table.state_dict()) == ["b"]
+    assert table["a"] == "text" and table.setdefault("c", 3) == 3 and table.get("d", 4) == 4
+    assert len(table) == 3 and "c" in table and "d" not in table
+    assert repr(table) == (
+        "ParameterDict(\n    (a): Object of type: str\n    (b): Parameter containing: [weft.FloatTensor of size 2]\n"
+        "    (c): Object of type: int\n)"
+    )
+    other = copy.deepcopy(table) | nn.ParameterDict([("z", None), ("e", weft.ones(1))])
+    assert list(other) == ["a", "b", "c", "z", "e"] and other["e"].requires_grad
+    assert other.popitem()[0] == "e" and other.pop("a") == "text" and list(other) == ["b", "c", "z"]
+    assert list(table.fromkeys("xy", 1).items()) == [("x", 1), ("y", 1)]
+    other.clear()
+    assert not len(other) and not list(other.parameters())
+    for wrong, error in ((lambda: table["d"], AttributeError), (other.popitem, KeyError)):
+        with pytest.raises(error):
+            wrong()
+    for wrong in (lambda: table[3], lambda: table.update(3)):
+        with pytest.raises(TypeError):
+            wrong()

@@ -10,8 +10,8 @@ from typing import Any
 
 import weft
 from weft.errors import (
-    ArgumentTypeError,
     ArgumentError,
+    ArgumentTypeError,
     DTypeError,
     GradientError,
     KindError,

@@ -254,7 +254,8 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
         np.broadcast_to(host.to_numpy(x), (*lead, *x._shape[len(x._shape) - keep :]))
         for x, keep in ((LD, 2), (pivots, 1), (B, 2))
     ]
-    return given(out, columns_first(host.from_numpy(each(one, *arrays)[0], B._dtype)))
+    found = each(one, *arrays)[0] if 0 not in lead else np.zeros(arrays[2].shape)
+    return given(out, columns_first(host.from_numpy(found, B._dtype)))
 
 
 def _ldl_substituted(factors: Any, pivots: Any, right: Any, turned: bool) -> Any:

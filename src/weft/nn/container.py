@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, DimensionError
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, MemberNameError
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -222,6 +222,13 @@ class _Named(Module):
 
 def _as_pairs(name: str, pairs: Any) -> list[Any]:
     """All pairs, so that nothing is added where one of them is none. Errors: TypeError, ValueError."""
+    if not isinstance(pairs, Iterable):
+        raise ArgumentTypeError(
+            f"{name}.update should be called with an iterable of key/value pairs, but got {type(pairs).__name__}",
+            expected="pairs of a name and a member",
+            got=repr(pairs),
+            fix="pass a dictionary",
+        )
     found = list(pairs)
     for number, pair in enumerate(found):
         if not isinstance(pair, Iterable) or isinstance(pair, str):
@@ -257,22 +264,107 @@ class ModuleDict(_Named):
 
 
 class ParameterDict(_Named):
-    """A dictionary of parameters; tensors become parameters on the way in."""
+    """A dictionary of parameters; tensors become parameters on the way in, other objects stay what they are. Members
+    are attributes too, and in a state only where they are parameters."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
+        self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
 
     def _table(self) -> Any:
-        return self._parameters
+        return {key: getattr(self, key) for key in self._keys}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, _as_name(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self.register_parameter(key, _as_parameter(value))
+        setattr(self, _as_name(key), _as_parameter(value))
+        self._keys[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The member of a name, or the default."""
+        return self[key] if key in self else default  # noqa: SIM401 - this is it
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The member of a name, which is the default where there was none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last member out, with its name. Errors: KeyError where there is none."""
+        if not self._keys:
+            raise MemberNameError(
+                "popitem(): dictionary is empty",
+                expected="a member",
+                got="an empty ParameterDict",
+                fix="ask for len() first",
+            )
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def update(self, members: Any) -> None:
+        """Add from a mapping or from pairs; from a plain dictionary in the order of the names."""
+        plain = isinstance(members, Mapping) and not isinstance(members, OrderedDict)
+        super().update(sorted(members.items()) if plain else members)
+
+    def copy(self) -> ParameterDict:
+        """Another dictionary with the same members."""
+        return ParameterDict(self)
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another dictionary with the default for each name."""
+        return ParameterDict((key, default) for key in keys)
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        made = self.copy()
+        made.update(other)
+        return made
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        made = other.copy()
+        made.update(self)
+        return made
+
+    def __ior__(self, other: ParameterDict) -> Self:
+        self.update(other)
+        return self
 
     def extra_repr(self) -> str:
-        shown = {key: _describe(value, value.type()) for key, value in self.items()}
-        return "\n".join(f"  ({key}): {text}" for key, text in shown.items())
+        lines = []
+        for key, value in self.items():
+            kind = str(value.type()) if isinstance(value, Tensor) else ""
+            lines.append(f"  ({key}): {_describe(value, kind)}")
+        return "\n".join(lines)
+
+
+def _as_name(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    raise ArgumentTypeError(
+        f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}')",
+        expected="a name",
+        got=repr(key),
+        fix="use str(key)",
+    )
 
 
 class ParameterList(Module):

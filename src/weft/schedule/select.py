@@ -5,7 +5,8 @@ In comes a fused Program; out goes the same with every kernel's spec worked out.
 before runs as single-operation kernels until it has come twice, and a flush compiles only so many new ones: dynamic
 programs then never wait long for the compiler, and rare structures are never compiled at all. A kernel over so many
 elements that the compiler takes less time than its operations would alone is compiled at once, and before the others:
-its intermediate values may not fit into memory either. Bits do not depend on it. A program with kernels taken apart is `provisional`: it is not stored as known.
+its intermediate values may not fit into memory either. Bits do not depend on it. A program with kernels taken apart
+is `provisional`: it is not stored as known.
 """
 
 import cython

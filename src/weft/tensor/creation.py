@@ -7,14 +7,13 @@ memory to `memory`, random numbers to the functional layer.
 
 from __future__ import annotations
 
-import math
 import operator
 import warnings
 from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ArgumentTypeError, OutOfMemoryError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.making import MOST_ELEMENTS
@@ -26,7 +25,7 @@ from weft.tensor.data import dtype_of_array, to_array
 from weft.tensor.device import check_device
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
-from weft.tensor.memory import import_array, tensor_of_array
+from weft.tensor.memory import import_array, need_room, tensor_of_array
 from weft.tensor.reading import item
 
 Shape = tuple[int, ...]
@@ -100,27 +99,6 @@ def leaf(made: Tensor, requires_grad: bool) -> Tensor:
         check_can_require_grad(made._dtype, "Only")
         made.leaf_grad = True
     return made
-
-
-_ANY_MACHINE = 1 << 32  # bytes that are not worth a look at this one
-
-
-def need_room(shape: Shape, dtype: DType) -> None:
-    """Errors: OutOfMemoryError for a new tensor larger than all memory. Nothing is allocated before it runs, and
-    constants never are; what computes with so many elements would not end."""
-    count = math.prod(shape)
-    nbytes = count * dtype.itemsize
-    if nbytes <= _ANY_MACHINE or count > MOST_ELEMENTS:  # those are refused as shapes
-        return
-    from weft.runtime.machine import memory_limit
-
-    if nbytes > memory_limit():
-        raise OutOfMemoryError(
-            f"can't allocate memory: a tensor of {nbytes:,} bytes",
-            expected=f"at most {memory_limit():,} bytes, which is what this machine has",
-            got=f"{dtype.name}{list(shape)}",
-            fix="check how the sizes were computed; expand() repeats a value without memory",
-        )
 
 
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:

@@ -33,6 +33,7 @@ from weft.graph.views import (
 )
 from weft.ops import TABLE
 from weft.ops.primitives import concat, full, reshape
+from weft.tensor.memory import need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
@@ -330,6 +331,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             got=str(list(shape)),
             fix="check how the size was computed",
         )
+    need_room(shape, self._dtype)
     need, have = prod(shape), prod(self._shape)
     storage = storage_of(self)
     if self.offset + need <= storage.node.numel:

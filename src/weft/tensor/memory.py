@@ -8,6 +8,7 @@ is computed is left to the pipeline.
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from typing import Any
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from weft._lazy import later
+from weft.errors import OutOfMemoryError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
-from weft.graph.making import make_value
+from weft.graph.making import MOST_ELEMENTS, make_value
 from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import alias_of, logical_strides, storage_of, view
@@ -31,6 +33,27 @@ pool = later("weft.runtime.pool")
 Shape = tuple[int, ...]
 DONE = 1
 BFLOAT16_BITS = np.dtype(np.uint16)
+
+
+_ANY_MACHINE = 1 << 32  # bytes that are not worth a look at this one
+
+
+def need_room(shape: Shape, dtype: DType) -> None:
+    """Errors: OutOfMemoryError for a new tensor larger than all memory. Nothing is allocated before it runs, and
+    constants never are; what computes with so many elements would not end."""
+    count = math.prod(shape)
+    nbytes = count * dtype.itemsize
+    if nbytes <= _ANY_MACHINE or count > MOST_ELEMENTS:  # those are refused as shapes
+        return
+    from weft.runtime.machine import memory_limit
+
+    if nbytes > memory_limit():
+        raise OutOfMemoryError(
+            f"can't allocate memory: a tensor of {nbytes:,} bytes",
+            expected=f"at most {memory_limit():,} bytes, which is what this machine has",
+            got=f"{dtype.name}{list(shape)}",
+            fix="check how the sizes were computed; expand() repeats a value without memory",
+        )
 
 
 class Foreign:

@@ -22,7 +22,6 @@ from weft.ops import primitives as ops
 from weft.tensor.creation import (
     filled,
     leaf,
-    need_room,
     python_number,
     read_dtype,
     read_size,
@@ -30,7 +29,7 @@ from weft.tensor.creation import (
 )
 from weft.tensor.device import check_device
 from weft.tensor.leaves import give_out
-from weft.tensor.memory import tensor_of_array
+from weft.tensor.memory import need_room, tensor_of_array
 from weft.tensor.reading import item
 
 
