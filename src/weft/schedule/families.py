@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.graph.strides import contiguous_strides
 from weft.schedule.records import Place
+from weft.schedule.turning import turned
 
 Region = tuple[int, int, tuple[int, ...]]
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
@@ -107,6 +108,7 @@ def lower_matmul(lowering: Any, node: Any) -> None:
         b_shape, right = b_shape[::-1], (*right[:2], right[2][::-1])
         if len(a_shape) == 1:
             a_shape, shape, left = (1, *a_shape), (1, *shape), (*left[:2], (0, *left[2]))
+    right = turned(lowering, node, right)
     _lower_product(lowering, node, (a_shape, left), (b_shape, right), shape)
 
 

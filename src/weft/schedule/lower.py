@@ -80,6 +80,7 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
+        self.turned = None  # places of the matrices that are copied for many products
 
     @cython.cfunc
     def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:

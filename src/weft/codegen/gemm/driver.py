@@ -204,7 +204,8 @@ class Driver:
     def block(self, row: Index, rows: Index, start: Index, depth: Index, buffered: Lanes) -> None:
         """One block of K for some rows and all columns of the unit."""
         f, spec = self.f, self.spec
-        step = self.few.where(number(f, spec.a_rows), spec.rows)
+        across = self.a_strides[1].equals(1)  # each line of memory holds several rows
+        step = (self.few | across).where(number(f, spec.a_rows), spec.rows)
         panel_of_b = None if self.parts.turned else self.packing_of_b(rows, start, depth)
         with loop(f, rows, step) as first:
             count = minimum(rows - first, step)
@@ -213,11 +214,14 @@ class Driver:
                 f, source, self.a_strides[1], self.a_strides[2], count, depth,
                 self.packed_a, number(f, spec.a_stride), number(f, spec.a_plane),
             )  # fmt: skip
-            with loop(f, self.panels) as panel:
-                b = panel_of_b(panel, first) if panel_of_b else None
-                with loop(f, count, spec.rows) as i:
-                    self.look_ahead(row + first + i, step, start, panel)
-                    self.tile(panel, row, first, i, count, start, depth, b)
+            tiles = ceiling(count, spec.rows)
+            inner = self.few.where(tiles, self.panels)
+            with loop(f, tiles * self.panels) as number_of_tile:
+                slow, fast = quotient(number_of_tile, inner), remainder(number_of_tile, inner)
+                panel, i = self.few.where(slow, fast), self.few.where(fast, slow) * spec.rows
+                b = panel_of_b(panel, first + i) if panel_of_b else None
+                self.look_ahead(row + first + i, step, start, panel)
+                self.tile(panel, row, first, i, count, start, depth, b)
             if spec.biased:
                 with when(f, (buffered ^ 1) & (start + depth).equals(self.k)):
                     self.add_bias_behind(row, first + count, rows)
