@@ -1,8 +1,9 @@
 # cython: language_level=3
 """Sinking: values that are stored for one later kernel only are computed there.
 
-In comes a fused Program; what moves is elementwise, and computed from what lies in memory anyway. Bits are the same;
-what is stored, and read again, becomes less. What is fused with what is decided in `fuse`.
+In comes a fused Program; what moves is elementwise, and computed from what lies in memory anyway: one operation, or
+several that end in such values. Bits are the same; what is stored, and read again, becomes less. What is fused with
+what is decided in `fuse`.
 """
 
 import cython
@@ -22,7 +23,22 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 def sink(program: Program, most: cython.int) -> cython.bint:
     """Compute values that only one later kernel reads in that kernel, where what they are computed from is in memory
     anyway: they need not be stored. Whether there were any."""
-    readers: dict = {}  # stored value -> its only reader; None: several, or one that has to find it in memory
+    readers: dict = _only_readers(program)
+    kernel: Kernel
+    moved: cython.bint = False
+    for kernel in program.kernels:
+        if kernel.kind == _elementwise and len(kernel.nodes) > 1:
+            for reader, nodes in _by_reader(program, kernel, readers).items():
+                if _pays(program, kernel, reader, nodes, most):
+                    _move(program, kernel, reader, nodes)
+                    moved = True
+    return moved
+
+
+@cython.cfunc
+def _only_readers(program: Program) -> dict:
+    """Stored value -> the only other kernel that reads it; None: several, or one that has to find it in memory."""
+    readers: dict = {}
     kernel: Kernel
     node: Node
     source: Node
@@ -32,17 +48,10 @@ def sink(program: Program, most: cython.int) -> cython.bint:
                 place: Place = program.places[source]
                 if place.root.state == PENDING:
                     fits: cython.bint = _element_by_element(kernel, source, place)
-                    only = kernel if fits and readers.get(place.root, kernel) is kernel else None
-                    readers[place.root] = only
-    moved: cython.bint = False
-    for kernel in program.kernels:
-        if kernel.kind != _elementwise or len(kernel.nodes) < 2:
-            continue
-        for node in reversed(list(kernel.nodes)):
-            reader = readers.get(node)
-            if reader is not None and reader is not kernel and _may_sink(program, kernel, node):
-                moved |= _move(program, node, kernel, reader, most)
-    return moved
+                    if not fits or find(program, place.root) is not kernel:
+                        one: cython.bint = fits and readers.get(place.root, kernel) is kernel
+                        readers[place.root] = kernel if one else None
+    return readers
 
 
 @cython.cfunc
@@ -53,29 +62,98 @@ def _element_by_element(kernel: Kernel, source: Node, place: Place) -> cython.bi
 
 
 @cython.cfunc
-def _may_sink(program: Program, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a node is elementwise, and all that it reads is in memory without it."""
+def _by_reader(program: Program, kernel: Kernel, readers: dict) -> dict:
+    """Later kernel -> the nodes of this one, in order, that only it needs and that it can compute."""
+    into: dict = {}  # node -> the kernel that alone needs it
+    users: dict = {}  # value -> the kernel into which all of its users in this one go, or None
+    node: Node
     source: Node
-    if node.live > 0 or node.row.kind != _elementwise or node.shape != kernel.shape:
-        return False
-    if len(kernel.nodes) < 2:
-        return False
-    for source in node.inputs:
-        place: Place = program.places[source]
-        if place.root.state != PENDING or find(program, place.root) is not kernel:
-            continue
-        if place.root not in kernel.stores and not is_row_value(kernel, place.root):
-            return False
-    return True
+    for node in reversed(kernel.nodes):
+        reader = _needed_by(program, kernel, node, readers, users)
+        if reader is not None:
+            into[node] = reader
+        for source in node.inputs:
+            place: Place = program.places[source]
+            if users.setdefault(place.root, reader) is not reader:
+                users[place.root] = None
+    while into and _give_up(program, kernel, into):
+        pass
+    found: dict = {}
+    for node in kernel.nodes if into else ():
+        if node in into:
+            found.setdefault(into[node], []).append(node)
+    return found
 
 
 @cython.cfunc
-def _move(
-    program: Program, node: Node, kernel: Kernel, reader: Kernel, most: cython.int
+def _needed_by(
+    program: Program, kernel: Kernel, node: Node, readers: dict, users: dict
+) -> Kernel | None:
+    """The one later kernel that needs an elementwise node, itself or for what goes there; else None."""
+    if node.live > 0 or node.row.kind != _elementwise or node.shape != kernel.shape:
+        return None
+    if node in program.kept:
+        return None
+    if node not in kernel.stores:
+        return users.get(node)
+    reader = readers.get(node)
+    return reader if users.get(node, reader) is reader else None
+
+
+@cython.cfunc
+def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
+    """Let stay what reads a value that stays and is not in memory, and what is read by a node that stays."""
+    changed: cython.bint = False
+    node: Node
+    source: Node
+    for node in kernel.nodes:
+        for source in node.inputs:
+            place: Place = program.places[source]
+            root: Node = place.root
+            if root.state != PENDING or find(program, root) is not kernel:
+                continue
+            if node not in into:
+                changed |= into.pop(root, None) is not None
+            elif root not in into and root not in kernel.stores and not is_row_value(kernel, root):
+                del into[node]
+                changed = True
+    return changed
+
+
+@cython.cfunc
+def _pays(
+    program: Program, kernel: Kernel, reader: Kernel, nodes: list, most: cython.int
 ) -> cython.bint:
-    if len(reader.nodes) >= most:
+    """Whether there is room for the nodes, something stays, and no more is moved in memory than before."""
+    if len(nodes) == len(kernel.nodes) or len(reader.nodes) + len(nodes) > most:
         return False
-    kernel.nodes.remove(node)
-    reader.nodes.insert(0, node)
-    program.producer[node] = reader
-    return True
+    known: set = set(nodes)
+    stored: cython.Py_ssize_t = len(known.intersection(kernel.stores))
+    node: Node
+    for node in reader.nodes:
+        known.update(_roots(program, node))
+    more: set = set()
+    for node in nodes:
+        more.update(_roots(program, node))
+    return len(more - known) <= 2 * stored  # neither written nor read
+
+
+@cython.cfunc
+def _roots(program: Program, node: Node) -> list:
+    """The values that a node reads, without single elements."""
+    found: list = []
+    source: Node
+    for source in node.inputs:
+        place: Place = program.places[source]
+        if place.root.numel > 1:
+            found.append(place.root)
+    return found
+
+
+@cython.cfunc
+def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cython.void:
+    moving: set = set(nodes)
+    kernel.nodes = [node for node in kernel.nodes if node not in moving]
+    reader.nodes = nodes + reader.nodes
+    for node in nodes:
+        program.producer[node] = reader
