@@ -21,11 +21,17 @@ from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.tape import Mode, Tape, current_tape
+from cython.cimports.weft.graph.saves import drop_inputs
+from cython.cimports.weft.graph.tape import Mode, Tape, current_tape, finish
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
+from cython.cimports.weft.runtime.pool import Buffer
 from cython.cimports.weft.runtime.programs import Template
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.lower import Launch, Lowering
+from cython.cimports.weft.schedule.plan import Plan
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
 from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
@@ -35,12 +41,10 @@ from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.formers import hold, hold_formers, put_back_after, settle
 from weft.graph.making import mark_failed
-from weft.graph.node import DONE_STATE as DONE
 from weft.graph.node import FAILED_STATE as FAILED
-from weft.graph.node import PENDING_STATE as PENDING
 from weft.graph.rows import SCALAR_ROW
-from weft.graph.saves import drop_inputs, free_idle
-from weft.graph.tape import finish, other_tapes, rejoin, tape_of
+from weft.graph.saves import free_idle
+from weft.graph.tape import other_tapes, rejoin, tape_of
 from weft.runtime.interrupts import undisturbed
 from weft.runtime.programs import released, storable_as, store, worth_storing
 from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
@@ -253,22 +257,34 @@ def run_known(form: Signature) -> cython.bint:
 def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cython.void:
     """The stages that a new program goes through. It is stored under `bare`, its signature before batches were
     formed, where it can: where no derivative will ask for the batches."""
-    program = collect.collect(pending)
+    program: Program = collect.collect(pending)
+    try:
+        again: cython.bint = carry_out(pending, form, bare, program)
+    finally:
+        program.release()
+    if again:
+        alone: list[Any] = sorted(tape_of(pending[0]).pending(), key=sequence)
+        schedule(alone, signature(alone, False), None)
+
+
+@cython.cfunc
+def carry_out(
+    pending: list[Any], form: Signature, bare: Signature | None, program: Program
+) -> cython.bint:
+    """The stages after collecting; whether all is to run again, as `launch` says."""
     fuse.fuse(program)
     select.select(program)
     if config.verify:
-        select.verify(program)  # before lowering, which takes the builders that it looks at
+        select.verify(program)
     chosen = select.text(program) if config.explain else ""
     gang.gang(program)
-    memory = plan.plan(program)
-    lowering = lower.lower(program, memory)
+    memory: Plan = plan.plan(program)
+    lowering: Lowering = lower.lower(program, memory)
     if config.verify:
         verify(pending, program, memory, lowering)
     if config.explain:
         explain(pending, program, memory, lowering, chosen)
-    if launch(form, bare, program, memory, lowering, pending):
-        alone: list[Any] = sorted(tape_of(pending[0]).pending(), key=sequence)
-        schedule(alone, signature(alone, False), None)
+    return launch(form, bare, program, memory, lowering, pending)
 
 
 def sequence(node: Node) -> int:
@@ -297,9 +313,15 @@ def count(
     _counters.nodes += nodes
 
 
+@cython.cfunc
 def launch(
-    form: Any, bare: Any, program: Any, memory: Any, lowering: Any, pending: list[Any]
-) -> bool:
+    form: Signature,
+    bare: Signature | None,
+    program: Program,
+    memory: Plan,
+    lowering: Lowering,
+    pending: list[Any],
+) -> cython.bint:
     """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
     index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
     alone, and with what explains the failure or is to be gone back to kept."""
@@ -316,8 +338,8 @@ def launch(
         form = bare
     storable = config.cache and not program.provisional and worth_storing(form)
     done = executable.run(run.addresses)
-    launches = lowering.launches
-    complete = done >= len(launches)
+    launches: list[Any] = lowering.launches
+    complete: cython.bint = done >= len(launches)
     failed = failed_kernels(run)
     if failed and not complete:
         stopped: Any = executable.interrupt
@@ -327,7 +349,7 @@ def launch(
     poisoned, raised = {}, None
     if failed or _counters.failures > 0:
         poisoned, raised = undisturbed(poison, program, memory, run, failed)
-    finished = len(program.kernels) if complete else launches[done].kernel
+    finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
     commits = decide(program, memory, poisoned, finished)
     try:
         if storable and complete and not failed:
@@ -364,53 +386,77 @@ def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
     return again
 
 
-def decide(program: Any, memory: Any, failed: dict[Any, Any], finished: int) -> list[Commit]:
+@cython.cfunc
+def decide(
+    program: Program, memory: Plan, failed: dict[Any, Any], finished: cython.Py_ssize_t
+) -> list[Commit]:
     """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
-    from weft.runtime.blame import FailedRows, failure_of
-
-    needed = set(memory.kept)
-    if finished < len(program.kernels):
-        needed |= {root for root, last in memory.last_use.items() if last >= finished}
+    node: Node
+    place: Place
+    root: Node
+    complete: cython.bint = finished >= len(program.kernels)
     commits: list[Commit] = []
     for node, place in program.places.items():
-        if node.state != PENDING:
+        if node.state != PENDING_STATE:
             continue
         root = place.root
-        failure = failed.get(root) if failed else None
-        if node is root and isinstance(failure, FailedRows):
-            node.error = failure  # its other rows are as they should be
-            _counters.failures += 1
-            failure = None
-        error = None if failure is None else failure_of(node, place, failure)
-        if error is not None:
-            note_failure(node, error)
-            _counters.failures += 1
-            drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
-        elif not _ran(program, root, finished):
+        if failed and fail(node, place, failed):
             continue
-        elif root in needed or (root.state == DONE and node.live > 0):
-            strides = None if collect.is_row_major(node.shape, place.strides) else place.strides
-            commits.append((node, memory.slots[root], place.offset * root.dtype.itemsize, strides))
+        if root.state != DONE_STATE and not _ran(place, finished):
+            continue
+        if (
+            place.value.kept
+            or (root.state == DONE_STATE and node.live > 0)
+            or (not complete and place.value.last_use >= finished)
+        ):
+            dense: cython.bint = place.strides == row_major(node.shape)
+            offset: cython.longlong = place.offset * root.dtype.itemsize
+            commits.append((node, place.value.slot, offset, None if dense else place.strides))
         else:
             commits.append((node, -1, 0, None))
     return commits
 
 
-def _ran(program: Any, root: Any, finished: int) -> bool:
-    if root.state == DONE:
-        return True
-    kernel = fuse.kernel_of(program, root)
+@cython.cfunc
+def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
+    """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
+    from weft.runtime.blame import FailedRows, failure_of
+
+    failure = failed.get(place.root)
+    if node is place.root and isinstance(failure, FailedRows):
+        node.error = failure
+        _counters.failures += 1
+        return False
+    error = None if failure is None else failure_of(node, place, failure)
+    if error is None:
+        return False
+    note_failure(node, error)
+    _counters.failures += 1
+    drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
+    return True
+
+
+@cython.cfunc
+def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
+    """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
+    kernel: Kernel = maker(place)
     return kernel is not None and kernel.position < finished
 
 
-def commit(commits: list[Commit], run: Any) -> None:
+@cython.cfunc
+def commit(commits: list[Commit], run: Any) -> cython.void:
     """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    node: Node
+    buffer: Buffer
+    slot: cython.Py_ssize_t
+    buffers: list[Any] = run.buffers
+    addresses: list[Any] = run.addresses
     for node, slot, offset, strides in commits:
         if slot >= 0:
-            buffer = run.buffers[slot]
-            node.buffer, node.offset = buffer, run.addresses[slot] - buffer.address + offset
+            buffer = buffers[slot]
+            node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
             node.strides = strides
-        node.state = DONE
+        node.state = DONE_STATE
         finish(node)
         drop_inputs(node)
 
@@ -478,7 +524,7 @@ def array_of(node: Any) -> np.ndarray[Any, Any]:
     """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
     require(node)
     if node.row is SCALAR_ROW:
-        from weft.runtime.launch import scalar_bytes
+        from weft.runtime.scalars import scalar_bytes
 
         raw = np.frombuffer(
             scalar_bytes(node.params, node.dtype), dtype=node.dtype.numpy or np.uint16

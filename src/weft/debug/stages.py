@@ -47,6 +47,7 @@ def stages(function: Callable[[], Any]) -> dict[str, str]:
     lowering = lower.lower(program, memory)
     texts["kernels"] = kernels_text(lowering)
     texts["lower"] = lower.text(lowering)
+    program.release()
     del program, memory, lowering
     pipeline.flush()
     del result

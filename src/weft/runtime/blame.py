@@ -194,7 +194,7 @@ def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: A
 def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, Any]:
     """A copy of a value that a program holds in a slot it keeps."""
     place = program.places[node]
-    slot = memory.slots[place.root]
+    slot = place.value.slot
     if place.root.row is SCALAR_ROW:
         return np.full(node.shape, place.root.params, np.int64)
     buffer = run.buffers[slot]

@@ -14,7 +14,7 @@ from cython.cimports.weft.runtime.pool import Buffer
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
-from weft.runtime.launch import scalar_bytes
+from weft.runtime.scalars import scalar_bytes
 
 require(__name__, cython.compiled)
 

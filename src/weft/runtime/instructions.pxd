@@ -42,6 +42,14 @@ cdef class Instructions:
 
     cdef Py_ssize_t add(self, uintptr_t function, Py_ssize_t pointers, Py_ssize_t arguments,
                         int64_t units, int64_t grain, int64_t work) except -1
+    cdef int append_words(self, uintptr_t function, int64_t* words, Py_ssize_t pointers, Py_ssize_t arguments,
+                          int64_t units, int64_t grain, int64_t work) except -1
+    cdef int join_words(self, int64_t* words, Py_ssize_t pointers, Py_ssize_t arguments,
+                        int64_t units, int64_t grain, int64_t work) except -1
+    cdef Py_ssize_t join_member(self, Py_ssize_t pointers, Py_ssize_t arguments,
+                                int64_t units, int64_t grain, int64_t work) except -1
+    cdef int copy_words(self, Py_ssize_t at, Py_ssize_t first, int64_t* words, Py_ssize_t pointers,
+                        Py_ssize_t arguments) except -1
     cdef int set_pointer(self, Py_ssize_t index, int64_t slot, int64_t offset) except -1
     cpdef int patch_units(self, Py_ssize_t index, int64_t units, int64_t work=*) except -1
     cdef int add_member(self, Instruction* launch, Py_ssize_t pointers, Py_ssize_t arguments,

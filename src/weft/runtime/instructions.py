@@ -85,6 +85,58 @@ class Instructions:
 
         Members run in any order and at the same time: none may read what another one writes.
         """
+        index = self.join_member(len(pointers), len(arguments), units, grain, work)
+        member: cython.pointer(Member) = cython.address(self.members[index])
+        self._fill(member.first_pointer, member.first_argument, pointers, arguments)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def append_words(
+        self,
+        function: uintptr_t,
+        words: cython.pointer(int64_t),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain: int64_t,
+        work: int64_t,
+    ) -> cython.int:
+        """`append` for compiled callers: pointers as pairs of words, arguments behind them."""
+        index: cython.Py_ssize_t = self.add(function, pointers, arguments, units, grain, work)
+        launch: cython.pointer(Instruction) = cython.address(self.code[index])
+        return self.copy_words(
+            launch.first_pointer, launch.first_argument, words, pointers, arguments
+        )
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def join_words(
+        self,
+        words: cython.pointer(int64_t),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain: int64_t,
+        work: int64_t,
+    ) -> cython.int:
+        """`join` for compiled callers."""
+        index: cython.Py_ssize_t = self.join_member(pointers, arguments, units, grain, work)
+        member: cython.pointer(Member) = cython.address(self.members[index])
+        return self.copy_words(
+            member.first_pointer, member.first_argument, words, pointers, arguments
+        )
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def join_member(
+        self,
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain: int64_t,
+        work: int64_t,
+    ) -> cython.Py_ssize_t:
+        """The number of a new member of the last launch, whose pointers and arguments the caller sets."""
         if self.count == 0 or units < 0 or grain < 1:
             raise ArgumentError(
                 "Program.join",
@@ -98,12 +150,28 @@ class Instructions:
         if launch.members == 0:
             launch.first_member = self.member_count
             self.add_member(launch, 0, 0, launch.units, launch.grain)
-        self.add_member(launch, len(pointers), len(arguments), units, grain)
+        self.add_member(launch, pointers, arguments, units, grain)
         launch.grain = 1
         launch.work = taken + (units if work < 0 else work)
         self._count_work(launch, 1)
-        member: cython.pointer(Member) = cython.address(self.members[self.member_count - 1])
-        self._fill(member.first_pointer, member.first_argument, pointers, arguments)
+        return self.member_count - 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def copy_words(
+        self,
+        at: cython.Py_ssize_t,
+        first: cython.Py_ssize_t,
+        words: cython.pointer(int64_t),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Set consecutive pointers and arguments."""
+        index: cython.Py_ssize_t
+        for index in range(pointers):
+            self.set_pointer(at + index, words[2 * index], words[2 * index + 1])
+        memcpy(self.arguments + first, words + 2 * pointers, 8 * arguments)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -1,141 +1,155 @@
+# cython: language_level=3
 """Run the launches of a program: compile what is new, bind slots to memory, execute, report failures.
 
 In comes a Lowering and the slots' owners; out go buffers per slot and the first kernel that has not run. Memory is
 allocated and kernels are compiled before anything executes, so that neither can stop a program half-way.
 """
 
-from __future__ import annotations
-
 import bisect
-import struct
 from typing import Any
 
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.runtime.cells import store_number
+from cython.cimports.weft.runtime.executor import Program
+from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+
+from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW
-from weft.runtime.executor import Program as Executable
-from weft.runtime.pool import allocate
+from weft.runtime.scalars import SCALAR_CELL
 from weft.schedule.rows import fill_tables
 
-SCALAR_CELL = 16
-_FORMATS = {
-    "bool": "?",
-    "uint8": "B",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "float16": "e",
-    "float32": "f",
-    "float64": "d",
-}
+require(__name__, cython.compiled)
 
-
-def scalar_bytes(value: Any, dtype: Any) -> bytes:
-    """The memory of a number of a type, by the conversion that casts use."""
-    name = dtype.name
-    if dtype.is_complex:
-        half = "f" if name == "complex64" else "d"
-        number = complex(value)
-        return struct.pack(half + half, _single(number.real, half), _single(number.imag, half))
-    if name == "bfloat16":
-        bits = struct.unpack("I", struct.pack("f", _single(float(value), "f")))[0]
-        if bits & 0x7FFFFFFF > 0x7F800000:
-            return struct.pack("H", 0x7FC0)
-        return struct.pack("H", ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) & 0xFFFF)
-    if name == "bool":
-        return struct.pack("?", bool(value))
-    if dtype.is_floating_point:
-        return struct.pack(_FORMATS[name], _single(float(value), _FORMATS[name]))
-    bits = dtype.itemsize * 8
-    whole = int(value) & ((1 << bits) - 1)
-    return whole.to_bytes(dtype.itemsize, "little")
-
-
-def _single(value: float, form: str) -> float:
-    """A double that `struct` can pack: what overflows the narrower type is infinite there."""
-    limit = {"f": 3.4028235677973366e38, "e": 65520.0}.get(form)
-    if limit is not None and abs(value) >= limit and value == value:
-        return float("inf") if value > 0 else float("-inf")
-    return value
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_CELL = cython.declare(cython.Py_ssize_t, SCALAR_CELL)
 
 
 class Run:
     """The memory of one execution: `buffers[slot]` and `addresses[slot]`, the status cells, the launches."""
 
-    def __init__(self, lowering: Any) -> None:
+    def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
-        plan = lowering.plan
-        self.buffers: list[Any] = []
-        self.addresses: list[int] = []
-        self._bind_external(plan.external)
-        for size in (*plan.sizes, *lowering.scratch):
-            self._own(allocate(size))
-        self.checked = [launch for launch in lowering.launches if launch.spec.checked]
-        self.status = allocate(8 * max(len(self.checked), 1))
+        self.buffers, self.addresses = [], []
+        _bind(lowering.plan.external, self.buffers, self.addresses)
+        _reserve(lowering.plan.sizes, self.buffers, self.addresses)
+        _reserve(lowering.scratch, self.buffers, self.addresses)
+        self.checked = _checked(lowering.launches)
         self.status_slot = len(self.addresses)
-        self._own(self.status)
-        if self.checked:
-            memoryview(self.status)[: 8 * len(self.checked)] = bytes(8 * len(self.checked))
-
-    def _own(self, buffer: Any) -> None:
-        self.buffers.append(buffer)
-        self.addresses.append(buffer.address)
-
-    def _bind_external(self, external: list[Any]) -> None:
-        scalars = [root for root in external if root.row is SCALAR_ROW]
-        cells = allocate(SCALAR_CELL * max(len(scalars), 1))
-        self.cells = cells
-        packed = b"".join(
-            scalar_bytes(root.params, root.dtype).ljust(SCALAR_CELL, b"\0") for root in scalars
-        )
-        memoryview(cells)[: len(packed)] = packed
-        self.scalar_offsets: dict[Any, int] = {}
-        for root in external:
-            if root.row is SCALAR_ROW:
-                offset = SCALAR_CELL * len(self.scalar_offsets)
-                self.scalar_offsets[root] = offset
-                self.buffers.append(cells)
-                self.addresses.append(cells.address + offset)
-            else:
-                self.buffers.append(root.buffer)
-                self.addresses.append(root.buffer.address + root.offset)
+        nbytes: cython.Py_ssize_t = 8 * max(len(self.checked), 1)
+        _reserve([nbytes], self.buffers, self.addresses)
+        self.status = self.buffers[self.status_slot]
+        status: Buffer = self.status
+        memset(cython.cast(cython.p_void, status.address), 0, nbytes)
 
     def fill_tables(self) -> None:
         """Write the row address tables of gathering launches, now that addresses are known."""
-        fill_tables(
-            [launch.table for launch in self.lowering.launches if launch.table is not None],
-            self.addresses,
-        )
-
-    def executable(self) -> Executable:
-        """The flat program for the executor."""
-        program = Executable()
-        cell = 0
+        launch: Launch
+        tables: list[Any] = []
         for launch in self.lowering.launches:
-            spec = launch.spec
-            address = spec.final_address if launch.final else spec.address
-            if launch.members:
-                _append_gang(program, address, launch.members)
-                continue
-            pointers = launch.pointers
-            if spec.checked:
-                pointers = [
-                    (self.status_slot, 8 * cell) if slot < 0 else (slot, offset)
-                    for slot, offset in pointers
-                ]
+            if launch.table is not None:
+                tables.append(launch.table)
+        fill_tables(tables, self.addresses)
+
+    def executable(self) -> Program:
+        """The flat program for the executor."""
+        program: Program = Program()
+        lowering: Lowering = self.lowering
+        status: int64_t = self.status_slot
+        launch: Launch
+        cell: int64_t = 0
+        for launch in lowering.launches:
+            if launch.spec.checked:
+                _check_in(launch, status, 8 * cell)
                 cell += 1
-            program.append(
-                address, pointers, launch.arguments, launch.units, launch.grain, launch.work
-            )
-        overwriting = self.lowering.plan.overwriting
+            _append(program, launch)
+        overwriting = lowering.plan.overwriting
         if overwriting >= 0:
-            kernels = [launch.kernel for launch in self.lowering.launches]
+            kernels = [launch.kernel for launch in lowering.launches]
             program.protect(bisect.bisect_left(kernels, overwriting))
         return program
 
 
-def _append_gang(program: Executable, address: int, members: list[Any]) -> None:
-    """One instruction that runs a kernel on several sets of operands."""
-    first, *others = members
-    program.append(address, first.pointers, first.arguments, first.units, first.grain, first.work)
-    for other in others:
-        program.join(other.pointers, other.arguments, other.units, other.grain, other.work)
+@cython.cfunc
+def _checked(launches: list[Any]) -> list[Any]:
+    """The launches that report to a status cell."""
+    launch: Launch
+    found: list[Any] = []
+    for launch in launches:
+        if launch.spec.checked:
+            found.append(launch)
+    return found
+
+
+@cython.cfunc
+def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+    """The memory of values that exist; numbers get cells of one buffer."""
+    cells: Buffer = None
+    buffer: Buffer
+    root: Node
+    used: cython.Py_ssize_t = 0
+    for root in external:
+        if root.row is not _scalar_row:
+            buffer = root.buffer
+            buffers.append(buffer)
+            addresses.append(buffer.address + root.offset)
+            continue
+        if cells is None:
+            cells = allocate(_CELL * len(external))
+        place: cython.p_char = cython.cast(cython.p_char, cells.address + used)
+        memset(place, 0, _CELL)
+        store_number(root.params, root.dtype, place)
+        buffers.append(cells)
+        addresses.append(cells.address + used)
+        used += _CELL
+
+
+@cython.cfunc
+def _reserve(sizes: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+    """Memory of these sizes."""
+    size: cython.Py_ssize_t
+    for size in sizes:
+        buffer: Buffer = allocate(size)
+        buffers.append(buffer)
+        addresses.append(buffer.address)
+
+
+@cython.cfunc
+def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
+    """Let a launch report to a status cell."""
+    index: cython.Py_ssize_t
+    for index in range(launch.pointer_count):
+        if launch.words[2 * index] < 0:
+            launch.words[2 * index] = status
+            launch.words[2 * index + 1] = offset
+
+
+@cython.cfunc
+def _append(program: Program, launch: Launch) -> cython.void:
+    """One instruction, which of a gang runs a kernel on several sets of operands."""
+    first: Launch = launch if launch.members is None else launch.members[0]
+    spec: KernelSpec = launch.spec
+    program.append_words(
+        spec.final_address if launch.final else spec.address,
+        cython.cast(cython.pointer(int64_t), first.words),
+        first.pointer_count,
+        first.argument_count,
+        first.units,
+        first.grain,
+        first.work,
+    )
+    index: cython.Py_ssize_t
+    for index in range(1, 0 if launch.members is None else len(launch.members)):
+        first = launch.members[index]
+        program.join_words(
+            cython.cast(cython.pointer(int64_t), first.words),
+            first.pointer_count,
+            first.argument_count,
+            first.units,
+            first.grain,
+            first.work,
+        )

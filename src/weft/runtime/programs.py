@@ -26,7 +26,7 @@ from cython.cimports.weft.schedule.signature import Record, Signature
 from weft._compiled import require
 from weft.errors import ExecutionError
 from weft.graph.rows import SCALAR_ROW
-from weft.runtime.launch import SCALAR_CELL
+from weft.runtime.scalars import SCALAR_CELL
 from weft.schedule import gang
 from weft.schedule.plan import is_private
 

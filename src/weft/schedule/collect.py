@@ -10,7 +10,8 @@ it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep t
 import cython
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.schedule.records import Place, Program
+from cython.cimports.weft.schedule.hashing import equal, mix
+from cython.cimports.weft.schedule.records import Place, Program, region
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -67,16 +68,19 @@ def collect(pending: list) -> Program:
 @cython.cfunc
 def _note_ends(program: Program) -> cython.void:
     """List what comes from outside, and what is seen from there afterwards."""
-    met: set = set()
     node: Node
     place: Place
     for node, place in program.places.items():
         root: Node = place.root
-        if root.state == DONE and root not in met:
-            met.add(root)
+        if root.state == DONE and place.value.slot < 0:
+            place.value.slot = len(program.external)
             program.external.append(root)
         if node.live > 0:
-            (program.kept if root.state == PENDING else program.viewed).add(root)
+            if root.state == PENDING:
+                place.value.kept = True
+                program.kept.add(root)
+            else:
+                program.viewed.add(root)
 
 
 @cython.cfunc
@@ -116,7 +120,7 @@ def _visit(program: Program, start: Node, known: dict) -> cython.void:
                         stack.append(source)
                         ready = False
                     else:
-                        _place_value(places, source, known)
+                        _place_value(program, source, known)
         if ready:
             stack.pop()
             _place(program, node, known)
@@ -132,7 +136,7 @@ def _stands_for(program: Program, macro: Node) -> Node:
 
 
 @cython.cfunc
-def _place_value(places: dict, node: Node, known: dict) -> cython.void:
+def _place_value(program: Program, node: Node, known: dict) -> cython.void:
     """A value that exists: itself, or an equal number met before."""
     if node.row is SCALAR_ROW:
         key = (node.dtype.code, type(node.params), repr(node.params))
@@ -140,50 +144,79 @@ def _place_value(places: dict, node: Node, known: dict) -> cython.void:
         if other is None:
             known[key] = node
         else:
-            places[node] = Place(other, 0, ())
+            program.places[node] = program.places[other]
             return
     strides = node.strides
-    places[node] = Place(node, 0, row_major(node.shape) if strides is None else strides)
+    program.new_value(node, row_major(node.shape) if strides is None else strides)
 
 
 @cython.cfunc
 def _place(program: Program, node: Node, known: dict) -> cython.void:
     places: dict = program.places
     if node.state == DONE:
-        _place_value(places, node, known)
+        _place_value(program, node, known)
         return
     below: Place
     if node.quotient is not None:
         below = places[node.quotient]
-        places[node] = Place(
-            below.root, below.offset + node.qrow * below.strides[0], below.strides[1:]
-        )
+        start: cython.longlong = below.strides[0]
+        places[node] = region(below, below.offset + node.qrow * start, below.strides[1:])
         return
     if node.row.kind == _macro:
         places[node] = places[program.expanded[node]]
         return
-    keys: list = [node.row.code, node.dtype.code, node.shape, node.params]
-    source: Node
-    for source in node.inputs:
-        below = places[source]
-        keys.append(id(below.root))
-        keys.append(below.offset)
-        keys.append(below.strides)
-        keys.append(source.shape)
-    key = None if node.row.kind == ROWS else tuple(keys)
-    same = known.get(key) if key is not None else None
-    if same is not None:
-        places[node] = same
+    key = None if node.row.kind == ROWS else _digest(places, node)
+    other = known.get(key) if key is not None else None
+    if other is not None and _is_same(places, node, other):
+        places[node] = places[other]
         return
-    place = _view_place(program, node, known) if node.row.kind == VIEW else None
+    place: Place = _view_place(program, node, known) if node.row.kind == VIEW else None
     if len(node.inputs) == 1 and node.row.code in (_cat_row.code, _add_row.code):
         place = places[node.inputs[0]]  # a batch of joined or added rows, which one gather has made
     if place is None:
-        place = Place(node, 0, row_major(node.shape))
+        program.new_value(node, row_major(node.shape))
         program.order.append(node)
-    if key is not None:
-        known[key] = place
-    places[node] = place
+    else:
+        places[node] = place
+    if key is not None and other is None:
+        known[key] = node
+
+
+@cython.cfunc
+def _digest(places: dict, node: Node):
+    """A number that is the same for two nodes which compute the same."""
+    h: cython.ulonglong = mix(node.row.code, node.dtype.code)
+    h = mix(mix(h, hash(node.shape)), hash(node.params))
+    source: Node
+    place: Place
+    for source in node.inputs:
+        place = places[source]
+        h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, place.root)))
+        h = mix(h, place.offset)
+        h = mix(mix(h, hash(place.strides)), hash(source.shape))
+    return h
+
+
+@cython.cfunc
+def _is_same(places: dict, node: Node, other: Node) -> cython.bint:
+    """Whether two nodes compute the same: one row, of the same regions."""
+    if node.row is not other.row or node.dtype is not other.dtype:
+        return False
+    if len(node.inputs) != len(other.inputs) or not equal(node.shape, other.shape):
+        return False
+    if not equal(node.params, other.params):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        source: Node = node.inputs[index]
+        twin: Node = other.inputs[index]
+        here: Place = places[source]
+        there: Place = places[twin]
+        if here.root is not there.root or here.offset != there.offset:
+            return False
+        if not equal(here.strides, there.strides) or not equal(source.shape, twin.shape):
+            return False
+    return True
 
 
 @cython.cfunc
@@ -197,7 +230,7 @@ def _view_place(program: Program, node: Node, known: dict):
         _place(program, copy, known)
         below = program.places[copy]
     strides, offset = node.row.strides(node.params, source.shape, below.strides, below.offset)
-    return None if strides is None else Place(below.root, offset, strides)
+    return None if strides is None else region(below, offset, strides)
 
 
 def _strided_row():

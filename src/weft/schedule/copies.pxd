@@ -4,3 +4,5 @@ from weft.schedule.lower cimport Lowering
 
 cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
 cdef void lower_indexed(Lowering lowering, Node node)
+cdef void lower_region(Lowering lowering, Node node)
+cdef void copy_base(Lowering lowering, Node node, Node base)

@@ -1,29 +1,33 @@
 # cython: language_level=3
-"""Lowering of copies and indexed reads: loops whose text is the same for every program.
+"""Lowering of copies, region writes and indexed reads: loops whose text is the same for every program.
 
-In come regions (slot, byte offset, strides), or a `gather` or `take`; out go launches.
+In come regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`; out go launches.
 """
 
 import cython
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.arrays import Array, put
+from cython.cimports.weft.schedule.builder import LOAD, Builder, collapse
 from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.loops import (
-    Builder,
-    _real,
     _specs,
-    classes,
     find_spec,
     launch_loops,
+    put_steps,
+    region_key,
 )
-from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
-from cython.cimports.weft.schedule.records import Kernel, Place
+from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, joined, new_launch
+from cython.cimports.weft.schedule.plan import value_of
+from cython.cimports.weft.schedule.records import Place
 
 from weft._compiled import require
-from weft.graph.rows import ELEMENTWISE
+from weft.schedule.builder import REAL
 from weft.schedule.loops import symbol_of
 
 require(__name__, cython.compiled)
+
+_real = cython.declare(cython.int, REAL)
 
 
 @cython.cfunc
@@ -33,13 +37,58 @@ def lower_copy(
     """Copy between strided regions of one shape; each is (slot, byte offset, strides)."""
     if 0 in shape:
         return
-    builder: Builder = Builder(lowering.program, Kernel(ELEMENTWISE, shape))
-    builder.operands.append((dtype.name, list(source[2]), _real))
-    builder.body.append(("load", dtype.name, (), 0))
-    builder.stores.append((dtype.name, ("b", 0), list(target[2]), False, _real))
-    builder.collapse()
+    builder: Builder = Builder.__new__(Builder)
+    builder.start(shape, None)
+    code: cython.int = dtype.code
+    at = builder.region(cython.address(builder.operands), code, _real, 0, False)
+    builder.body_steps(at, shape, source[2])
+    value: cython.longlong = builder.code(False, LOAD, code, 0, 0)
+    at = builder.region(cython.address(builder.stores), code, _real, value, False)
+    builder.body_steps(at, shape, target[2])
+    collapse([builder])
     builder.spec = find_spec(builder)
-    launch_loops(lowering, builder, [(source[0], source[1]), (target[0], target[1])])
+    words: cython.longlong[4]
+    words[0], words[1] = source[0], source[1]
+    words[2], words[3] = target[0], target[1]
+    pointers: Array
+    pointers.words = words
+    pointers.count = pointers.room = 4
+    launch_loops(lowering, builder, cython.address(pointers))
+
+
+@cython.cfunc
+def lower_region(lowering: Lowering, node: Node) -> cython.void:
+    """put: the base, then the region over it. cat: every part into its region."""
+    strides: tuple = row_major(node.shape)
+    slot = value_of(lowering.plan, node).slot
+    size: cython.longlong = node.dtype.itemsize
+    part: Node
+    if node.row.name == "put":
+        part = node.inputs[1]
+        offset, region = node.params
+        copy_base(lowering, node, node.inputs[0])
+        target = (slot, offset * size, region)
+        lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
+        return
+    start: cython.longlong = 0
+    axis: cython.Py_ssize_t = node.params[0]
+    step: cython.longlong = strides[axis]
+    for part in node.inputs:
+        target = (slot, start * step * size, strides)
+        lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
+        start += cython.cast(cython.longlong, part.shape[axis])
+    lowering.launches = joined([[launch] for launch in lowering.launches])
+
+
+@cython.cfunc
+def copy_base(lowering: Lowering, node: Node, base: Node) -> cython.void:
+    """The base where the result is to be, unless it is there."""
+    place: Place = lowering.program.places[base]
+    slot = value_of(lowering.plan, node).slot
+    if place.root in lowering.plan.in_place and place.value.slot == slot:
+        return
+    target = (slot, 0, row_major(node.shape))
+    lower_copy(lowering, node.dtype, node.shape, lowering.place_of(base), target)
 
 
 @cython.cfunc
@@ -53,40 +102,77 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     place: Place = lowering.program.places[table]
     index_place: Place = lowering.program.places[index]
     rank: cython.Py_ssize_t = len(node.shape)
+    strides: tuple
+    index_strides: tuple
     if node.row.name == "gather":
-        strides = [0 if i == axis else place.strides[i] for i in range(rank)]
-        index_strides = list(index_place.strides)
+        strides = tuple([0 if i == axis else place.strides[i] for i in range(rank)])
+        index_strides = index_place.strides
     else:
         inner: cython.Py_ssize_t = len(index.shape)
-        strides = list(place.strides[:axis]) + [0] * inner + list(place.strides[axis + 1 :])
-        index_strides = [0] * axis + list(index_place.strides)
-        index_strides += [0] * (rank - len(index_strides))
-    builder: Builder = Builder(lowering.program, Kernel(ELEMENTWISE, node.shape))
-    builder.operands.append((index.dtype.name, index_strides, _real))
-    builder.operands.append((node.dtype.name, strides, _real))
-    builder.body.append(("load", index.dtype.name, (), 0))
-    builder.body.append(("load_indexed", node.dtype.name, (("b", 0),), 1))
-    builder.stores.append((node.dtype.name, ("b", 1), list(row_major(node.shape)), False, _real))
-    builder.collapse()
-    pointers: list = [
-        lowering.pointer(index_place, index.dtype.itemsize),
-        lowering.pointer(place, node.dtype.itemsize),
-        (lowering.plan.slots[node], 0),
-        (-1, 0),
-    ]
-    _launch_indexed(lowering, builder, pointers, place.strides[axis], table.shape[axis])
+        strides = place.strides[:axis] + (0,) * inner + place.strides[axis + 1 :]
+        index_strides = (0,) * axis + index_place.strides
+        index_strides += (0,) * (rank - len(index_strides))
+    builder: Builder = Builder.__new__(Builder)
+    builder.start(node.shape, None)
+    for part, stride in ((index, index_strides), (node, strides)):
+        code: cython.int = cython.cast(Node, part).dtype.code
+        at = builder.region(cython.address(builder.operands), code, _real, 0, False)
+        _set_steps(builder, at, stride)
+    at = builder.region(cython.address(builder.stores), node.dtype.code, _real, 1, False)
+    _set_steps(builder, at, row_major(node.shape))
+    collapse([builder])
+    words: cython.longlong[8]
+    words[0], words[1] = index_place.value.slot, index_place.offset * index.dtype.itemsize
+    words[2], words[3] = place.value.slot, place.offset * node.dtype.itemsize
+    words[4], words[5] = value_of(lowering.plan, node).slot, 0
+    words[6], words[7] = -1, 0
+    pointers: Array
+    pointers.words = words
+    pointers.count = pointers.room = 8
+    step: cython.longlong = place.strides[axis]
+    extent: cython.longlong = table.shape[axis]
+    _launch_indexed(lowering, builder, cython.address(pointers), step, extent)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_steps(builder: Builder, at: cython.Py_ssize_t, strides: tuple) -> cython.int:
+    axis: cython.Py_ssize_t
+    for axis in range(len(strides)):
+        builder.steps.words[at + axis] = strides[axis]
+    return 0
 
 
 @cython.cfunc
 def _launch_indexed(
-    lowering: Lowering, builder: Builder, pointers: list, stride, extent
+    lowering: Lowering,
+    builder: Builder,
+    pointers: cython.pointer(Array),
+    stride: cython.longlong,
+    extent: cython.longlong,
 ) -> cython.void:
-    rank: cython.Py_ssize_t = len(builder.dims)
+    rank: cython.Py_ssize_t = builder.rank
+    total: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        total *= builder.dims.words[axis]
+    units: cython.longlong = builder.dims.words[0]
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    put_steps(builder, cython.address(builder.operands), arguments)
+    put(arguments, stride)
+    put(arguments, extent)
+    put_steps(builder, cython.address(builder.stores), arguments)
+    grain: cython.longlong = 1024 if rank == 1 else 1
+    new_launch(lowering, _indexed_spec(builder), pointers, arguments, units, grain, total)
+
+
+@cython.cfunc
+def _indexed_spec(builder: Builder) -> KernelSpec:
     key = (
         "indexed",
-        rank,
-        tuple([(o[0], classes(o[1])) for o in builder.operands]),
-        classes(builder.stores[0][2]),
+        builder.rank,
+        tuple([region_key(builder, cython.address(builder.operands), i) for i in range(2)]),
+        region_key(builder, cython.address(builder.stores), 0)[1],
     )
     spec = _specs.get(key)
     if spec is None:
@@ -96,28 +182,6 @@ def _launch_indexed(
 
             return indexed_text(key, symbol)
 
-        spec = _specs[key] = KernelSpec(
-            symbol_of(key, ["indexed"]), build, (symbol_of(key, ["indexed"]),), True
-        )
-    arguments: list = [
-        *builder.dims,
-        *builder.operands[0][1],
-        *builder.operands[1][1],
-        stride,
-        extent,
-        *builder.stores[0][2],
-    ]
-    total: cython.longlong = 1
-    for size in builder.dims:
-        total *= size
-    lowering.launches.append(
-        Launch(
-            spec,
-            pointers,
-            arguments,
-            builder.dims[0],
-            1024 if rank == 1 else 1,
-            total,
-            lowering.current,
-        )
-    )
+        name = symbol_of(key, ["indexed"])
+        spec = _specs[key] = KernelSpec(name, build, (name,), True)
+    return spec

@@ -1,4 +1,4 @@
-"""Lowering of the kernels that are not loops: region writes, matrix products, scans, scatters, gathered rows.
+"""Lowering of scans and scatters.
 
 Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
 element strides); operands that a family cannot read in place are copied to temporaries first.
@@ -6,14 +6,11 @@ element strides); operands that a family cannot read in place are copied to temp
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from weft.graph.strides import contiguous_strides
-from weft.schedule.records import Place
-from weft.schedule.turning import turned
 
-Region = tuple[int, int, tuple[int, ...]]
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
 
 
@@ -22,193 +19,6 @@ def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
 
     name = "_".join(str(part) for part in key)
     return lower.KernelSpec(name, build, (name,), checked)
-
-
-# -- regions -------------------------------------------------------------------------------------------------------
-
-
-def lower_region(lowering: Any, node: Any) -> None:
-    """put: the base, then the region over it. cat: every part into its region."""
-    strides = contiguous_strides(node.shape)
-    slot = lowering.slot_of(node)
-    size = node.dtype.itemsize
-    if node.row.name == "put":
-        base, new = node.inputs
-        offset, region = node.params
-        _copy_base(lowering, node, base, (slot, 0, strides))
-        lowering.copy(node.dtype, new.shape, lowering.place_of(new), (slot, offset * size, region))
-        return
-    start, axis = 0, node.params[0]
-    for part in node.inputs:
-        lowering.copy(
-            node.dtype,
-            part.shape,
-            lowering.place_of(part),
-            (slot, start * strides[axis] * size, strides),
-        )
-        start += part.shape[axis]
-    lowering.abreast()
-
-
-def _copy_base(lowering: Any, node: Any, base: Any, place: Region) -> None:
-    """The base where the result is to be, unless it is there."""
-    root = base_root(lowering, base)
-    if root not in lowering.plan.in_place or lowering.plan.slots[root] != place[0]:
-        lowering.copy(node.dtype, node.shape, lowering.place_of(base), place)
-
-
-def base_root(lowering: Any, node: Any) -> Any:
-    """The value that a base's region lies in."""
-    place: Place = lowering.program.places[node]
-    return place.root
-
-
-# -- matrix products -----------------------------------------------------------------------------------------------
-
-
-@cache
-def _gemm(dtype: str, variant: str) -> Any:
-    from weft.codegen.gemm import lower_gemm
-
-    return _spec(("gemm", dtype, variant), lambda symbol: lower_gemm(dtype, symbol, variant))
-
-
-@lru_cache(4096)
-def _gemm_shape(dtype: str, batch: int, m: int, n: int, k: int, along: tuple[bool, bool]) -> Any:
-    from weft.codegen.gemm import launch_gemm
-
-    return launch_gemm(dtype, batch, m, n, k, along=along)
-
-
-def _batch_strides(
-    strides: tuple[int, ...], shape: tuple[int, ...], batch: tuple[int, ...]
-) -> list[int]:
-    lead = len(batch) - (len(shape) - 2)
-    return [0 if i < lead or shape[i - lead] == 1 else strides[i - lead] for i in range(len(batch))]
-
-
-def lower_matmul(lowering: Any, node: Any) -> None:
-    """matmul, and linear as a product with the weight read by columns; attention has kernels of its own."""
-    if node.numel == 0:
-        return
-    if node.row.name.startswith("attention"):
-        from weft.schedule.attention import lower_attention
-
-        lower_attention(lowering, node)
-        return
-    a, b = node.inputs[:2]
-    left, right = lowering.place_of(a), lowering.place_of(b)
-    if any([isinstance(stride, tuple) for stride in (*left[2], *right[2])]):
-        from weft.schedule.products import lower_axes
-
-        lower_axes(lowering, node)
-        return
-    a_shape, b_shape, shape = a.shape, b.shape, node.shape
-    if node.row.name != "matmul":
-        b_shape, right = b_shape[::-1], (*right[:2], right[2][::-1])
-        if len(a_shape) == 1:
-            a_shape, shape, left = (1, *a_shape), (1, *shape), (*left[:2], (0, *left[2]))
-    right = turned(lowering, node, right)
-    _lower_product(lowering, node, (a_shape, left), (b_shape, right), shape)
-
-
-def _lower_product(lowering: Any, node: Any, left: Any, right: Any, shape: Any) -> None:
-    """One product per batch dimension that does not collapse; rows of a shared right operand become one product."""
-    a_shape, (a_slot, a_offset, a_strides) = left
-    b_shape, (b_slot, b_offset, b_strides) = right
-    out = contiguous_strides(shape)
-    batch, (m, n), k = shape[:-2], shape[-2:], a_shape[-1]
-    dims = [
-        (size, x, y, z)
-        for size, x, y, z in zip(
-            batch,
-            _batch_strides(a_strides, a_shape, batch),
-            _batch_strides(b_strides, b_shape, batch),
-            out,
-            strict=False,
-        )
-        if size != 1
-    ]
-    dims = _collapse(dims)
-    a_row, a_column = a_strides[-2:]
-    if m == 1:
-        a_row = k if not dims else dims[-1][1]
-    c_row, c_column = n, 1
-    while (
-        dims
-        and dims[-1][2] == 0
-        and (m == 1 or (dims[-1][1] == m * a_row and dims[-1][3] == m * c_row))
-    ):
-        size, a_row, _, c_row = (
-            (dims[-1][0], dims[-1][1], 0, dims[-1][3]) if m == 1 else (dims[-1][0], a_row, 0, c_row)
-        )
-        m *= size
-        dims.pop()
-    inner = dims.pop() if dims else (1, 0, 0, 0)
-    size = node.dtype.itemsize
-    slot = lowering.slot_of(node)
-    bias = [lowering.contiguous(vector) for vector in node.inputs[2:]]
-    for offsets in _outer(dims):
-        pointers = [
-            (a_slot, a_offset + offsets[0] * size),
-            (b_slot, b_offset + offsets[1] * size),
-            (slot, offsets[2] * size),
-            *bias,
-        ]
-        arguments = [
-            inner[0],
-            m,
-            n,
-            k,
-            inner[1],
-            a_row,
-            a_column,
-            inner[2],
-            *b_strides[-2:],
-            inner[3],
-            c_row,
-            c_column,
-        ]
-        _launch_gemm(lowering, node.dtype.name, inner[0], m, n, k, pointers, arguments)
-
-
-def _launch_gemm(
-    lowering: Any, dtype: str, batch: int, m: int, n: int, k: int, pointers: Any, arguments: Any
-) -> None:
-    along = arguments[6] == 1, arguments[8] == 1
-    shape = _gemm_shape(dtype, batch, m, n, k, along)
-    suffix = "_bias" if len(pointers) > 3 else ""
-    lowering.add(
-        _gemm(dtype, shape.variant + suffix),
-        pointers,
-        arguments,
-        shape.units,
-        shape.grain,
-        batch * m * n * max(k, 1) // 40,
-    )
-
-
-def _collapse(dims: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    """Join neighbouring batch dimensions that are one stride for all three operands."""
-    result: list[tuple[int, int, int, int]] = []
-    for size, *strides in dims:
-        if result and all(
-            outer == inner * size for outer, inner in zip(result[-1][1:], strides, strict=True)
-        ):
-            result[-1] = (result[-1][0] * size, *strides)  # type: ignore[assignment]
-        else:
-            result.append((size, *strides))  # type: ignore[arg-type]
-    return result
-
-
-def _outer(dims: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]]:
-    offsets = [(0, 0, 0)]
-    for size, a, b, c in dims:
-        offsets = [(x + i * a, y + i * b, z + i * c) for x, y, z in offsets for i in range(size)]
-    return offsets
-
-
-# -- scans and scatters --------------------------------------------------------------------------------------------
 
 
 @cache
@@ -287,7 +97,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
     slot = lowering.slot_of(node)
-    _copy_base(lowering, node, base, (slot, 0, strides))
+    lowering.copy_base(node, base)
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]

@@ -10,7 +10,7 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value, maker
 from cython.cimports.weft.schedule.sinking import sink
 
 from weft._compiled import require
@@ -42,7 +42,6 @@ def set_fusion(enabled: bool):
 def fuse(program: Program) -> Program:
     """Assign every node of the order to a kernel, then say which values leave each."""
     kernels: list = []
-    producer: dict = program.producer
     node: Node
     for node in program.order:
         kernel: Kernel = None
@@ -54,7 +53,7 @@ def fuse(program: Program) -> Program:
             kernel = Kernel(node.row.kind, node.shape)
             _append(kernels, kernel)
         kernel.nodes.append(node)
-        producer[node] = kernel
+        cython.cast(Place, program.places[node]).value.kernel = kernel
         _note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
     mark_stores(program)
@@ -72,15 +71,7 @@ def _append(kernels: list, kernel: Kernel) -> cython.void:
 @cython.cfunc
 def find(program: Program, node: Node) -> Kernel:
     """The kernel that computes a node, through merges; None for a value that exists."""
-    kernel: Kernel = program.producer.get(node)
-    while kernel is not None and kernel.merged is not None:
-        kernel = kernel.merged
-    return kernel
-
-
-def kernel_of(program: Program, node: Node):
-    """`find` for interpreted callers."""
-    return find(program, node)
+    return maker(program.places[node])
 
 
 @cython.cfunc
@@ -105,7 +96,7 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         place: Place = program.places[source]
         if place.root.state != PENDING:
             continue
-        kernel: Kernel = find(program, place.root)
+        kernel: Kernel = maker(place)
         if _reads_inside(program, kernel, node, source, place):
             if kernel not in candidates:
                 candidates.append(kernel)
@@ -162,7 +153,7 @@ def _goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
         return False
     for source in node.inputs:
         place: Place = program.places[source]
-        inside: cython.bint = place.root.state == PENDING and find(program, place.root) is kernel
+        inside: cython.bint = place.root.state == PENDING and maker(place) is kernel
         if inside and is_row_value(kernel, place.root):
             return True
     return False
@@ -284,7 +275,7 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
             place: Place = program.places[source]
             if place.root.state != PENDING:
                 continue
-            below: Kernel = find(program, place.root)
+            below: Kernel = maker(place)
             if below is late or below.position < early.position:
                 continue
             if below is not early or not _reads_inside(program, early, node, source, place):
@@ -311,7 +302,7 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
     keep: tuple = tuple([1 if axis in axes else size for axis, size in enumerate(source.shape)])
     kernel: Kernel = None
     if place.root.state == PENDING and direct(place, source.shape):
-        kernel = find(program, place.root)
+        kernel = maker(place)
         if not (
             kernel.open
             and kernel.shape == source.shape
@@ -324,7 +315,7 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
         ):
             kernel = None
         if kernel is None:
-            kernel = _sibling(program, kernels, node, place.root)
+            kernel = _sibling(program, kernels, node, maker(place))
     if kernel is None:
         kernel = Kernel(_elementwise, source.shape)
         _append(kernels, kernel)
@@ -336,10 +327,9 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
 
 
 @cython.cfunc
-def _sibling(program: Program, kernels: list, node: Node, root: Node) -> Kernel:
-    """One of the latest kernels that makes the same kind of reduction of values of the same kernel: what both read is
-    read once."""
-    below: Kernel = find(program, root)
+def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kernel:
+    """One of the latest kernels that makes the same kind of reduction of values of the kernel `below`: what both read
+    is read once."""
     shape: tuple = cython.cast(Node, node.inputs[0]).shape
     other: Node
     source: Node
@@ -354,7 +344,7 @@ def _sibling(program: Program, kernels: list, node: Node, root: Node) -> Kernel:
         for other in candidate.nodes:
             for source in other.inputs:
                 place: Place = program.places[source]
-                if place.root.state == PENDING and find(program, place.root) is below:
+                if place.root.state == PENDING and maker(place) is below:
                     return candidate
     return None
 
@@ -366,7 +356,7 @@ def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void
         place: Place = program.places[source]
         if place.root.state != PENDING:
             continue
-        below: Kernel = find(program, place.root)
+        below: Kernel = maker(place)
         if below is kernel:
             continue
         below.first_consumer = min(below.first_consumer, kernel.position)
@@ -381,23 +371,34 @@ def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void
 
 def mark_stores(program: Program):
     """Say which values leave their kernel, and number the kernels."""
-    stored: set = set(program.kept)
     kernel: Kernel
     node: Node
     source: Node
+    value: Value
+    for value in program.values:
+        value.stored = value.kept
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
                 place: Place = program.places[source]
-                if place.root.state == PENDING and not (
-                    kernel.kind == _elementwise
-                    and find(program, place.root) is kernel
-                    and _within(kernel, place, source.shape)
-                ):
-                    stored.add(place.root)
+                if not place.value.stored and not _stays_within(kernel, source, place):
+                    place.value.stored = True
     for index, kernel in enumerate(program.kernels):
         kernel.position = index
-        kernel.stores = [node for node in kernel.nodes if node in stored]
+        kernel.stores = []
+        for node in kernel.nodes:
+            if cython.cast(Place, program.places[node]).value.stored:
+                kernel.stores.append(node)
+
+
+@cython.cfunc
+def _stays_within(kernel: Kernel, source: Node, place: Place) -> cython.bint:
+    """Whether a kernel reads a value that it need not find in memory: one of its own."""
+    return (
+        kernel.kind == _elementwise
+        and maker(place) is kernel
+        and _within(kernel, place, source.shape)
+    )
 
 
 @cython.cfunc

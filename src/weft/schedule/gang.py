@@ -12,8 +12,7 @@ import bisect
 
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.schedule.fuse import find
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -110,7 +109,7 @@ def _floor(program: Program, kernel: Kernel, enough: cython.Py_ssize_t) -> cytho
         for source in node.inputs:
             place: Place = program.places[source]
             if place.root.state == PENDING:
-                below: Kernel = find(program, place.root)
+                below: Kernel = maker(place)
                 if below is not kernel and below.position > floor:
                     floor = below.position
                     if floor >= enough:

@@ -1,4 +1,5 @@
 from weft.graph.node cimport Node
+from weft.schedule.arrays cimport Array
 from weft.schedule.records cimport Kernel, Place, Program
 from weft.schedule.plan cimport Plan
 
@@ -15,14 +16,14 @@ cdef class KernelSpec:
 
 cdef class Launch:
     cdef readonly KernelSpec spec
-    cdef readonly bint final
-    cdef readonly list pointers
-    cdef readonly list arguments
+    cdef public bint final
+    cdef long long* words  # pointers as (slot, byte offset), then arguments
+    cdef Py_ssize_t pointer_count, argument_count
     cdef readonly long long units
     cdef readonly long long grain
     cdef readonly long long work
     cdef readonly int kernel
-    cdef readonly object table
+    cdef public object table
     cdef readonly list members
 
 cdef class Lowering:
@@ -35,3 +36,8 @@ cdef class Lowering:
 
     cdef tuple pointer(self, Place place, long long itemsize)
     cdef int temporary(self, long long nbytes)
+
+cdef Launch new_launch(
+    Lowering lowering, KernelSpec spec, Array* pointers, Array* arguments, long long units, long long grain, long long work
+)
+cdef list joined(list members)

@@ -7,11 +7,15 @@ dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and 
 """
 
 import cython
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
 from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.copies import lower_copy, lower_indexed
+from cython.cimports.weft.schedule.copies import copy_base, lower_copy, lower_indexed, lower_region
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
-from cython.cimports.weft.schedule.plan import Plan
+from cython.cimports.weft.schedule.matmul import lower_matmul
+from cython.cimports.weft.schedule.plan import Plan, value_of
 from cython.cimports.weft.schedule.records import Kernel, Place, Program
 from cython.cimports.weft.schedule.rows import lower_rows
 from cython.cimports.weft.schedule.staging import lower_kernel
@@ -45,29 +49,55 @@ class Launch:
     """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries. Of a
     gang one call for all `members`, which are launches, too; its units are grains of theirs."""
 
-    def __init__(
-        self,
-        spec: KernelSpec,
-        pointers: list,
-        arguments: list,
-        units: cython.longlong,
-        grain: cython.longlong,
-        work: cython.longlong,
-        kernel: cython.int,
-        final: cython.bint = False,
-        table=None,
-        members: list | None = None,
-    ):
-        self.spec = spec
-        self.pointers = pointers
-        self.arguments = arguments
-        self.units = units
-        self.grain = grain
-        self.work = work
-        self.kernel = kernel
-        self.final = final
-        self.table = table
-        self.members = members
+    def __dealloc__(self):
+        free(self.words)
+
+    @property
+    def pointers(self):
+        """(slot, byte offset) of each operand, then of each result; of a gang those of its members."""
+        if self.members is not None:
+            return [pointer for launch in self.members for pointer in launch.pointers]
+        return [
+            (self.words[2 * index], self.words[2 * index + 1])
+            for index in range(self.pointer_count)
+        ]
+
+    @property
+    def arguments(self):
+        """What the kernel is told beside its pointers."""
+        if self.members is not None:
+            return [argument for launch in self.members for argument in launch.arguments]
+        return [self.words[2 * self.pointer_count + index] for index in range(self.argument_count)]
+
+
+@cython.cfunc
+def new_launch(
+    lowering: Lowering,
+    spec: KernelSpec,
+    pointers: cython.pointer(Array),
+    arguments: cython.pointer(Array),
+    units: cython.longlong,
+    grain: cython.longlong,
+    work: cython.longlong,
+) -> Launch:
+    """Append one launch of the kernel in hand; `pointers` are pairs of words."""
+    launch: Launch = Launch.__new__(Launch)
+    launch.spec = spec
+    launch.units = units
+    launch.grain = grain
+    launch.work = work
+    launch.kernel = lowering.current
+    launch.pointer_count = pointers.count // 2
+    launch.argument_count = arguments.count
+    launch.words = cython.cast(
+        cython.p_longlong, malloc(8 * (pointers.count + arguments.count + 1))
+    )
+    if launch.words == cython.NULL:
+        raise MemoryError
+    memcpy(launch.words, pointers.words, 8 * pointers.count)
+    memcpy(launch.words + pointers.count, arguments.words, 8 * arguments.count)
+    lowering.launches.append(launch)
+    return launch
 
 
 @cython.cclass
@@ -84,7 +114,7 @@ class Lowering:
 
     @cython.cfunc
     def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
-        return (self.plan.slots[place.root], place.offset * itemsize)
+        return (place.value.slot, place.offset * itemsize)
 
     @cython.cfunc
     def temporary(self, nbytes: cython.longlong) -> cython.int:
@@ -93,7 +123,7 @@ class Lowering:
 
     def slot_of(self, node: Node):
         """The slot that a stored node is written to."""
-        return self.plan.slots[node]
+        return value_of(self.plan, node).slot
 
     def place_of(self, node: Node):
         """(slot, byte offset, strides) of a value."""
@@ -105,21 +135,30 @@ class Lowering:
         """A temporary for this program."""
         return self.temporary(nbytes)
 
-    def add(
-        self, spec: KernelSpec, pointers, arguments, units, grain, work, final=False, table=None
-    ):
-        """Append one launch of the kernel in hand."""
-        self.launches.append(
-            Launch(spec, pointers, arguments, units, grain, work, self.current, final, table)
-        )
+    def add(self, spec: KernelSpec, pointers, arguments, units, grain, work):
+        """Append one launch of the kernel in hand, from sequences."""
+        places: Array = empty()
+        words: Array = empty()
+        try:
+            for slot, offset in pointers:
+                put(cython.address(places), slot)
+                put(cython.address(places), offset)
+            for argument in arguments:
+                put(cython.address(words), argument)
+            new_launch(
+                self, spec, cython.address(places), cython.address(words), units, grain, work
+            )
+        finally:
+            drop(cython.address(places))
+            drop(cython.address(words))
 
     def copy(self, dtype, shape, source, target):
         """Append a copy between strided regions, each (slot, byte offset, strides)."""
         lower_copy(self, dtype, shape, source, target)
 
-    def abreast(self):
-        """The launches of the kernel in hand do not wait for each other: those of one code become one."""
-        self.launches = joined([[launch] for launch in self.launches])
+    def copy_base(self, node: Node, base: Node):
+        """Append a copy of what a node writes into, unless it lies there."""
+        copy_base(self, node, base)
 
     def contiguous(self, node: Node):
         """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
@@ -163,16 +202,16 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
         lower_kernel(lowering, kernel)
         return
     node: Node = kernel.nodes[0]
-    if node not in lowering.plan.slots:
+    if value_of(lowering.plan, node).slot < 0:
         return
     if kernel.kind == VIEW:
         _lower_reshape(lowering, node)
     elif kernel.kind == INDEX:
         lower_indexed(lowering, node)
     elif kernel.kind == REGION:
-        families.lower_region(lowering, node)
+        lower_region(lowering, node)
     elif kernel.kind == CONTRACT:
-        families.lower_matmul(lowering, node)
+        lower_matmul(lowering, node)
     elif kernel.kind == SCAN:
         families.lower_scan(lowering, node)
     elif kernel.kind == SCATTER:
@@ -189,9 +228,9 @@ def joined(members: list) -> list:
     if len(members) < 2:
         return members[0] if members else []
     alike: dict = {}
+    launches: list
     for launches in members:
-        codes = tuple([(id(launch.spec), launch.final) for launch in launches])
-        alike.setdefault(codes, []).append(launches)
+        alike.setdefault(_codes_of(launches), []).append(launches)
     found: list = []
     for group in alike.values():
         for step in zip(*group, strict=True):
@@ -200,31 +239,31 @@ def joined(members: list) -> list:
 
 
 @cython.cfunc
+def _codes_of(launches: list):
+    """What launches run, for a dictionary."""
+    launch: Launch
+    if len(launches) == 1:
+        launch = launches[0]
+        if not launch.final:
+            return launch.spec
+    return tuple([(launch.spec, launch.final) for launch in launches])
+
+
+@cython.cfunc
 def _together(members: list) -> Launch:
     """One launch for all."""
-    pointers: list = []
-    arguments: list = []
-    units: cython.longlong = 0
-    work: cython.longlong = 0
+    first: Launch = members[0]
     launch: Launch
+    whole: Launch = Launch.__new__(Launch)
+    whole.spec = first.spec
+    whole.final = first.final
+    whole.kernel = first.kernel
+    whole.grain = 1
+    whole.members = members
     for launch in members:
-        pointers.extend(launch.pointers)
-        arguments.extend(launch.arguments)
-        units += (launch.units + launch.grain - 1) // launch.grain
-        work += launch.work
-    launch = members[0]
-    return Launch(
-        launch.spec,
-        pointers,
-        arguments,
-        units,
-        1,
-        work,
-        launch.kernel,
-        launch.final,
-        None,
-        members,
-    )
+        whole.units += (launch.units + launch.grain - 1) // launch.grain
+        whole.work += launch.work
+    return whole
 
 
 @cython.cfunc
@@ -238,7 +277,7 @@ def _lower_reshape(lowering: Lowering, node: Node) -> cython.void:
         node.dtype,
         source.shape,
         (slot, offset, place.strides),
-        (lowering.plan.slots[node], 0, row_major(source.shape)),
+        (value_of(lowering.plan, node).slot, 0, row_major(source.shape)),
     )
 
 

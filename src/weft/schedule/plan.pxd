@@ -1,17 +1,19 @@
 from cpython.object cimport PyObject
+from weft.graph.node cimport Node
+from weft.schedule.records cimport Value
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
 
 cdef class Plan:
-    cdef public dict slots
+    cdef readonly dict places
     cdef public list external
     cdef public list sizes
     cdef public set kept
     cdef public set in_place
     cdef public set viewed
-    cdef public dict last_use
-    cdef dict last_reader
+    cdef list used
     cdef public int overwriting
 
 cdef bint _reuse
+cdef Value value_of(Plan plan, Node node)

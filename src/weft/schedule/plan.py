@@ -11,8 +11,9 @@ updates parameters where they lie.
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.plan import Plan, Py_REFCNT
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -24,25 +25,34 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.cclass
 class Plan:
-    """Slot numbers per root value; `external` roots come first, `sizes` are those of the slots made here."""
+    """Which slots there are: those of `external` roots come first, `sizes` are those of the slots made here."""
 
     def __cinit__(self, program: Program):
-        self.slots = {root: slot for slot, root in enumerate(program.external)}
+        self.places = program.places
         self.external = program.external
         self.sizes = []
         self.kept = program.kept
         self.in_place = set()
         self.viewed = set(program.viewed)  # and all that has to outlive the run
-        self.last_use = {}
-        self.last_reader = {}  # the kernel that reads a value last, None where others do at its position
+        self.used = []  # the values that kernels read, in order of first use
         self.overwriting = (
             -1
         )  # the position of the first kernel that writes over a value from outside
+
+    def slot_of(self, node: Node):
+        """The slot of a value, -1 where it lies in none."""
+        return value_of(self, node).slot
 
     @property
     def count(self):
         """How many slots there are."""
         return len(self.external) + len(self.sizes)
+
+
+@cython.cfunc
+def value_of(plan: Plan, node: Node) -> Value:
+    """What a program knows of a value that a node computes."""
+    return cython.cast(Place, plan.places[node]).value
 
 
 _reuse = True
@@ -89,27 +99,31 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
-                root: Node = cython.cast(Place, program.places[source]).root
-                if result.last_use.get(root, -1) != kernel.position:
-                    result.last_reader[root] = kernel
-                elif result.last_reader[root] is not kernel:
-                    result.last_reader[root] = None
-                result.last_use[root] = kernel.position
+                value: Value = cython.cast(Place, program.places[source]).value
+                if value.last_use < 0:
+                    result.used.append(value)
+                if value.last_use != kernel.position:
+                    value.last_reader = kernel
+                elif value.last_reader is not kernel:
+                    value.last_reader = None
+                value.last_use = kernel.position
 
 
 @cython.cfunc
 def _assign(program: Program, result: Plan) -> cython.void:
     expiring: dict = {}
-    for root, position in result.last_use.items():
-        expiring.setdefault(position, []).append(root)
+    value: Value
+    for value in result.used:
+        if value.node.state == PENDING:
+            expiring.setdefault(value.last_use, []).append(value)
     free: dict = {}
     kernel: Kernel
     node: Node
     position: cython.int = -1
     for kernel in program.kernels:
         if _reuse and kernel.position != position and position >= 0:
-            for root in expiring.get(position, ()):
-                _expire(program, result, root, free)
+            for value in expiring.get(position, ()):
+                _expire(result, value, free)
         position = kernel.position
         for node in kernel.stores:
             if (kernel.kind == REGION or kernel.kind == SCATTER) and _takes_base(
@@ -122,25 +136,20 @@ def _assign(program: Program, result: Plan) -> cython.void:
             size: cython.longlong = _round(nbytes)
             available = free.get(size)
             if available:
-                result.slots[node] = available.pop()
+                value_of(result, node).slot = available.pop()
             else:
-                result.slots[node] = len(result.external) + len(result.sizes)
+                value_of(result, node).slot = len(result.external) + len(result.sizes)
                 result.sizes.append(size)
 
 
 @cython.cfunc
-def _expire(program: Program, result: Plan, root: Node, free: dict) -> cython.void:
-    if (
-        root.state != PENDING
-        or root in result.kept
-        or root in result.in_place
-        or root not in result.slots
-    ):
+def _expire(result: Plan, value: Value, free: dict) -> cython.void:
+    if value.kept or value.node in result.in_place or value.slot < 0:
         return
-    if result.slots[root] < len(result.external):
+    if value.slot < len(result.external):
         return  # written in place over a value from outside: how much room lies behind that is not known here
-    size: cython.longlong = _round(root.numel * root.dtype.itemsize)
-    free.setdefault(size, []).append(result.slots[root])
+    size: cython.longlong = _round(value.node.numel * value.node.dtype.itemsize)
+    free.setdefault(size, []).append(value.slot)
 
 
 @cython.cfunc
@@ -159,34 +168,31 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     source: Node
     place: Place = program.places[base]
     root: Node = place.root
-    if place.offset != 0 or root.numel != node.numel or result.last_use[root] != kernel.position:
+    if place.offset != 0 or root.numel != node.numel or place.value.last_use != kernel.position:
         return False
     for source in node.inputs[1:]:
         if root is cython.cast(Place, program.places[source]).root:
             return False
     if root.dtype is not node.dtype:
         return False
-    if (
-        place.strides != program_row_major(node.shape)
-        or root in result.kept
-        or root in result.in_place
-    ):
+    if place.strides != row_major(node.shape) or root in result.kept or root in result.in_place:
         return False
     if root.state == DONE and (root in result.viewed or not is_private(root)):
         return False
     if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
         return False
-    _overwrite(result, kernel, root, node)
+    _overwrite(result, kernel, place.value, node)
     return True
 
 
 @cython.cfunc
-def _overwrite(result: Plan, kernel: Kernel, root: Node, node: Node) -> cython.void:
+def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython.void:
     """Let a node lie where a value lies that nobody needs any more."""
+    root: Node = value.node
     if root.state == DONE and result.overwriting < 0:
         result.overwriting = kernel.position
     result.in_place.add(root)
-    result.slots[node] = result.slots[root]
+    value_of(result, node).slot = value.slot
 
 
 @cython.cfunc
@@ -199,26 +205,27 @@ def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -
     source: Node
     for inner in kernel.nodes:
         for source in inner.inputs:
-            root: Node = cython.cast(Place, program.places[source]).root
-            if root.state == DONE and _is_free_for(program, result, kernel, root, node):
-                _overwrite(result, kernel, root, node)
+            value: Value = cython.cast(Place, program.places[source]).value
+            if value.node.state == DONE and _is_free_for(program, result, kernel, value, node):
+                _overwrite(result, kernel, value, node)
                 return True
     return False
 
 
 @cython.cfunc
 def _is_free_for(
-    program: Program, result: Plan, kernel: Kernel, root: Node, node: Node
+    program: Program, result: Plan, kernel: Kernel, value: Value, node: Node
 ) -> cython.bint:
     """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
     last, element by element."""
+    root: Node = value.node
     if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize or root.numel == 0:
         return False
     if root in result.in_place or root in result.viewed or not is_private(root):
         return False
-    if result.last_reader.get(root) is not kernel:
+    if value.last_reader is not kernel:
         return False
-    strides: tuple = program_row_major(kernel.shape)
+    strides: tuple = row_major(kernel.shape)
     inner: Node
     source: Node
     place: Place
@@ -230,13 +237,6 @@ def _is_free_for(
             ):
                 return False
     return True
-
-
-def program_row_major(shape):
-    """Row-major strides of a shape."""
-    from weft.graph.strides import contiguous_strides
-
-    return contiguous_strides(shape)
 
 
 def is_private(root: Node):
@@ -256,13 +256,13 @@ def verify(program: Program, result: Plan):
     busy: dict = {}
     for kernel in program.kernels:
         for node in kernel.stores:
-            slot = result.slots[node]
+            slot = result.slot_of(node)
             other = busy.get(slot)
             if other is not None and (
                 other in result.kept
-                or result.last_use.get(other, -1) > kernel.position
+                or value_of(result, other).last_use > kernel.position
                 or (
-                    result.last_use.get(other, -1) == kernel.position
+                    value_of(result, other).last_use == kernel.position
                     and other not in result.in_place
                 )
             ):
@@ -285,6 +285,6 @@ def text(program: Program, result: Plan):
         for node in kernel.stores:
             mark = " kept" if node in result.kept else ""
             lines.append(
-                f"k{kernel.position} {node.row.name}{list(node.shape)} -> slot {result.slots[node]}{mark}"
+                f"k{kernel.position} {node.row.name}{list(node.shape)} -> slot {result.slot_of(node)}{mark}"
             )
     return "\n".join(lines)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from weft.graph.rows import VIEW
 from weft.graph.strides import contiguous_strides
-from weft.schedule.records import Place
 
 Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost dimension first
 DTYPES = ("float32", "float64")
@@ -126,7 +125,7 @@ def nested(places: Any, node: Any, found: set[Any]) -> Any:
         if dims is None:
             return None
         strides.append(dims)
-    return Place(below.root, below.offset, tuple(strides))
+    return below.within(below.offset, tuple(strides))
 
 
 def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:

@@ -1,7 +1,19 @@
 from weft.graph.dtype cimport DType
 from weft.graph.node cimport Node
 
+cdef class Value:
+    cdef readonly Node node
+    cdef Kernel kernel  # that computes it, before merges
+    cdef Kernel reader  # the only one that reads it, element by element
+    cdef Kernel last_reader  # None where several read it last, at one position
+    cdef readonly int slot
+    cdef readonly int last_use  # the position of the last kernel that reads it
+    cdef bint kept
+    cdef bint stored
+    cdef bint read
+
 cdef class Place:
+    cdef readonly Value value
     cdef readonly Node root
     cdef readonly long long offset
     cdef readonly tuple strides
@@ -30,9 +42,15 @@ cdef class Program:
     cdef public dict places
     cdef public dict expanded
     cdef public list kernels
-    cdef public dict producer
+    cdef readonly list values
     cdef public list external
     cdef public set kept
     cdef public set viewed
     cdef public bint provisional
     cdef public list apart
+
+    cpdef release(self)
+    cdef Place new_value(self, Node node, tuple strides)
+
+cdef Place region(Place place, long long offset, tuple strides)
+cdef Kernel maker(Place place)

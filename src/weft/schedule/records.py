@@ -11,18 +11,48 @@ require(__name__, cython.compiled)
 
 
 @cython.final
+@cython.cclass
+class Value:
+    """A value that a program computes or reads: the kernels that have to do with it, whether it leaves its kernel, the
+    slot that it lies in (-1: in none)."""
+
+    def __cinit__(self):
+        self.slot = -1
+        self.last_use = -1
+
+
+@cython.final
 @cython.no_gc
 @cython.cclass
 class Place:
     """A value as a strided region (in elements) of the row-major value of `root`."""
 
-    def __cinit__(self, root: Node, offset: cython.longlong, strides: tuple):
-        self.root = root
-        self.offset = offset
-        self.strides = strides
+    def within(self, offset: cython.longlong, strides: tuple):
+        """Another region of the same root."""
+        return region(self, offset, strides)
 
     def __repr__(self):
         return f"{self.root!r}[{self.offset}, {self.strides}]"
+
+
+@cython.cfunc
+def region(place: Place, offset: cython.longlong, strides: tuple) -> Place:
+    """A region of the root of a place."""
+    found: Place = Place.__new__(Place)
+    found.value = place.value
+    found.root = place.root
+    found.offset = offset
+    found.strides = strides
+    return found
+
+
+@cython.cfunc
+def maker(place: Place) -> Kernel:
+    """The kernel that computes the root of a place, through merges; None for a value that exists."""
+    kernel: Kernel = place.value.kernel
+    while kernel is not None and kernel.merged is not None:
+        kernel = kernel.merged
+    return kernel
 
 
 @cython.final
@@ -52,8 +82,8 @@ class Kernel:
 @cython.final
 @cython.cclass
 class Program:
-    """What one flush computes: nodes in order, where each lies, kernels in order, node -> kernel; and the primitives'
-    value that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
+    """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
+    that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
     computed that a live node is, or is a view of, `viewed` those that exist already."""
 
     def __cinit__(self):
@@ -61,7 +91,27 @@ class Program:
         self.places = {}
         self.expanded = {}
         self.kernels = []
-        self.producer = {}
+        self.values = []
         self.external = []
         self.kept = set()
         self.viewed = set()
+
+    @cython.cfunc
+    def new_value(self, node: Node, strides: tuple) -> Place:
+        """The place of a node that is no part of another value."""
+        value: Value = Value.__new__(Value)
+        value.node = node
+        self.values.append(value)
+        place: Place = Place.__new__(Place)
+        place.value = value
+        place.root = node
+        place.strides = strides
+        self.places[node] = place
+        return place
+
+    @cython.ccall
+    def release(self):
+        """Let values forget their kernels, some of which lead back to them: nodes would be kept until a collection."""
+        value: Value
+        for value in self.values:
+            value.kernel = value.reader = value.last_reader = None

@@ -8,9 +8,11 @@ the slots and byte offsets that become addresses when the runtime knows where th
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.arrays import Array
 from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.copies import lower_copy
-from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering, new_launch
+from cython.cimports.weft.schedule.plan import value_of
 from cython.cimports.weft.schedule.records import Place
 
 from weft._compiled import require
@@ -106,19 +108,25 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
     )
     grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
-    lowering.launches.append(
-        Launch(
-            _spec(node.dtype.name),
-            [(table.slot, 0), (table.offsets_slot, 0), (lowering.plan.slots[node], 0)],
-            [count, size],
-            count,
-            grain,
-            entries * (size // 8 + 2),
-            lowering.current,
-            False,
-            table,
-        )
+    words: cython.longlong[8]
+    words[0], words[1] = table.slot, 0
+    words[2], words[3] = table.offsets_slot, 0
+    words[4], words[5] = value_of(lowering.plan, node).slot, 0
+    words[6], words[7] = count, size
+    pointers: Array
+    arguments: Array
+    pointers.words, pointers.count = words, 6
+    arguments.words, arguments.count = words + 6, 2
+    launch: Launch = new_launch(
+        lowering,
+        _spec(node.dtype.name),
+        cython.address(pointers),
+        cython.address(arguments),
+        count,
+        grain,
+        entries * (size // 8 + 2),
     )
+    launch.table = table
 
 
 @cython.cfunc

@@ -14,7 +14,7 @@ from cython.cimports.weft.graph.making import count_elements
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.fuse import find
 from cython.cimports.weft.schedule.lower import KernelSpec
-from cython.cimports.weft.schedule.records import Kernel, Program
+from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -75,12 +75,9 @@ def _take_apart(program: Program, novel: list) -> cython.void:
         if kernel not in apart:
             kernels.append(kernel)
             continue
-        kernel.prepared = (
-            None  # the builder points back: without this only the collector could free both
-        )
         for node in kernel.nodes:
             piece = _single(node)
-            program.producer[node] = piece
+            cython.cast(Place, program.places[node]).value.kernel = piece
             kernels.append(piece)
             pieces.append(piece)
     program.kernels = kernels

@@ -8,8 +8,8 @@ what is decided in `fuse`.
 
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.schedule.fuse import direct, find, is_row_value
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.fuse import direct, is_row_value
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value, maker
 
 from weft._compiled import require
 from weft.graph.rows import ELEMENTWISE
@@ -23,12 +23,12 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 def sink(program: Program, most: cython.int) -> cython.bint:
     """Compute values that only one later kernel reads in that kernel, where what they are computed from is in memory
     anyway: they need not be stored. Whether there were any."""
-    readers: dict = _only_readers(program)
     kernel: Kernel
     moved: cython.bint = False
+    _note_readers(program)
     for kernel in program.kernels:
-        if kernel.kind == _elementwise and len(kernel.nodes) > 1:
-            for reader, nodes in _by_reader(program, kernel, readers).items():
+        if kernel.kind == _elementwise and len(kernel.nodes) > 1 and _may_give(program, kernel):
+            for reader, nodes in _by_reader(program, kernel).items():
                 if _pays(program, kernel, reader, nodes, most):
                     _move(program, kernel, reader, nodes)
                     moved = True
@@ -36,22 +36,38 @@ def sink(program: Program, most: cython.int) -> cython.bint:
 
 
 @cython.cfunc
-def _only_readers(program: Program) -> dict:
-    """Stored value -> the only other kernel that reads it; None: several, or one that has to find it in memory."""
-    readers: dict = {}
+def _note_readers(program: Program) -> cython.void:
+    """Note the only other kernel that reads a stored value; none where several do, or one that has to find it in
+    memory."""
     kernel: Kernel
     node: Node
     source: Node
+    value: Value
+    for value in program.values:
+        value.read = False
+        value.reader = None
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
                 place: Place = program.places[source]
-                if place.root.state == PENDING:
-                    fits: cython.bint = _element_by_element(kernel, source, place)
-                    if not fits or find(program, place.root) is not kernel:
-                        one: cython.bint = fits and readers.get(place.root, kernel) is kernel
-                        readers[place.root] = kernel if one else None
-    return readers
+                value = place.value
+                if place.root.state != PENDING or (value.read and value.reader is None):
+                    continue
+                fits: cython.bint = _element_by_element(kernel, source, place)
+                if not fits or maker(place) is not kernel:
+                    one: cython.bint = fits and (not value.read or value.reader is kernel)
+                    value.read = True
+                    value.reader = kernel if one else None
+
+
+@cython.cfunc
+def _may_give(program: Program, kernel: Kernel) -> cython.bint:
+    """Whether one other kernel alone reads something that a kernel stores."""
+    node: Node
+    for node in kernel.stores:
+        if cython.cast(Place, program.places[node]).value.reader is not None:
+            return True
+    return False
 
 
 @cython.cfunc
@@ -62,14 +78,14 @@ def _element_by_element(kernel: Kernel, source: Node, place: Place) -> cython.bi
 
 
 @cython.cfunc
-def _by_reader(program: Program, kernel: Kernel, readers: dict) -> dict:
+def _by_reader(program: Program, kernel: Kernel) -> dict:
     """Later kernel -> the nodes of this one, in order, that only it needs and that it can compute."""
     into: dict = {}  # node -> the kernel that alone needs it
     users: dict = {}  # value -> the kernel into which all of its users in this one go, or None
     node: Node
     source: Node
     for node in reversed(kernel.nodes):
-        reader = _needed_by(program, kernel, node, readers, users)
+        reader = _needed_by(program, kernel, node, users)
         if reader is not None:
             into[node] = reader
         for source in node.inputs:
@@ -86,9 +102,7 @@ def _by_reader(program: Program, kernel: Kernel, readers: dict) -> dict:
 
 
 @cython.cfunc
-def _needed_by(
-    program: Program, kernel: Kernel, node: Node, readers: dict, users: dict
-) -> Kernel | None:
+def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Kernel | None:
     """The one later kernel that needs an elementwise node, itself or for what goes there; else None."""
     if node.live > 0 or node.row.kind != _elementwise or node.shape != kernel.shape:
         return None
@@ -96,7 +110,7 @@ def _needed_by(
         return None
     if node not in kernel.stores:
         return users.get(node)
-    reader = readers.get(node)
+    reader = cython.cast(Place, program.places[node]).value.reader
     return reader if users.get(node, reader) is reader else None
 
 
@@ -110,7 +124,7 @@ def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
         for source in node.inputs:
             place: Place = program.places[source]
             root: Node = place.root
-            if root.state != PENDING or find(program, root) is not kernel:
+            if root.state != PENDING or maker(place) is not kernel:
                 continue
             if node not in into:
                 changed |= into.pop(root, None) is not None
@@ -156,4 +170,4 @@ def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cyth
     kernel.nodes = [node for node in kernel.nodes if node not in moving]
     reader.nodes = nodes + reader.nodes
     for node in nodes:
-        program.producer[node] = reader
+        cython.cast(Place, program.places[node]).value.kernel = reader

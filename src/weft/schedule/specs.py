@@ -15,7 +15,7 @@ from weft.codegen.staged import Local, Staged
 from weft.codegen.staged import lower as lower_staged
 from weft.ops.row import TABLE
 
-VIRTUAL = -2  # as in `weft.schedule.loops`
+VIRTUAL = -2  # as in `weft.schedule.builder`
 
 
 @cache

@@ -9,17 +9,32 @@ to `loops`.
 
 import cython
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.schedule.loops import (
+from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
+from cython.cimports.weft.schedule.builder import (
+    BODY,
+    LOAD,
+    PART,
+    REGION,
     Builder,
+    add_outer_axis,
+    collapse,
+    new_builder,
+)
+from cython.cimports.weft.schedule.loops import (
     _specs,
-    collapsed,
+    look_up,
     loop_key,
     lower_loops,
+    put_arguments,
+    put_key,
+    put_pointers,
+    remember,
 )
-from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.schedule.records import Kernel, Place, Program
 
 from weft._compiled import require
+from weft.graph import dtype as dtypes
 from weft.graph.rows import REDUCE
 from weft.schedule import loops
 from weft.schedule.costs import cost_of
@@ -45,7 +60,7 @@ class Staging:
     born: dict  # node -> phase
     costs: dict  # body node -> what computing it once more costs
     held: dict  # node -> number of local memory
-    locals: list  # (dtype name, whether a whole row)
+    locals: list  # twice the code of a dtype, and 1 for a whole row
     bytes: cython.longlong  # of whole rows
     spec: KernelSpec
 
@@ -61,7 +76,7 @@ class Staging:
     @cython.cfunc
     def phase(self, number: cython.Py_ssize_t) -> Builder:
         while len(self.phases) <= number:
-            self.phases.append(Builder(self.program, self.kernel))
+            self.phases.append(new_builder(self.program, self.kernel))
         return self.phases[number]
 
     @cython.cfunc
@@ -113,23 +128,24 @@ class Staging:
     ) -> cython.void:
         """See that a phase has a value of an earlier one."""
         builder: Builder = self.phase(number)
-        known = builder.late.get(root) if in_epilogue else None
-        if known is None:
-            known = builder.ids.get(root)
-        if known is not None and (known[0] != "b" or not in_epilogue):
+        known: cython.longlong = builder.late_value_of(root) if in_epilogue else -1
+        if known < 0:
+            known = builder.value_of(root)
+        if known >= 0 and (known >> PART != BODY or not in_epilogue):
             return
         if not self.by_row(root) and root not in self.held and self.is_cheap(root):
             self.compute(root, number)
             return
         local: cython.int = self.hold(root)
-        code: list = builder.epilogue if in_epilogue else builder.body
-        strides: list = self.local_strides(root)
-        builder.operands.append((root.dtype.name, strides, local))
-        code.append(("load", root.dtype.name, (), len(builder.operands) - 1))
+        dtype: cython.int = root.dtype.code
+        operand: cython.Py_ssize_t = builder.operands.count // REGION
+        at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
+        self.set_local_steps(root, builder, at)
+        known = builder.code(in_epilogue, LOAD, dtype, operand, 0)
         if in_epilogue:
-            builder.late[root] = ("e", len(code) - 1)
+            builder.name_late(root, known)
         else:
-            builder.ids[root] = ("b", len(code) - 1)
+            builder.name(root, known)
 
     @cython.cfunc
     def is_cheap(self, node: Node) -> cython.bint:
@@ -138,8 +154,13 @@ class Staging:
         return cost <= CHEAP or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
 
     @cython.cfunc
-    def local_strides(self, node: Node) -> list:
-        return [0] * (len(self.kernel.shape) - 1) + [0 if self.by_row(node) else 1]
+    def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
+        """The steps of a value in local memory: along the row, or none."""
+        axis: cython.Py_ssize_t
+        last: cython.Py_ssize_t = len(self.kernel.shape) - 1
+        for axis in range(last):
+            builder.steps.words[at + axis] = 0
+        builder.steps.words[at + last] = 0 if self.by_row(node) else 1
 
     @cython.cfunc
     def hold(self, node: Node) -> cython.int:
@@ -148,14 +169,15 @@ class Staging:
         if number is not None:
             return number
         number = self.held[node] = len(self.locals)
-        self.locals.append((node.dtype.name, not self.by_row(node)))
+        self.locals.append(node.dtype.code << 1 | (not self.by_row(node)))
         if not self.by_row(node):
             self.bytes += node.dtype.itemsize * _longest_row
         builder: Builder = self.phases[self.born[node]]
-        value = builder.ids[node]
-        builder.stores.append(
-            (node.dtype.name, value, self.local_strides(node), value[0] != "b", number)
-        )
+        value: cython.longlong = builder.value_of(node)
+        stores = cython.address(builder.stores)
+        late: cython.bint = value >> PART != BODY
+        at = builder.region(stores, node.dtype.code, number, value, late)
+        self.set_local_steps(node, builder, at)
         return number
 
     @cython.cfunc
@@ -166,33 +188,43 @@ class Staging:
         for node in self.kernel.stores:
             builder = self.phases[self.born[node]]
             builder.store(node)
-        rows: list = []
+        collapse(self.phases)
         for builder in self.phases:
-            rows.extend(builder.strides())
-        builder = self.phases[0]
-        dims, kept, _ = collapsed(builder.dims, rows, builder.reduced)
-        if len(dims) == 1:
-            dims.insert(0, 1)
-            for strides in kept:
-                strides.insert(0, 0)
-        first: cython.Py_ssize_t = 0
-        for builder in self.phases:
-            count: cython.Py_ssize_t = len(builder.operands) + len(builder.stores)
-            builder.restride(kept[first : first + count])
-            builder.dims = dims
-            builder.reduced = 1 if builder.reduces else 0
-            first += count
+            if builder.rank == 1:
+                add_outer_axis(builder)
+            builder.reduced = 1 if builder.reduces.count > 0 else 0
+            builder.program = builder.kernel = None
         self.spec = _find_spec(self)
+        self.program = self.kernel = None
 
 
 @cython.cfunc
 def _find_spec(staging: Staging) -> KernelSpec:
     builder: Builder
+    key: Array = empty()
+    try:
+        put(cython.address(key), -len(staging.phases))
+        for builder in staging.phases:
+            put_key(builder, builder.rank - 1, cython.address(key))
+        for local in staging.locals:
+            put(cython.address(key), local)
+        spec = look_up(cython.address(key))
+        if spec is None:
+            spec = _spec_of(staging)
+            remember(cython.address(key), spec)
+    finally:
+        drop(cython.address(key))
+    return spec
+
+
+@cython.cfunc
+def _spec_of(staging: Staging) -> KernelSpec:
+    builder: Builder
     keys: list = []
     for builder in staging.phases:
-        rank: cython.Py_ssize_t = len(builder.dims)
-        keys.append(loop_key(builder, rank, builder.reduced, rank - 1))
-    key = ("staged", tuple(keys), tuple(staging.locals))
+        keys.append(loop_key(builder, builder.rank - 1))
+    memory = tuple([(dtypes.ALL[word >> 1].name, bool(word & 1)) for word in staging.locals])
+    key = ("staged", tuple(keys), memory)
     spec = _specs.get(key)
     if spec is None:
         spec = _specs[key] = _new_spec(key)
@@ -248,27 +280,21 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
         lower_loops(lowering, kernel)
         return
     staging: Staging = kernel.prepared
-    kernel.prepared = None
     builder: Builder = staging.phases[0]
-    dims: list = builder.dims
-    arguments: list = list(dims)
-    pointers: list = []
     total: cython.longlong = 1
-    for size in dims:
-        total *= size
-    work: cython.longlong = 0
-    for builder in staging.phases:
-        for place in builder.sources:
-            pointers.append(lowering.pointer(place, cython.cast(Place, place).root.dtype.itemsize))
-        for node in builder.targets:
-            pointers.append((lowering.plan.slots[node], 0))
-        for item in builder.operands:
-            arguments.extend(item[1])
-        for item in builder.stores:
-            arguments.extend(item[2])
-        work += total * (len(builder.body) + 1) // 8 + 1
-    units: cython.longlong = dims[0]
+    axis: cython.Py_ssize_t
+    for axis in range(builder.rank):
+        total *= builder.dims.words[axis]
+    units: cython.longlong = builder.dims.words[0]
     grain: cython.longlong = max(1, 1024 * units // max(total, 1))
-    lowering.launches.append(
-        Launch(staging.spec, pointers, arguments, units, grain, work, lowering.current)
-    )
+    work: cython.longlong = 0
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    pointers: Array = empty()
+    try:
+        for builder in staging.phases:
+            put_pointers(lowering, builder, cython.address(pointers))
+            put_arguments(builder, arguments)
+            work += total * (builder.body_count + 1) // 8 + 1
+        new_launch(lowering, staging.spec, cython.address(pointers), arguments, units, grain, work)
+    finally:
+        drop(cython.address(pointers))
