@@ -9,6 +9,7 @@ import pytest
 from functional_oracle import compare, make
 
 import weft
+from weft.debug import stages
 
 
 def double(*shape: int, seed: int = 0) -> Any:
@@ -45,6 +46,25 @@ def test_convolution(spatial: int, options: dict[str, Any]) -> None:
         double(6),
         strides=False,
     )
+
+
+@pytest.mark.parametrize("options", ({}, {"stride": 2, "padding": 1}, {"groups": 4}), ids=str)
+@pytest.mark.parametrize("size", (8, 40))
+def test_one_example_is_a_row_of_a_batch(size: int, options: dict[str, Any]) -> None:
+    """A small one may run with others of its kind, a large one has the gradient record of a batch."""
+    x = make(3, 8, size, size, dtype="float32")
+    w, b = make(4, 8 // options.get("groups", 1), 3, 3, dtype="float32", seed=1), make(4, seed=2)
+
+    def convolved(lib: Any, x: Any, w: Any, b: Any) -> Any:
+        return lib.nn.functional.conv2d(x, w, b.to(x.dtype), **options)
+
+    compare(convolved, double(1, 8, size, size), w.astype("float64"), double(4), strides=False)
+    x, w, b = (weft.from_numpy(array) for array in (x, w, b.astype("float32")))
+    whole = convolved(weft, x, w, b)
+    one = x[1:2].clone().requires_grad_()
+    assert weft.equal(convolved(weft, one, w, b)[0], whole[1])
+    recorded = stages(lambda: convolved(weft, one, w, b).sum().backward())["record"]
+    assert ("unfold" in recorded) == (size == 40)  # backwards a convolution, too
 
 
 def test_convolution_edges() -> None:

@@ -33,6 +33,7 @@ from weft.ops.primitives import (
 from weft.ops.row import TABLE, define
 
 Shape = tuple[int, ...]
+ROW_BYTES = 32768  # of what may be a row of a batch
 
 
 class Geometry(NamedTuple):
@@ -107,10 +108,15 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
         patches = permute(views, order)
     positions = count(places)
     patches = reshape(patches, (batch, channels * count(kernel), positions))
-    if batch > 1:
+    if not _may_join(x):
         return reshape(_by_outputs(patches, weight, bias, groups), (batch, outputs, *places))
     result = reshape(_by_positions(patches, weight, bias, groups), (batch, *places, outputs))
     return permute(result, (0, spatial + 1, *range(1, spatial + 1)))
+
+
+def _may_join(x: Any) -> bool:
+    """Whether x is one example, and so small that separate ones may run as one batch (`weft.schedule.agenda`)."""
+    return bool(x._shape[0] == 1 and count(x._shape) * x._dtype.itemsize <= ROW_BYTES)
 
 
 def _by_outputs(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
@@ -144,10 +150,10 @@ def _by_positions(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
 
 
 def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
-    """The convolution with one gradient record. A batch of one keeps its primitives' records instead: those of
-    separate examples run as one."""
+    """The convolution with one gradient record. A small example keeps its primitives' records instead: those of
+    separate ones run as one."""
     mode = tape().mode
-    if x._shape[0] == 1 or not mode.grad:
+    if _may_join(x) or not mode.grad:
         return compute(x, weight, bias, geometry)
     mode.grad = False
     try:
