@@ -3,27 +3,44 @@
 
 In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
 shared operands, gradient pattern, the user's line and the way from there through the library), each after the groups
-that it reads from. First come signatures of which every node is ready, then the one with the longest way still to go:
-so equal operations at different depths meet, and what many paths end in (a loss) waits until all have come. The line is
-part of the signature because the operations of one cell then stay row by row beside each other, and fuse. What runs by
-itself is in no group. The quotients are made in `batch`.
+that it reads from. First come signatures of which every node is ready, then those of which a whole level is (`order`),
+then the others; among equals the one with the longest way still to go. So equal operations at different depths meet,
+the cells of one level of all trees are one group, and what many paths end in (a loss) waits until all have come. The
+line is part of the signature because the operations of one cell then stay row by row beside each other, and fuse. What
+runs by itself is in no group. The quotients are made in `batch`.
 """
 
 import heapq
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, realloc
-from cython.cimports.weft.graph.node import DONE, PENDING, Node
-from cython.cimports.weft.graph.prefetch import prefetch_inputs
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.prefetch import (
+    FAR,
+    PyList_GET_ITEM,
+    prefetch_inputs,
+    prefetch_node,
+)
 from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.schedule.hashing import equal, mix
+from cython.cimports.weft.schedule.hashing import mix
+from cython.cimports.weft.schedule.likeness import (
+    ROW_BYTES,
+    address_of,
+    adds_rows,
+    alike,
+    hash_of,
+    line_of,
+    role_of,
+    same_line,
+    way_of,
+)
+from cython.cimports.weft.schedule.order import MOST_SLOTS, Order
 
 from weft._compiled import require
-from weft.graph.rows import ELEMENTWISE, SCALAR_ROW, SOURCE, VIEW
+from weft.graph.rows import ELEMENTWISE, SOURCE, VIEW
 
 require(__name__, cython.compiled)
 
-_ROW_BYTES = cython.declare(cython.longlong, 32768)  # larger rows gain nothing from company
 _SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
@@ -31,19 +48,34 @@ _RECENT = cython.declare(cython.int, 256)
 # Smaller groups cost more in gathering than they save.
 _LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
+# What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
+_ALL = cython.declare(cython.int, 0)
+_LEVEL = cython.declare(cython.int, 1)
+_PART = cython.declare(cython.int, 2)
+_DEAR_PART = cython.declare(cython.int, 3)
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
 class Signature:
-    """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those."""
+    """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those.
+
+    Of levels, where they are counted (`slot`): how many nodes of each are not ready, the lowest of which some is not
+    (`front`), the highest of which one is (`reached`). Where nodes read each other (`chained`, a sum that grows), their
+    levels say nothing: none is counted, and they go on one by one."""
 
     first = cython.declare(Node)
     number = cython.declare(cython.Py_ssize_t)
     remaining = cython.declare(cython.Py_ssize_t)
     ready = cython.declare(list)
     height = cython.declare(cython.int)
+    chained = cython.declare(cython.bint)
+    slot = cython.declare(cython.int)
+    unready = cython.declare(cython.p_int)
+    levels = cython.declare(cython.int)
+    front = cython.declare(cython.int)
+    reached = cython.declare(cython.int)
     others = cython.declare(list)  # signatures that differ in the line only, itself among them
     facts = cython.declare(tuple)  # what `weft.explain` says of it, once it has been asked for
 
@@ -51,14 +83,38 @@ class Signature:
         self.first = first
         self.number = number
         self.ready = []
+        self.slot = -1
         self.others = others
         others.append(self)
+
+    def __dealloc__(self):
+        free(self.unready)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def count_levels(self, deepest: cython.int) -> cython.int:
+        """Make room for levels up to one of them."""
+        self.levels = deepest + 1
+        self.unready = cython.cast(cython.p_int, calloc(self.levels + 1, cython.sizeof(cython.int)))
+        if self.unready == cython.NULL:
+            raise MemoryError
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def reach(self, level: cython.int) -> cython.bint:
+        """Note that a node of a level is ready; whether with it all are ready whose levels have been reached."""
+        self.unready[level] -= 1
+        self.reached = max(self.reached, level)
+        while self.front < self.levels and self.unready[self.front] == 0:
+            self.front += 1
+        return self.front > self.reached
 
 
 @cython.final
 @cython.cclass
 class Agenda:
-    """One run over the pending nodes: signatures, readers of each node, what is ready."""
+    """One run over the pending nodes: their signatures and order, what is ready."""
 
     nodes = cython.declare(list)
     signatures = cython.declare(list)  # one per node; None runs by itself
@@ -67,19 +123,11 @@ class Agenda:
     families = cython.declare(dict)
     heap = cython.declare(list)
     alone = cython.declare(list)  # ready nodes that run by themselves
-    distinct = cython.declare(cython.Py_ssize_t)
     crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
-    height = cython.declare(
-        cython.p_int
-    )  # per node: the longest way to a live value; 0 for the dead
-    waits = cython.declare(cython.p_int)  # per node: operands that have not run
-    starts = cython.declare(cython.p_int)  # per node: where its readers begin in `readers`
-    readers = cython.declare(cython.p_int)
+    known = cython.declare(list)  # all signatures, in the order in which they were met
+    order = cython.declare(Order)
     needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
     joined = cython.declare(cython.p_char)  # per node: whether it is in a group
-    pairs = cython.declare(cython.p_int)  # where an operand stands, and where its reader does
-    filled = cython.declare(cython.Py_ssize_t)
-    room = cython.declare(cython.Py_ssize_t)
     notes = cython.declare(
         list
     )  # for `weft.explain`: what was taken, in order; None where nobody asks
@@ -98,28 +146,16 @@ class Agenda:
         self.heap = []
         self.alone = []
         self.later = []
-        self.height = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
-        self.waits = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
-        self.starts = cython.cast(cython.p_int, calloc(count + 2, cython.sizeof(cython.int)))
+        self.known = []
+        self.order = Order(len(nodes))
         self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
         self.joined = cython.cast(cython.p_char, calloc(count + 1, 1))
-        if (
-            self.height == cython.NULL
-            or self.waits == cython.NULL
-            or self.starts == cython.NULL
-            or self.needed == cython.NULL
-            or self.joined == cython.NULL
-        ):
+        if self.needed == cython.NULL or self.joined == cython.NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.height)
-        free(self.waits)
-        free(self.starts)
-        free(self.readers)
         free(self.needed)
         free(self.joined)
-        free(self.pairs)
 
     @cython.cfunc
     def place_of(self, source: Node) -> cython.longlong:
@@ -166,10 +202,14 @@ class Agenda:
         if source is None or source.state != PENDING:
             return
         place: cython.longlong = self.place_of(source)
-        if place >= 0:
-            self.note_pair(place, position)
-        elif again:
-            self.later.append((position, source))
+        if place < 0:
+            if again:
+                self.later.append((position, source))
+            return
+        self.order.note(place, position)
+        signature: Signature = self.signatures[place]
+        if signature is not None and signature is self.signatures[position]:
+            signature.chained = True
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
@@ -194,9 +234,10 @@ class Agenda:
             for signature in candidates:
                 if same_line(signature.first, node) and alike(signature.first, node):
                     return signature
-        self.distinct += 1
-        signature = Signature(node, self.distinct, self.family_of(node, mix(base, way_of(node))))
+        others: list = self.family_of(node, mix(base, way_of(node)))
+        signature = Signature(node, len(self.known) + 1, others)
         candidates.append(signature)
+        self.known.append(signature)
         return signature
 
     @cython.cfunc
@@ -216,98 +257,50 @@ class Agenda:
         return families[len(families) - 1]
 
     @cython.cfunc
-    def link(self) -> cython.void:
-        """List the readers of each node, and count the operands that each waits for."""
-        count: cython.Py_ssize_t = len(self.nodes)
-        place: cython.longlong
+    def arrange(self) -> cython.void:
+        """Find what waits for what, how far each node is from the end, and the levels of the signatures."""
         position: cython.Py_ssize_t
-        index: cython.Py_ssize_t
+        signature: Signature
         for position, source in self.later:
             self.await_operand(position, source, False)
-        for index in range(self.filled):
-            self.starts[self.pairs[2 * index] + 2] += 1
-            self.waits[self.pairs[2 * index + 1]] += 1
-        for position in range(count):
-            self.starts[position + 2] += self.starts[position + 1]
-        self.readers = cython.cast(cython.p_int, calloc(self.filled + 1, cython.sizeof(cython.int)))
-        if self.readers == cython.NULL:
-            raise MemoryError
-        for index in range(self.filled):
-            place = self.pairs[2 * index]
-            self.readers[self.starts[place + 1]] = self.pairs[2 * index + 1]
-            self.starts[place + 1] += 1
+        self.order.link()
+        self.order.measure(self.needed)
+        for position in range(len(self.nodes)):
+            signature = self.signatures[position]
+            if signature is not None and self.order.height[position] == 0:
+                signature.remaining -= 1  # dead: it may have lost operands, and joins nobody
+                self.signatures[position] = None
+        self.find_levels()
 
     @cython.cfunc
-    def note_pair(self, place: cython.longlong, reader: cython.longlong) -> cython.void:
-        """Keep where an operand and its reader stand, in an array that grows."""
-        if self.filled == self.room:
-            room: cython.size_t = 2 * self.room + 1024
-            grown: cython.p_int = cython.cast(
-                cython.p_int, realloc(self.pairs, 2 * room * cython.sizeof(cython.int))
-            )
-            if grown == cython.NULL:
-                raise MemoryError
-            self.pairs, self.room = grown, room
-        self.pairs[2 * self.filled] = place
-        self.pairs[2 * self.filled + 1] = reader
-        self.filled += 1
-
-    @cython.cfunc
-    def measure(self) -> cython.void:
-        """Give every node its height, readers first."""
-        count: cython.size_t = len(self.nodes)
-        order: cython.p_int = cython.cast(
-            cython.p_int, calloc(count + 1, cython.sizeof(cython.int))
-        )
-        waits: cython.p_int = cython.cast(
-            cython.p_int, calloc(count + 1, cython.sizeof(cython.int))
-        )
-        if order == cython.NULL or waits == cython.NULL:
-            free(order)
-            free(waits)
-            raise MemoryError
-        filled: cython.size_t = 0
-        done: cython.size_t = 0
-        position: cython.size_t
-        index: cython.int
-        for position in range(count):
-            waits[position] = self.waits[position]
-            if waits[position] == 0:
-                order[filled] = position
-                filled += 1
-        while done < filled:
-            place: cython.int = order[done]
-            done += 1
-            for index in range(self.starts[place], self.starts[place + 1]):
-                reader: cython.int = self.readers[index]
-                waits[reader] -= 1
-                if waits[reader] == 0:
-                    order[filled] = reader
-                    filled += 1
-        while filled > 0:
-            filled -= 1
-            self.measure_node(order[filled])
-        free(order)
-        free(waits)
-
-    @cython.cfunc
-    def measure_node(self, place: cython.int) -> cython.void:
-        """A node's height from those of its readers; a dead one may have lost operands, and joins nobody."""
-        needed: cython.bint = self.needed[place]
-        index: cython.int
-        reader: cython.int
-        for index in range(self.starts[place], self.starts[place + 1]):
-            reader = self.readers[index]
-            if self.height[reader] > 0:
-                needed = True
-                self.height[place] = max(self.height[place], self.height[reader])
-        if needed:
-            self.height[place] += 1
-            return
-        signature: Signature = self.signatures[place]
-        if signature is not None:
-            signature.remaining -= 1
-            self.signatures[place] = None
+    def find_levels(self) -> cython.void:
+        """Count how many nodes of each signature are on each level: of those with the most nodes, dear ones first."""
+        position: cython.Py_ssize_t
+        signature: Signature
+        counted: list = []
+        for signature in self.known:
+            if signature.remaining >= _LEAST_ROWS and not signature.chained:
+                cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
+                counted.append((cheap, -signature.remaining, signature.number, signature))
+        counted.sort()
+        del counted[MOST_SLOTS:]
+        for position in range(len(counted)):
+            signature = counted[position][3]
+            signature.slot = position
+        for position in range(len(self.nodes)):
+            signature = self.signatures[position]
+            if signature is not None:
+                self.order.slot[position] = signature.slot
+        self.order.rank(len(counted))
+        deepest: cython.int = 0
+        for position in range(len(self.nodes)):
+            deepest = max(deepest, self.order.level[position])
+        for _, _, _, signature in counted:
+            signature.count_levels(deepest)
+        for position in range(len(self.nodes)):
+            if self.order.level[position] > 0:
+                signature = self.signatures[position]
+                signature.unready[self.order.level[position]] += 1
 
     @cython.cfunc
     def make_ready(self, position: cython.Py_ssize_t) -> cython.void:
@@ -316,21 +309,34 @@ class Agenda:
             self.alone.append(position)
             return
         signature.ready.append(position)
-        full: cython.bint = len(signature.ready) == signature.remaining
-        higher: cython.bint = self.height[position] > signature.height
-        if higher or len(signature.ready) == 1:
-            signature.height = self.height[position]
-        if full or higher or len(signature.ready) == 1:
-            heapq.heappush(self.heap, (not full, -signature.height, signature.number, signature))
+        height: cython.int = self.order.height[position]
+        first: cython.bint = len(signature.ready) == 1
+        higher: cython.bint = first or height > signature.height
+        rank: cython.int = self.rank_of(signature, position)
+        if higher:
+            signature.height = height
+        if higher or rank == _ALL or (rank == _LEVEL and signature.slot >= 0):
+            heapq.heappush(self.heap, (rank, -signature.height, signature.number, signature))
+
+    @cython.cfunc
+    def rank_of(self, signature: Signature, position: cython.Py_ssize_t) -> cython.int:
+        """When a signature is to be taken, now that one more node is ready."""
+        level: cython.bint = signature.slot < 0 or signature.reach(self.order.level[position])
+        if len(signature.ready) == signature.remaining:
+            return _ALL
+        if level:
+            return _LEVEL
+        return _PART if signature.first.row.kind == _ELEMENTWISE else _DEAR_PART
 
     @cython.cfunc
     def ran(self, position: cython.Py_ssize_t) -> cython.void:
         """Tell the readers of a node that it has run."""
         index: cython.int
-        for index in range(self.starts[position], self.starts[position + 1]):
-            reader: cython.int = self.readers[index]
-            self.waits[reader] -= 1
-            if self.waits[reader] == 0:
+        order: Order = self.order
+        for index in range(order.starts[position], order.starts[position + 1]):
+            reader: cython.int = order.readers[index]
+            order.waits[reader] -= 1
+            if order.waits[reader] == 0:
                 self.make_ready(reader)
 
     @cython.cfunc
@@ -338,23 +344,26 @@ class Agenda:
         """The ready nodes of a signature, oldest first; where they are few, with those of other lines that are few."""
         members: list = _ready_of(signature)
         other: Signature
-        if len(members) < _LEAST_ROWS:
+        if len(members) < _LEAST_ROWS and not signature.chained:
             for other in signature.others:
-                if 0 < len(other.ready) < _LEAST_ROWS:
+                if 0 < len(other.ready) < _LEAST_ROWS and not other.chained:
                     members.extend(_ready_of(other))
         members.sort()
         return members
 
     @cython.cfunc
-    def least_rows(self, node: Node) -> cython.longlong:
+    def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
         """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
-        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched."""
+        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
+        rows that grows by one at a time is one gather in the end, also for one example."""
         if node.row.kind != _ELEMENTWISE:
             return _LEAST_ROWS
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
-        if self.reads_batch(node):
-            return max(_LEAST_ROWS, nbytes >> 10)
-        return max(_LEAST_LONE, nbytes >> 7)
+        if not self.reads_batch(node):
+            return max(_LEAST_LONE, nbytes >> 7)
+        if signature.chained and adds_rows(node):
+            return 1
+        return max(_LEAST_ROWS, nbytes >> 10)
 
     @cython.cfunc
     def reads_batch(self, node: Node) -> cython.bint:
@@ -373,6 +382,21 @@ class Agenda:
         return False
 
     @cython.cfunc
+    def join(self, places: list) -> list:
+        """The nodes at some places, as a group."""
+        members: list = []
+        position: cython.Py_ssize_t
+        index: cython.Py_ssize_t
+        for index in range(len(places)):
+            if index + FAR < len(places):
+                position = places[index + FAR]
+                prefetch_node(cython.cast(cython.p_void, PyList_GET_ITEM(self.nodes, position)))
+            position = places[index]
+            self.joined[position] = True
+            members.append(self.nodes[position])
+        return members
+
+    @cython.cfunc
     def part(self) -> cython.void:
         """Undo the cycles of signatures that know each other, so that no node waits for the collector."""
         for families in self.families.values():
@@ -386,7 +410,7 @@ class Agenda:
         signature: Signature
         position: cython.Py_ssize_t
         for position in range(len(self.nodes)):
-            if self.waits[position] == 0:
+            if self.order.waits[position] == 0:
                 self.make_ready(position)
         while self.alone or self.heap:
             if self.alone:
@@ -396,13 +420,11 @@ class Agenda:
             if not signature.ready:
                 continue  # taken already: an entry from before more of it was ready
             members: list = self.take(signature)
-            least: cython.longlong = self.least_rows(self.nodes[members[0]])
+            least: cython.longlong = self.least_rows(signature, self.nodes[members[0]])
             if self.notes is not None:
                 self.notes.append((facts_of(signature), len(members), least))
             if len(members) >= least:
-                groups.append([self.nodes[position] for position in members])
-                for position in members:
-                    self.joined[position] = True
+                groups.append(self.join(members))
             for position in members:
                 self.ran(position)
         return groups
@@ -415,6 +437,7 @@ def _ready_of(signature: Signature) -> list:
     signature.ready = []
     signature.remaining -= len(members)
     signature.height = 0
+    signature.reached = 0
     return members
 
 
@@ -458,14 +481,10 @@ def form_groups(nodes: list, notes: list | None = None) -> list:
         agenda.read()
         if not agenda.crowded:
             return []
-        agenda.link()
-        agenda.measure()
+        agenda.arrange()
         return agenda.run()
     finally:
         agenda.part()
-
-
-# -- signatures ----------------------------------------------------------------------------------------------------
 
 
 @cython.cfunc
@@ -477,142 +496,7 @@ def may_join(node: Node) -> cython.bint:
         row.batchable
         and row.kind != _SOURCE
         and row.kind != _VIEW
-        and node.numel * node.dtype.itemsize <= _ROW_BYTES
+        and node.numel * node.dtype.itemsize <= ROW_BYTES
         and node.inputs is not None
         and len(node.inputs) > 0
     )
-
-
-@cython.cfunc
-def identity(node: Node):
-    """What makes two operands the same value without computing them: a value, or a view of one."""
-    if node.state == DONE:
-        if node.row is SCALAR_ROW:
-            return (node.dtype.code, repr(node.params))
-        return id(node)
-    if node.row.kind == VIEW:
-        below: Node = node.inputs[0]
-        if below.state == DONE:
-            if below.row is SCALAR_ROW:
-                return (node.row.code, node.params, below.dtype.code, repr(below.params))
-            return (id(below), node.row.code, node.params)
-    return None
-
-
-@cython.cfunc
-def edge_identity(edge):
-    """What makes two gradient edges lead to the same place through the same views."""
-    if edge is None:
-        return None
-    if isinstance(edge, Node):
-        node: Node = cython.cast(Node, edge)
-        if node.row.kind == VIEW and node.edges is not None and node.observers is None:
-            return (node.row.code, node.params, edge_identity(node.edges[0]))
-    return id(edge)
-
-
-@cython.cfunc
-def role_of(node: Node, index: cython.Py_ssize_t) -> str:
-    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
-    an example's own vector, and no weight)."""
-    roles: tuple = node.row.batch_operands
-    role: str = roles[index if index < len(roles) else len(roles) - 1]
-    if role == "w":
-        shape: tuple = cython.cast(Node, node.inputs[index]).shape
-        if len(shape) > 0 and shape[len(shape) - 1] == 1:
-            return "b"
-    return role
-
-
-@cython.cfunc
-@cython.inline
-def line_of(node: Node) -> cython.longlong:
-    """A number for the call in the user's program that recorded a node, and its way through the library."""
-    return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
-
-
-@cython.cfunc
-@cython.inline
-def way_of(node: Node) -> cython.int:
-    """A number for the library's frames between the user's line and a node (`graph.frames`); 0 where there are none."""
-    return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
-
-
-@cython.cfunc
-def hash_of(node: Node) -> cython.ulonglong:
-    """A hash of what `alike` compares; of shapes only the sizes."""
-    h: cython.ulonglong = mix(1469598103, node.row.code * 8 + len(node.shape))
-    h = mix(h, node.numel)
-    if node.params is not None:
-        h = mix(h, hash(node.params))
-    index: cython.Py_ssize_t
-    for index in range(len(node.inputs)):
-        source: Node = node.inputs[index]
-        if source.numel != node.numel:
-            h = mix(h, source.numel)
-        if role_of(node, index) != "b":
-            h = mix(h, address_of(source))
-    return h
-
-
-@cython.cfunc
-def address_of(node: Node) -> cython.longlong:
-    """Where the value stands that an operand is, or is a view of; 0 for numbers, and where it has to be computed."""
-    if node.state != DONE and node.row.kind == _VIEW and node.inputs is not None:
-        node = node.inputs[0]
-    if node is None or node.state != DONE or node.row is SCALAR_ROW:
-        return 0
-    return cython.cast(cython.longlong, cython.cast(cython.p_void, node))
-
-
-@cython.cfunc
-def alike(one: Node, other: Node) -> cython.bint:
-    """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared."""
-    if (
-        one.row is not other.row
-        or one.dtype is not other.dtype
-        or len(one.inputs) != len(other.inputs)
-        or (one.edges is None) != (other.edges is None)
-        or not equal(one.shape, other.shape)
-        or not equal(one.params, other.params)
-    ):
-        return False
-    index: cython.Py_ssize_t
-    for index in range(len(one.inputs)):
-        if not operands_alike(one, other, index):
-            return False
-    return True
-
-
-@cython.cfunc
-def same_line(one: Node, other: Node) -> cython.bint:
-    """Whether two nodes were recorded by the same call in the user's program, at the same place in the library."""
-    return one.code is other.code and one.offset_in_code == other.offset_in_code
-
-
-@cython.cfunc
-def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
-    """Whether an operand may be shared, or stacked, by two nodes."""
-    a: Node = one.inputs[index]
-    b: Node = other.inputs[index]
-    if a.dtype is not b.dtype or not equal(a.shape, b.shape):
-        return False
-    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
-        return False
-    role: str = role_of(one, index)
-    if role == "b":
-        if a is b or a.numel * a.dtype.itemsize <= _ROW_BYTES:
-            return True
-        same = identity(a)
-        return same is not None and same == identity(b)
-    if a is not b:
-        same = identity(a)
-        if role == "s" and same is None:
-            return False
-        if same != identity(b):
-            return False
-    else:
-        same = True
-    if same is None or one.edges is None or one.edges[index] is other.edges[index]:
-        return True
-    return edge_identity(one.edges[index]) == edge_identity(other.edges[index])

@@ -13,7 +13,6 @@ from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.prefetch import prefetch_edges, prefetch_sources
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.schedule.agenda import edge_identity, identity
 from cython.cimports.weft.schedule.columns import (
     IN_ORDER,
     OUT_OF_ORDER,
@@ -21,6 +20,7 @@ from cython.cimports.weft.schedule.columns import (
     column_of,
     read_columns,
 )
+from cython.cimports.weft.schedule.likeness import adds_rows, edge_identity, identity
 from cython.cimports.weft.schedule.members import adopt
 from cython.cimports.weft.schedule.stacking import gathered, gathered_sums, in_place, stack
 
@@ -35,7 +35,6 @@ from weft.schedule.stacking import FOLLOWED
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(OpRow, TABLE["add"])
 _cat_row = cython.declare(OpRow, TABLE["cat"])
 _watcher = None
 
@@ -102,7 +101,7 @@ def _build(members: list, stacks: dict) -> cython.void:
     flags: list = []
     index: cython.Py_ssize_t
     for index in range(arity):
-        flags.append(not _shared(members, columns[index], index))
+        flags.append(count == 1 or not _shared(members, columns[index], index))
     if True not in flags:
         return
     aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
@@ -120,7 +119,7 @@ def _build(members: list, stacks: dict) -> cython.void:
     operands: list = []
     for index in range(arity):
         operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
-    if row is _add_row and operands[0] is None and operands[1] is None and _adds_rows(first):
+    if count == 1 or (operands[0] is None and operands[arity - 1] is None and adds_rows(first)):
         _make_quotient(members, (gathered_sums(columns[0], columns[1]),), params, shapes, flags)
         return
     for index in range(arity):
@@ -185,20 +184,6 @@ def _joined_blocks(members: list, stacks: dict) -> Node:
         sources.extend(node.inputs)
     shape: tuple = (len(members),) + cython.cast(Node, members[0]).shape
     return _view(stack(column_of(sources), stacks), shape)
-
-
-@cython.cfunc
-def _adds_rows(node: Node) -> cython.bint:
-    """Whether a sum is one of whole rows, which a gather adds as it does: each sum rounded once."""
-    one: Node = node.inputs[0]
-    other: Node = node.inputs[1]
-    return (
-        node.dtype.name in ("float32", "float64")
-        and one.dtype is node.dtype
-        and other.dtype is node.dtype
-        and one.shape == node.shape
-        and other.shape == node.shape
-    )
 
 
 @cython.cfunc
