@@ -84,6 +84,12 @@ _WHOLE = cython.declare(
 )  # how much more an operand counts that is read as a whole than a line of one
 
 
+def prepared_key(kernel: Kernel):
+    """The named key of a prepared kernel."""
+    builder: Builder = kernel.prepared
+    return loop_key(builder, _vector_axis(builder))
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def _vector_axis(builder: Builder) -> cython.Py_ssize_t:

@@ -20,7 +20,8 @@ from weft._compiled import require
 from weft.errors import VerificationError
 from weft.graph.rows import ELEMENTWISE, REDUCE
 from weft.schedule.fuse import mark_stores
-from weft.schedule.staging import prepare, prepared_spec
+from weft.schedule.loops import kernel_specs
+from weft.schedule.staging import prepare, prepared_key, prepared_spec
 
 require(__name__, cython.compiled)
 
@@ -101,8 +102,8 @@ def _single(node: Node) -> Kernel:
 
 
 def verify(program: Program):
-    """Every node is computed by its producer and nowhere else; what is new is bounded in number and has come before;
-    what was taken apart runs as single operations."""
+    """Every node is computed by its producer and nowhere else; its spec is that of its key; what is new is bounded
+    in number and has come before; what was taken apart runs as single operations."""
     computed: dict = {}
     for kernel in program.kernels:
         for node in kernel.nodes:
@@ -112,6 +113,7 @@ def verify(program: Program):
             raise VerificationError(
                 "select", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
             )
+    _verify_specs(program)
     new: set = _new_specs(program)
     if len(new) > NEW_PER_FLUSH or any(spec.uses < OCCURRENCES for spec in new):
         raise VerificationError(
@@ -125,6 +127,20 @@ def verify(program: Program):
                 raise VerificationError(
                     "select", expected=f"{node!r} in a kernel of its own", got=repr(computed[node])
                 )
+
+
+@cython.cfunc
+def _verify_specs(program: Program):
+    """The words of each kernel have found the spec of its key."""
+    kernel: Kernel
+    for kernel in program.kernels:
+        if kernel.prepared is None:
+            continue
+        spec = kernel_specs().get(prepared_key(kernel))
+        if spec is not prepared_spec(kernel):
+            raise VerificationError(
+                "select", expected=f"{kernel!r} with {spec!r}", got=repr(prepared_spec(kernel))
+            )
 
 
 @cython.cfunc

@@ -218,13 +218,19 @@ def _find_spec(staging: Staging) -> KernelSpec:
 
 
 @cython.cfunc
-def _spec_of(staging: Staging) -> KernelSpec:
+def _key_of(staging: Staging) -> tuple:
+    """The key as it is named and compiled."""
     builder: Builder
     keys: list = []
     for builder in staging.phases:
         keys.append(loop_key(builder, builder.rank - 1))
     memory = tuple([(dtypes.ALL[word >> 1].name, bool(word & 1)) for word in staging.locals])
-    key = ("staged", tuple(keys), memory)
+    return "staged", tuple(keys), memory
+
+
+@cython.cfunc
+def _spec_of(staging: Staging) -> KernelSpec:
+    key = _key_of(staging)
     spec = _specs.get(key)
     if spec is None:
         spec = _specs[key] = _new_spec(key)
@@ -271,6 +277,13 @@ def prepared_spec(kernel: Kernel):
         return loops.prepared_spec(kernel)
     staging: Staging = kernel.prepared
     return staging.spec
+
+
+def prepared_key(kernel: Kernel):
+    """The named key of a prepared kernel, by which its words must have found its spec."""
+    if not kernel.staged:
+        return loops.prepared_key(kernel)
+    return _key_of(kernel.prepared)
 
 
 @cython.cfunc
