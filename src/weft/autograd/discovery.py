@@ -1,14 +1,17 @@
 # cython: language_level=3
 """What a reverse walk will go through: the gradient records below its roots, and how many consumers each waits for.
 
-In come root edges and captured records; `reached` and the counts on the records come out. Nothing is differentiated
-here. A record that has given up what it saved is refused before anything runs.
+In come root edges and captured records; out come the reached records by number, with counts and edges as plain arrays.
+Nothing is differentiated here. A record that has given up what it saved is refused before anything runs.
 """
 
 import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.weft.autograd.discovery import Reached, prefetch_reached
+from cython.cimports.weft.autograd.integers import integers, push
 from cython.cimports.weft.graph.cuts import Joint
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.prefetch import prefetch_edges
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 
@@ -49,16 +52,22 @@ def note_joint():
 
 @cython.cclass
 class Discovery:
-    """The records that one walk reaches, marked with its stamp."""
+    """The records that one walk reaches, marked with its stamp and numbered in the order in which they were found. What
+    the walk asks of each again and again, and where its edges lead, is kept by number, side by side: the records
+    themselves are far from each other, and looked at as seldom as can be."""
 
     def __cinit__(self):
         global _stamp
         _stamp += 1
         self.stamp = _stamp
-        self.reached = []
+        self.make_room(64)
+        self.targets = integers(0, 0)
         self.captured = {}
         self.displaced = None
         self.joined = None
+
+    def __dealloc__(self):
+        free(self.known)
 
     # -- inside another walk ---------------------------------------------------------------------------------------
 
@@ -67,6 +76,7 @@ class Discovery:
         """Remember what the walk around this one keeps on a record: a hook may walk over the same graph."""
         if self.displaced is not None:
             self.displaced.append((record, record.mark, record.count, record.scratch))
+            record.scratch = None
 
     @cython.cfunc
     def put_back(self) -> cython.void:
@@ -78,56 +88,90 @@ class Discovery:
 
     @cython.cfunc
     def discover(self, roots: list) -> cython.void:
-        """Find every gradient record below the roots and count its reached consumers; nothing has run yet."""
+        """Find every gradient record below the roots, where its edges lead, and how many reached consumers it has;
+        nothing has run yet."""
         for edge, _cotangent in roots:
-            self.reach(edge, False)
-        index: cython.Py_ssize_t = 0
-        while index < len(self.reached):
-            prefetch_edges(self.reached, index)
-            current = self.reached[index]
-            index += 1
+            self.reach(edge)
+        number: cython.int = 0
+        while number < self.count:
+            prefetch_reached(self.known, number, self.count)
+            current = cython.cast(object, self.known[number].record)
+            self.known[number].first = cython.cast(cython.int, self.targets.count)
+            number += 1
             if isinstance(current, Node):
-                node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0 and not self.captured:
-                    raise freed(node)
-                for edge in self.below(node):
-                    if edge is not None:
-                        self.reach(edge, True)
+                self.look_at(current)
             elif isinstance(current, GradientFunction):
+                self.observed += 1
                 if not self.captured:
                     current.check_usable()
-                for edge in cython.cast(GradientFunction, current).edges:
-                    if edge is not None:
-                        self.reach(edge, True)
+                self.lead_to(cython.cast(GradientFunction, current).edges)
+            else:
+                sink: AccumulateGrad = cython.cast(AccumulateGrad, current)
+                leaf: Tensor = sink.variable
+                if sink.observers is not None or leaf.hooks is not None:
+                    self.observed += 1
+        self.known[number].first = cython.cast(cython.int, self.targets.count)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def look_at(self, node: Node) -> cython.int:
+        """What a node that has been reached means for the walk, and where its edges lead.
+
+        Errors: RuntimeError where it has given up its saved values."""
+        if node.observers is not None:
+            self.observed += 1
+        if _joint_seen:
+            self.join_outputs(node)
+        if node.released and node.saved != 0 and not self.captured:
+            raise freed(node)
+        self.meet(node)
+        return self.lead_to(node.edges if self.joined is None else self.below(node))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def lead_to(self, edges: tuple) -> cython.int:
+        """Note where edges lead, and count them there."""
+        target: cython.int
+        for edge in edges:
+            target = -1
+            if edge is not None:
+                target = self.reach(edge)
+                self.known[target].consumers += 1
+            push(self.targets, target)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def meet(self, node: Node) -> cython.int:
+        """For subclasses: a node has been reached, and is at hand."""
+        return 0
 
     @cython.cfunc
     def check_usable(self) -> cython.void:
         """Errors: RuntimeError where a record that this walk will run has given up its saved values."""
-        for current in self.reached:
+        number: cython.int
+        for number in range(self.count):
+            current = cython.cast(object, self.known[number].record)
             if isinstance(current, Node):
                 node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0 and self.wanted(node):
+                if node.released and node.saved != 0 and self.wanted(number):
                     raise freed(node)
-            elif isinstance(current, GradientFunction) and self.wanted(current):
+            elif isinstance(current, GradientFunction) and self.wanted(number):
                 current.check_usable()
 
     @cython.cfunc
-    def reach(self, edge, counted: cython.bint) -> cython.void:
+    @cython.exceptval(-1)
+    def reach(self, edge) -> cython.int:
+        """The number of the record that an edge leads to, which it gets the first time."""
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
             if node.mark != self.stamp:
                 self.displace(node)
                 node.mark = self.stamp
-                node.count = 0
-                node.scratch = None
-                self.reached.append(node)
-                if node.observers is not None:
-                    self.observed += 1
-                if _joint_seen:
-                    self.join_outputs(node)
-            if counted:
-                node.count += 1
-            return
+                node.count = self.enter(node)
+            return node.count
         if isinstance(edge, OutputEdge):
             edge = cython.cast(OutputEdge, edge).function
         if isinstance(edge, GradientFunction):
@@ -135,24 +179,37 @@ class Discovery:
             if function.mark != self.stamp:
                 self.displace(function)
                 function.mark = self.stamp
-                function.count = 0
-                function.scratch = None
-                self.reached.append(function)
-                self.observed += 1
-            if counted:
-                function.count += 1
-            return
+                function.count = self.enter(function)
+            return function.count
         sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
         if sink.mark != self.stamp:
             self.displace(sink)
             sink.mark = self.stamp
-            sink.count = 0
-            sink.scratch = None
-            self.reached.append(sink)
-            if sink.observers is not None or cython.cast(Tensor, sink.variable).hooks is not None:
-                self.observed += 1
-        if counted:
-            sink.count += 1
+            sink.count = self.enter(sink)
+        return sink.count
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def enter(self, record) -> cython.int:
+        """Give a record the next number."""
+        number: cython.int = self.count
+        self.count += 1
+        if self.count == self.room:
+            self.make_room(2 * self.room)
+        self.known[number].record = cython.cast(cython.pointer(PyObject), record)
+        self.known[number].consumers = 0
+        self.known[number].group = -1
+        return number
+
+    @cython.cfunc
+    def make_room(self, room: cython.Py_ssize_t) -> cython.void:
+        known: cython.pointer(Reached) = cython.cast(
+            cython.pointer(Reached), realloc(self.known, room * cython.sizeof(Reached))
+        )
+        if known == cython.NULL:
+            raise MemoryError
+        self.known, self.room = known, room
 
     @cython.cfunc
     def join_outputs(self, node: Node) -> cython.void:
@@ -165,58 +222,70 @@ class Discovery:
         self.joined[node] = (joint.edge_of(node),)
 
     @cython.cfunc
-    def below(self, node: Node) -> tuple:
+    def below(self, record) -> tuple:
         """Where the cotangents of a record go in this walk."""
+        if not isinstance(record, Node):
+            return record.edges
         if self.joined is None:
-            return node.edges
-        return self.joined.get(node, node.edges)
+            return cython.cast(Node, record).edges
+        return self.joined.get(record, cython.cast(Node, record).edges)
+
+    @cython.cfunc
+    def records(self) -> list:
+        """All that has been reached, by number."""
+        return [cython.cast(object, self.known[number].record) for number in range(self.count)]
 
     @cython.cfunc
     def prune(self) -> cython.void:
         """Keep only records on paths to the captured edges: nothing else runs, and no hook off them fires."""
         useful: set = set()
-        for current in sorted(self.reached, key=sequence):
+        records: list = self.records()
+        for current in sorted(records, key=sequence):
             keep: cython.bint = current in self.captured
-            if not isinstance(current, AccumulateGrad):
-                for edge in current.edges:
-                    if edge is not None and target_of(edge) in useful:
-                        keep = True
+            for edge in current.edges:
+                if edge is not None and target_of(edge) in useful:
+                    keep = True
             if self.joined is not None and not keep and current in self.joined:
                 keep = target_of(self.joined[current][0]) in self.captured
             if keep:
                 useful.add(current)
-        for current in self.reached:
+        for current in records:
             if current not in useful:
                 current.mark = 0
-        self.reached = [current for current in self.reached if current in useful]
-        for current in self.reached:
-            current.count = 0
-        for current in self.reached:
-            if not isinstance(current, AccumulateGrad):
-                for edge in self.below(current) if isinstance(current, Node) else current.edges:
-                    if edge is not None:
-                        target = target_of(edge)
-                        if target.mark == self.stamp:
-                            target.count += 1
+        self.renumber([current for current in records if current in useful])
 
     @cython.cfunc
-    def wanted(self, node) -> cython.bint:
+    def renumber(self, kept: list) -> cython.void:
+        """Number some of the reached records anew; edges to others lead to nothing."""
+        target: cython.int
+        number: cython.int
+        self.count = 0
+        self.targets = integers(0, 0)
+        for current in kept:
+            current.count = self.enter(current)
+        for number in range(self.count):
+            self.known[number].first = cython.cast(cython.int, self.targets.count)
+            for edge in self.below(kept[number]):
+                target = -1 if edge is None else self.number_of(edge)
+                if target >= 0:
+                    self.known[target].consumers += 1
+                push(self.targets, target)
+        self.known[self.count].first = cython.cast(cython.int, self.targets.count)
+
+    @cython.cfunc
+    @cython.exceptval(-2)
+    def number_of(self, edge) -> cython.int:
+        """The number of what an edge leads to; -1 where that is not part of this walk."""
+        target = target_of(edge)
+        return target.count if target.mark == self.stamp else -1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def wanted(self, number: cython.int) -> cython.bint:
         """Whether anything below a record is part of this walk."""
-        edges: tuple = (
-            self.below(node)
-            if isinstance(node, Node)
-            else cython.cast(GradientFunction, node).edges
-        )
-        for edge in edges:
-            if edge is None:
-                continue
-            if isinstance(edge, Node):
-                if cython.cast(Node, edge).mark == self.stamp:
-                    return True
-            elif isinstance(edge, AccumulateGrad):
-                if cython.cast(AccumulateGrad, edge).mark == self.stamp:
-                    return True
-            elif cython.cast(GradientFunction, target_of(edge)).mark == self.stamp:
+        place: cython.Py_ssize_t
+        for place in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[place] >= 0:
                 return True
         return False
 

@@ -1,27 +1,33 @@
+from weft.autograd.discovery cimport Reached
+from weft.autograd.integers cimport Integers
 from weft.graph.node cimport Node
 from weft.graph.tensor cimport Tensor
 
 cdef class Bundle:
     cdef Tensor cotangent
-    cdef list rows
-    cdef list places
+    cdef Integers rows
+    cdef Integers places
 
 cdef class Group:
-    cdef list members
-    cdef list places
+    cdef Reached* known  # of the walk, which outlives its groups
+    cdef Integers members  # the numbers of those that are reached
+    cdef list rows  # of the quotient that have been reached; None for all
     cdef list whole
     cdef list bundles
     cdef public list parts
     cdef public object likeness
     cdef public bint gone
-    cdef Py_ssize_t reached
     cdef public long long left
     cdef public long long behind
-    cdef void join(self, Node node)
-    cdef void close(self)
-    cdef void add(self, Node node, Tensor cotangent, long long row)
+    cdef int close(self) except? -1
+    cdef Node at(self, Py_ssize_t place)
+    cdef list nodes(self)
+    cdef int add(self, int place, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
     cdef object assemble(self, tuple shape)
     cdef object stack_rows(self)
     cdef tuple in_order(self)
+
+cdef Group new_group(Reached* known, Py_ssize_t rows)
+cdef Bundle new_bundle(Tensor cotangent)
 cpdef list join_blocks(list parts, tuple shape)

@@ -3,10 +3,12 @@
 
 In come cotangents: whole ones, with a row for each member, and rows of other batches for single members. Out goes
 their sum, stacked (`assemble`), or what came for each member (`contributions`) where members go by themselves.
-Rows are kept as lists of numbers, not as an object each: a walk over trees hands over tens of thousands.
+Rows are kept as plain integers, not as an object each: a walk over trees hands over tens of thousands.
 """
 
 import cython
+from cython.cimports.weft.autograd.discovery import Reached
+from cython.cimports.weft.autograd.integers import Integers, integers, push
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.making import count_elements, new_node
@@ -31,10 +33,15 @@ _cat_row, _put_row = TABLE["cat"], TABLE["put"]
 class Bundle:
     """Rows of one cotangent, and to which member each was given; row -1 is the cotangent itself."""
 
-    def __cinit__(self, cotangent: Tensor):
-        self.cotangent = cotangent
-        self.rows = []
-        self.places = []
+
+@cython.cfunc
+def new_bundle(cotangent: Tensor) -> Bundle:
+    """One without rows."""
+    bundle: Bundle = Bundle.__new__(Bundle)
+    bundle.cotangent = cotangent
+    bundle.rows = integers(0, 0)
+    bundle.places = integers(0, 0)
+    return bundle
 
 
 @cython.final
@@ -45,65 +52,68 @@ class Group:
     run; `behind` times all members had one that has, which their own counts do not know. `gone`: it has been pulled,
     perhaps as one of the `parts` of a group over several quotients, which have a `likeness`."""
 
-    def __cinit__(self, rows: cython.Py_ssize_t):
-        self.members = [None] * rows
-        self.places = None
-        self.whole = []
-        self.bundles = []
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def close(self) -> cython.int:
+        """All members have been reached that will be, and put at their rows: number them, count their consumers."""
+        rows: Integers = integers(0, 0)
+        row: cython.int
+        number: cython.int
+        for row in range(cython.cast(cython.int, self.members.count)):
+            number = self.members.items[row]
+            if number >= 0:
+                self.members.items[rows.count] = number
+                self.known[number].place = cython.cast(cython.int, rows.count)
+                self.left += self.known[number].consumers
+                push(rows, row)
+        if rows.count < self.members.count:
+            self.members.count = rows.count
+            self.rows = rows.listed()
+        return 0
 
     @cython.cfunc
-    def join(self, node: Node) -> cython.void:
-        """Reach one more member; `close` follows the last one."""
-        self.members[node.qrow] = node
-        self.reached += 1
-        self.left += node.count
+    def at(self, place: cython.Py_ssize_t) -> Node:
+        """One member."""
+        return cython.cast(Node, self.known[self.members.items[place]].record)
 
     @cython.cfunc
-    def close(self) -> cython.void:
-        """Where not all members were reached, number those that were."""
-        if self.reached == len(self.members):
-            return
-        members: list = []
-        places: list = [None] * len(self.members)
-        for node in self.members:
-            if node is not None:
-                places[cython.cast(Node, node).qrow] = len(members)
-                members.append(node)
-        self.members = members
-        self.places = places
+    def nodes(self) -> list:
+        """All members."""
+        return [self.at(place) for place in range(self.members.count)]
 
     @cython.cfunc
-    def add(self, node: Node, cotangent: Tensor, row: cython.longlong) -> cython.void:
+    @cython.exceptval(-1)
+    def add(self, place: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
         """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
         bundle: Bundle = None
         if self.bundles:
             bundle = self.bundles[len(self.bundles) - 1]
         if bundle is None or bundle.cotangent is not cotangent:
-            bundle = Bundle(cotangent)
+            bundle = new_bundle(cotangent)
             self.bundles.append(bundle)
-        bundle.rows.append(row)
-        bundle.places.append(node.qrow if self.places is None else self.places[node.qrow])
+        push(bundle.rows, row)
+        return push(bundle.places, place)
 
     @cython.cfunc
     def contributions(self) -> list:
-        """What came for each member: None, or a list of (cotangent, row, handle, output number)."""
-        result: list = [None] * len(self.members)
+        """What came for each member: None, or a list of (handle, row, output number)."""
+        result: list = [None] * self.members.count
         bundle: Bundle
         index: cython.Py_ssize_t
         place: cython.Py_ssize_t
         for bundle in self.bundles:
-            for index in range(len(bundle.rows)):
-                place = bundle.places[index]
+            for index in range(bundle.rows.count):
+                place = bundle.places.items[index]
                 if result[place] is None:
                     result[place] = []
                 cython.cast(list, result[place]).append(
-                    (value(bundle.cotangent), bundle.rows[index], bundle.cotangent, 0)
+                    (bundle.cotangent, bundle.rows.items[index], 0)
                 )
         for whole in self.whole:
-            for place in range(len(self.members)):
+            for place in range(self.members.count):
                 if result[place] is None:
                     result[place] = []
-                cython.cast(list, result[place]).append((value(whole), place, whole, 0))
+                cython.cast(list, result[place]).append((whole, place, 0))
         return result
 
     @cython.cfunc
@@ -122,59 +132,72 @@ class Group:
     @cython.cfunc
     def stack_rows(self):
         """Contributions to single members, gathered and added; a batch that came in order is taken as it is."""
-        count: cython.Py_ssize_t = len(self.members)
-        first: Node = self.members[0]
+        count: cython.Py_ssize_t = self.members.count
+        first: Node = self.at(0)
         bundle: Bundle
         if not self.bundles:
             return None
         shape: tuple = (count, *first.shape)
         if len(self.bundles) == 1:
             bundle = self.bundles[0]
-            if len(bundle.places) == count and ascending(bundle.places):
+            if bundle.places.count == count and bundle.places.ascending():
                 source: Node = value(bundle.cotangent)
+                rows: Integers = bundle.rows
                 if (
                     source.shape
                     and source.shape[0] == count
                     and source.numel == count * first.numel
-                    and ascending(bundle.rows)
+                    and rows.ascending()
                 ):
                     return bundle.cotangent
-                if source.shape and consecutive(bundle.rows) and source.shape[1:] == first.shape:
-                    return slice_axis(bundle.cotangent, 0, bundle.rows[0], count)
+                if source.shape and rows.consecutive() and source.shape[1:] == first.shape:
+                    return slice_axis(bundle.cotangent, 0, rows.items[0], count)
                 zeros: list = [0] * count
                 return wrap(
-                    gather_rows((source,), zeros, bundle.rows, None, shape, first.dtype), None
+                    gather_rows((source,), zeros, rows.listed(), None, shape, first.dtype), None
                 )
-        sources, numbers, rows, offsets = self.in_order()
-        return wrap(gather_rows(sources, numbers, rows, offsets, shape, first.dtype), None)
+        sources, numbers, chosen, offsets = self.in_order()
+        return wrap(gather_rows(sources, numbers, chosen, offsets, shape, first.dtype), None)
 
     @cython.cfunc
     def in_order(self) -> tuple:
         """All rows by member: (values, number of a value, row, where each member begins or None for one row each)."""
-        count: cython.Py_ssize_t = len(self.members)
-        offsets: list = [0] * (count + 1)
+        count: cython.Py_ssize_t = self.members.count
+        cursor: Integers = integers(count + 1, 0)
         sources: dict = {}
         bundle: Bundle
         place: cython.Py_ssize_t
         index: cython.Py_ssize_t
-        position: cython.Py_ssize_t
+        position: cython.int
+        number: cython.int
         for bundle in self.bundles:
-            for place in bundle.places:
-                offsets[place + 1] += 1
+            for index in range(bundle.places.count):
+                cursor.items[bundle.places.items[index] + 1] += 1
         for place in range(count):
-            offsets[place + 1] += offsets[place]
-        cursor: list = offsets[:count]
-        numbers: list = [0] * offsets[count]
-        rows: list = [0] * offsets[count]
+            cursor.items[place + 1] += cursor.items[place]
+        offsets = None if cursor.ascending() else cursor.listed()
+        numbers: Integers = integers(cursor.items[count], 0)
+        rows: Integers = integers(cursor.items[count], 0)
         for bundle in self.bundles:
             number = sources.setdefault(value(bundle.cotangent), len(sources))
-            for index in range(len(bundle.rows)):
-                place = bundle.places[index]
-                position = cursor[place]
-                cursor[place] = position + 1
-                numbers[position] = number
-                rows[position] = bundle.rows[index]
-        return tuple(sources), numbers, rows, None if ascending(offsets) else offsets
+            for index in range(bundle.rows.count):
+                place = bundle.places.items[index]
+                position = cursor.items[place]
+                cursor.items[place] = position + 1
+                numbers.items[position] = number
+                rows.items[position] = bundle.rows.items[index]
+        return tuple(sources), numbers.listed(), rows.listed(), offsets
+
+
+@cython.cfunc
+def new_group(known: cython.pointer(Reached), rows: cython.Py_ssize_t) -> Group:
+    """The group of a quotient of so many rows, of which none has been reached yet."""
+    group: Group = Group.__new__(Group)
+    group.known = known
+    group.members = integers(rows, -1)
+    group.whole = []
+    group.bundles = []
+    return group
 
 
 @cython.cfunc
@@ -243,20 +266,3 @@ def _is_block(node: Node, shape: tuple) -> cython.bint:
         and node.params[0] < shape[rank - 1]
         and node.params[1] == contiguous_strides(shape)
     )
-
-
-@cython.cfunc
-def consecutive(numbers: list) -> cython.bint:
-    """Whether numbers count up from some number."""
-    first: cython.longlong = numbers[0]
-    index: cython.Py_ssize_t
-    for index in range(1, len(numbers)):
-        if cython.cast(cython.longlong, numbers[index]) != first + index:
-            return False
-    return first >= 0
-
-
-@cython.cfunc
-def ascending(numbers: list) -> cython.bint:
-    """Whether numbers count up from 0."""
-    return len(numbers) == 0 or (numbers[0] == 0 and consecutive(numbers))

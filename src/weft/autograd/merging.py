@@ -8,7 +8,8 @@ that are large already stay apart.
 """
 
 import cython
-from cython.cimports.weft.autograd.group import Bundle, Group
+from cython.cimports.weft.autograd.group import Bundle, Group, new_bundle, new_group
+from cython.cimports.weft.autograd.integers import Integers, extend, integers, push
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
@@ -26,7 +27,7 @@ _MOST_BYTES = cython.declare(cython.longlong, 1 << 18)
 
 def likeness(group: Group):
     """A key that groups share whose derivative may be recorded once for all; None where it may not."""
-    first: Node = group.members[0]
+    first: Node = group.at(0)
     quotient: Node = first.quotient
     if (
         quotient is None
@@ -56,44 +57,48 @@ def likeness(group: Group):
 
 def union(groups: list) -> Group:
     """One group of the members of all."""
-    whole: Group = Group(0)
+    whole: Group = new_group(cython.cast(Group, groups[0]).known, 0)
     whole.parts = groups
     group: Group
     bundle: Bundle
+    row: cython.int
     for group in groups:
-        start: cython.Py_ssize_t = len(whole.members)
+        start: cython.int = cython.cast(cython.int, whole.members.count)
         for bundle in group.bundles:
-            _bring(whole, bundle.cotangent, bundle.rows, [start + row for row in bundle.places])
+            _bring(whole, bundle.cotangent, bundle.rows, bundle.places, start)
         for cotangent in group.whole:
-            count: cython.Py_ssize_t = len(group.members)
-            rows: list = list(range(count))
-            _bring(whole, cotangent, rows, [start + row for row in rows])
-        whole.members.extend(group.members)
+            rows: Integers = integers(0, 0)
+            for row in range(cython.cast(cython.int, group.members.count)):
+                push(rows, row)
+            _bring(whole, cotangent, rows, rows, start)
+        extend(whole.members, group.members, 0)
         group.whole, group.bundles = [], []
     return whole
 
 
 @cython.cfunc
-def _bring(group: Group, cotangent: Tensor, rows: list, places: list) -> cython.void:
-    """Add rows of a cotangent, beside those of the same one."""
+def _bring(
+    group: Group, cotangent: Tensor, rows: Integers, places: Integers, start: cython.int
+) -> cython.void:
+    """Add rows of a cotangent, beside those of the same one, for members that begin at a place."""
     bundle: Bundle
     for bundle in group.bundles:
         if bundle.cotangent is cotangent:
             break
     else:
-        bundle = Bundle(cotangent)
+        bundle = new_bundle(cotangent)
         group.bundles.append(bundle)
-    bundle.rows.extend(rows)
-    bundle.places.extend(places)
+    extend(bundle.rows, rows, 0)
+    extend(bundle.places, places, start)
 
 
 def form_of_union(group: Group) -> Form:
     """What the rule needs for all members, saved values copied together."""
-    first: Node = group.members[0]
+    first: Node = group.at(0)
     quotient: Node = first.quotient
     row: OpRow = first.row
     flags: tuple = quotient.info[0]
-    count: cython.Py_ssize_t = len(group.members)
+    count: cython.Py_ssize_t = group.members.count
     inputs: list = [None] * len(flags)
     shapes: list = []
     index: cython.Py_ssize_t
@@ -121,8 +126,8 @@ def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
     part: Group
     member: Node
     for part in group.parts:
-        quotient: Node = cython.cast(Node, part.members[0]).quotient
-        for member in part.members:
+        quotient: Node = part.at(0).quotient
+        for member in part.nodes():
             numbers.append(len(sources))
             rows.append(member.qrow)
         sources.append(quotient if index < 0 else quotient.inputs[index])

@@ -10,8 +10,10 @@ batch, the derivative of all reached members is recorded once, on the batch; a m
 import heapq
 
 import cython
-from cython.cimports.weft.autograd.discovery import Discovery, target_of
-from cython.cimports.weft.autograd.group import Group, join_blocks
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.autograd.discovery import Discovery
+from cython.cimports.weft.autograd.group import Group, join_blocks, new_group
+from cython.cimports.weft.autograd.integers import Integers
 from cython.cimports.weft.autograd.observe import (
     Observers,
     after_node,
@@ -25,12 +27,7 @@ from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, Node
-from cython.cimports.weft.graph.prefetch import (
-    PyList_GET_ITEM,
-    PyTuple_GET_ITEM,
-    prefetch_edges,
-    prefetch_inputs,
-)
+from cython.cimports.weft.graph.prefetch import prefetch
 from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
@@ -52,6 +49,7 @@ from weft.schedule.stacking import row_of
 require(__name__, cython.compiled)
 
 _sparse = cython.declare(cython.int, SPARSE)
+_soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are asked for
 
 
 @cython.cclass
@@ -69,10 +67,12 @@ class Walk(Discovery):
     results = cython.declare(dict)
     leaves = cython.declare(cython.bint)
     units = cython.declare(list)
+    fresh = cython.declare(list)  # nodes that have not been considered for a batch
 
     def __cinit__(self):
         self.heap = []
         self.groups = []
+        self.fresh = []
         self.ready_groups = {}
         self.results = {}
         self.units = None
@@ -81,135 +81,157 @@ class Walk(Discovery):
 
     @cython.cfunc
     def start(self, roots: list) -> cython.void:
-        if self.batched:
-            self.find_groups()
-        for edge, cotangent in roots:
-            self.give(edge, value(cotangent), -1, cotangent)
-        for quotient in self.groups:
-            if cython.cast(Group, cython.cast(Node, quotient).scratch).left == 0:
-                self.push(cython.cast(Node, quotient).scratch)
-        for current in self.reached:
-            if isinstance(current, Node):
-                if cython.cast(Node, current).count == 0 and not isinstance(
-                    cython.cast(Node, current).scratch, Group
-                ):
-                    self.ready(current)
-            elif current.count == 0:
-                self.ready(current)
-
-    @cython.cfunc
-    def find_groups(self) -> cython.void:
-        """The reached members of each batch; what is observed or captured stays by itself."""
-        fresh: list = []
-        node: Node
-        position: cython.Py_ssize_t
-        for position in range(len(self.reached)):
-            current = self.reached[position]
-            prefetch_edges(self.reached, position)
-            if not isinstance(current, Node):
-                continue
-            node = cython.cast(Node, current)
-            if (
-                (node.quotient is None and node.considered)
-                or node.observers is not None
-                or (self.joined is not None and node in self.joined)
-                or (self.captured and node in self.captured)
-            ):
-                continue
-            if node.quotient is None:
-                fresh.append(node)
-            else:
-                self.join_group(node)
-        forms.group_records(fresh)
-        for node in fresh:
-            if node.quotient is not None:
-                self.join_group(node)
-        for quotient in self.groups:
-            cython.cast(Group, cython.cast(Node, quotient).scratch).close()
-
-    @cython.cfunc
-    def join_group(self, node: Node) -> cython.void:
-        """Put a reached member of a batch beside the others."""
-        quotient: Node = node.quotient
+        number: cython.int
         group: Group
+        if self.batched:
+            self.close_groups()
+        for edge, cotangent in roots:
+            number = self.number_of(edge)
+            if number >= 0:
+                self.give(number, output_of(edge), cotangent, -1)
+        for group in self.groups:
+            if group.left == 0:
+                self.push(group)
+        for number in range(self.count):
+            if self.known[number].consumers == 0 and self.known[number].group < 0:
+                self.ready(cython.cast(object, self.known[number].record))
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def meet(self, node: Node) -> cython.int:
+        """Put a reached member of a batch beside the others; what is observed or captured stays by itself."""
+        if (
+            not self.batched
+            or (node.quotient is None and node.considered)
+            or node.observers is not None
+            or (self.joined is not None and node in self.joined)
+            or (self.captured and node in self.captured)
+        ):
+            return 0
+        if node.quotient is None:
+            self.fresh.append(node)
+            return 0
+        return self.join_group(node)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def join_group(self, node: Node) -> cython.int:
+        """Put a member of a batch at its row; the quotient knows the number of its group."""
+        quotient: Node = node.quotient
         if quotient.mark != self.stamp:
             self.displace(quotient)
             quotient.mark = self.stamp
-            group = Group(quotient.info[1])
-            quotient.scratch = group
-            self.groups.append(quotient)
+            quotient.count = len(self.groups)
+            self.groups.append(new_group(self.known, quotient.info[1]))
+        self.known[node.count].group = cython.cast(cython.int, quotient.count)
+        group: Group = self.groups[quotient.count]
+        group.members.items[node.qrow] = cython.cast(cython.int, node.count)
+        return 0
+
+    @cython.cfunc
+    def close_groups(self) -> cython.void:
+        """All has been reached: group what no flush computes, and number the members."""
+        node: Node
+        group: Group
+        forms.group_records(self.fresh)
+        for node in self.fresh:
+            if node.quotient is not None:
+                self.join_group(node)
+        self.fresh = []
+        for group in self.groups:
+            group.known = self.known
+            group.close()
+
+    @cython.cfunc
+    def keep_captured(self) -> cython.void:
+        """Keep what leads to the captured records, and find the batches in that."""
+        number: cython.int
+        self.prune()
+        self.check_usable()
+        for number in range(self.count):
+            current = cython.cast(object, self.known[number].record)
+            if isinstance(current, Node):
+                self.meet(current)
+
+    @cython.cfunc
+    def forget_groups(self) -> cython.void:
+        """More is observed than was known at first: nothing is pulled with others."""
+        number: cython.int
+        self.groups, self.fresh = [], []
+        for number in range(self.count):
+            self.known[number].group = -1
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def give(
+        self, target: cython.int, output: cython.int, tensor: Tensor, row: cython.int
+    ) -> cython.int:
+        """One contribution (a row of a batch's, or -1) to the cotangent of a reached record; the handle keeps its value
+        alive while it is in flight."""
+        number: cython.int = self.known[target].group
+        if number >= 0:
+            group: Group = self.groups[number]
+            return group.add(self.known[target].place, _as_dense(tensor), row)
+        current = cython.cast(object, self.known[target].record)
+        if not isinstance(current, AccumulateGrad):
+            tensor = _as_dense(tensor)
+        if isinstance(current, Node):
+            node: Node = cython.cast(Node, current)
+            node.scratch = one_more(node.scratch, tensor, row, output)
+        elif isinstance(current, AccumulateGrad):
+            sink: AccumulateGrad = cython.cast(AccumulateGrad, current)
+            sink.scratch = one_more(sink.scratch, tensor, row, output)
         else:
-            group = quotient.scratch
-        node.scratch = group
-        group.join(node)
+            function: GradientFunction = cython.cast(GradientFunction, current)
+            function.scratch = one_more(function.scratch, tensor, row, output)
+        return 0
 
     @cython.cfunc
-    def give(self, edge, cotangent: Node | None, row: cython.longlong, tensor) -> cython.void:
-        """One contribution to the cotangent of an edge; the handle keeps its value alive while it is in flight."""
-        number: cython.int = 0
-        if isinstance(edge, OutputEdge):
-            number = cython.cast(OutputEdge, edge).number
-            edge = cython.cast(OutputEdge, edge).function
-        if _is_sparse(tensor) and not isinstance(edge, AccumulateGrad):
-            tensor = late["sparse"]().as_dense(tensor)  # rules are about dense cotangents
-            cotangent = value(tensor)
-        if isinstance(edge, Node):
-            node: Node = cython.cast(Node, edge)
-            if node.mark == self.stamp:
-                if isinstance(node.scratch, Group):
-                    cython.cast(Group, node.scratch).add(node, tensor, row)
-                    return
-                node.scratch = one_more(node.scratch, cotangent, row, tensor, number)
-            return
-        if isinstance(edge, GradientFunction):
-            function: GradientFunction = cython.cast(GradientFunction, edge)
-            if function.mark == self.stamp:
-                function.scratch = one_more(function.scratch, cotangent, row, tensor, number)
-            return
-        if cython.cast(AccumulateGrad, edge).mark == self.stamp:
-            sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
-            sink.scratch = one_more(sink.scratch, cotangent, row, tensor, number)
-
-    @cython.cfunc
-    def hand_over(self, members: list, index: cython.Py_ssize_t, part) -> cython.void:
-        """Give one cotangent (or None) with a row for each member to the members' edges, and settle these: at once
-        where they lead to all rows of another batch in order."""
-        count: cython.Py_ssize_t = len(members)
-        row: cython.Py_ssize_t
+    def hand_over(self, members: Group, index: cython.int, part) -> cython.void:
+        """Give one cotangent (or None) with a row for each member to what the members' edges lead to, and settle these:
+        at once where they lead to all rows of another batch in order."""
         group: Group = self.opposite(members, index)
         if group is not None:
             if part is not None:
                 group.whole.append(part)
             group.behind += 1
-            self.settle_group(group, count)
+            self.settle_group(group, members.members.count)
             return
-        cotangent: Node = None if part is None else value(part)
-        for row in range(count):
-            prefetch_edges(members, row)
-            edge = cython.cast(Node, members[row]).edges[index]
-            if edge is not None:
-                if part is not None:
-                    self.give(edge, cotangent, row, part)
-                self.settle(edge)
+        row: cython.int
+        target: cython.int
+        output: cython.int
+        for row in range(cython.cast(cython.int, members.members.count)):
+            target = self.target(members, row, index)
+            if target < 0:
+                continue
+            if part is not None:
+                output = 0
+                if self.known[target].group < 0:
+                    output = output_of(members.at(row).edges[index])
+                self.give(target, output, part, row)
+            self.settle(target)
 
     @cython.cfunc
-    def opposite(self, members: list, index: cython.Py_ssize_t) -> Group:
+    @cython.inline
+    @cython.exceptval(check=False)
+    def target(
+        self, members: Group, place: cython.Py_ssize_t, index: cython.Py_ssize_t
+    ) -> cython.int:
+        """The number of what an edge of a member leads to."""
+        return self.targets.items[self.known[members.members.items[place]].first + index]
+
+    @cython.cfunc
+    def opposite(self, members: Group, index: cython.int) -> Group:
         """The batch whose reached members are, in order, what one edge of each of these leads to; or None."""
-        first = cython.cast(Node, members[0]).edges[index]
-        if not isinstance(first, Node):
+        first: cython.int = self.target(members, 0, index)
+        if first < 0 or self.known[first].group < 0:
             return None
-        target: Node = cython.cast(Node, first)
-        if target.mark != self.stamp or not isinstance(target.scratch, Group):
+        group: Group = self.groups[self.known[first].group]
+        place: cython.Py_ssize_t
+        if group.members.count != members.members.count:
             return None
-        group: Group = target.scratch
-        row: cython.Py_ssize_t
-        if len(group.members) != len(members):
-            return None
-        for row in range(len(members)):
-            # Compared as pointers: a new reference would touch a node that is far away.
-            if PyTuple_GET_ITEM(cython.cast(Node, members[row]).edges, index) != PyList_GET_ITEM(
-                group.members, row
-            ):
+        for place in range(group.members.count):
+            if self.target(members, place, index) != group.members.items[place]:
                 return None
         return group
 
@@ -221,27 +243,16 @@ class Walk(Discovery):
             self.push(group)
 
     @cython.cfunc
-    def settle(self, edge) -> cython.void:
-        """One consumer of an edge is done."""
-        if isinstance(edge, Node):
-            node: Node = cython.cast(Node, edge)
-            node.count -= 1
-            if node.mark == self.stamp:
-                if isinstance(node.scratch, Group):
-                    self.settle_group(node.scratch, 1)
-                elif node.count == 0:
-                    self.ready(node)
-            return
-        if isinstance(edge, AccumulateGrad):
-            sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
-            sink.count -= 1
-            if sink.count == 0 and sink.mark == self.stamp:
-                self.accumulate(sink)
-            return
-        function: GradientFunction = target_of(edge)
-        function.count -= 1
-        if function.count == 0 and function.mark == self.stamp:
-            self.ready(function)
+    @cython.exceptval(-1)
+    def settle(self, target: cython.int) -> cython.int:
+        """One consumer of a reached record is done."""
+        group: cython.int = self.known[target].group
+        self.known[target].consumers -= 1
+        if group >= 0:
+            self.settle_group(self.groups[group], 1)
+        elif self.known[target].consumers == 0:
+            self.ready(cython.cast(object, self.known[target].record))
+        return 0
 
     @cython.cfunc
     def ready(self, current) -> cython.void:
@@ -264,7 +275,7 @@ class Walk(Discovery):
     @cython.cfunc
     def push(self, group: Group) -> cython.void:
         """Put a group on the agenda, at the place of its latest member."""
-        last: Node = group.members[len(group.members) - 1]
+        last: Node = group.at(group.members.count - 1)
         heapq.heappush(self.heap, (-last.seq, last.quotient.seq, group))
         if self.units is None:
             group.likeness = merging.likeness(group)
@@ -294,37 +305,35 @@ class Walk(Discovery):
 
     @cython.cfunc
     def go(self, mode: Mode, roots: list):
-        """Discover, walk, clean up."""
-        self.discover(roots)
-        if self.captured:
-            self.prune()
-            self.check_usable()
+        """Discover, walk, clean up. The roots hold all that is reached."""
+        number: cython.int
         create: cython.bint = self.create
-        self.batched = (
-            batch.enabled()
-            and not create
-            and self.observed <= 1
-            and mode.duals is None
-            and self.displaced is None
+        able: cython.bint = (
+            batch.enabled() and not create and mode.duals is None and self.displaced is None
         )
+        self.batched = able and not self.captured
+        self.discover(roots)
+        self.batched = able and self.observed <= 1
+        if self.captured:
+            self.keep_captured()
+        elif not self.batched:
+            self.forget_groups()
         previous: cython.bint = mode.grad
         outer: tuple = (mode.walk, mode.chosen)
         mode.grad = create
         mode.walk, mode.chosen = self.stamp, bool(self.captured)
+        done: cython.bint = False
         try:
             self.start(roots)
             self.drain()
-            self.reached = []  # all have run, and given up what came for them
+            done = True  # all have run, and given up what came for them
         finally:
             mode.grad = previous
             mode.walk, mode.chosen = outer
-            for current in self.reached:
-                if isinstance(current, Node):
-                    cython.cast(Node, current).scratch = None
-                else:
+            if not done:
+                for number in range(self.count):
+                    current = cython.cast(object, self.known[number].record)
                     current.scratch = None
-            for quotient in self.groups:
-                cython.cast(Node, quotient).scratch = None
         return self.results
 
     @cython.cfunc
@@ -362,37 +371,54 @@ class Walk(Discovery):
     @cython.cfunc
     def split_stuck(self) -> cython.bint:
         """Groups that wait for each other: run the ready members of the latest one by themselves."""
-        latest: Node = None
-        quotient: Node
+        latest: cython.int = -1
+        number: cython.int
+        chosen: Group = None
         group: Group
-        for quotient in self.groups:
-            group = quotient.scratch
-            if group.left > 0:
-                for node in group.members:
-                    if cython.cast(Node, node).count == group.behind and (
-                        latest is None or node.seq > latest.seq
-                    ):
-                        latest = node
-        if latest is None:
+        for group in self.groups:
+            if group.left <= 0:
+                continue
+            for number in group.members.listed():
+                if self.known[number].consumers == group.behind and (
+                    latest < 0 or self.sequence_of(number) > self.sequence_of(latest)
+                ):
+                    latest, chosen = number, group
+        if chosen is None:
             return False
-        group = latest.quotient.scratch
+        self.split(chosen)
+        return True
+
+    @cython.cfunc
+    def sequence_of(self, number: cython.int) -> cython.longlong:
+        """The creation number of a reached node."""
+        return cython.cast(Node, self.known[number].record).seq
+
+    @cython.cfunc
+    def split(self, group: Group) -> cython.void:
+        """Let the ready members of a group run; the others go on as the group."""
         came: list = group.contributions()
-        part: Group = Group(latest.quotient.info[1])
-        rest: Group = Group(latest.quotient.info[1])
-        for node in group.members:
-            cython.cast(Node, node).count -= group.behind
-            chosen: Group = part if cython.cast(Node, node).count == 0 else rest
-            cython.cast(Node, node).scratch = chosen
-            chosen.join(node)
+        members: Integers = group.members
+        rows: cython.Py_ssize_t = group.at(0).quotient.info[1]
+        part: Group = new_group(self.known, rows)
+        rest: Group = new_group(self.known, rows)
+        place: cython.Py_ssize_t
+        number: cython.int
+        own: cython.int = self.known[members.items[0]].group
+        for place in range(members.count):
+            number = members.items[place]
+            self.known[number].consumers -= cython.cast(cython.int, group.behind)
+            ready: cython.bint = self.known[number].consumers == 0
+            self.known[number].group = cython.cast(cython.int, len(self.groups)) if ready else own
+            chosen: Group = part if ready else rest
+            chosen.members.items[group.at(place).qrow] = number
         part.close()
         rest.close()
-        for row in range(len(group.members)):
-            if came[row] is not None:
-                for cotangent, number, tensor, _output in came[row]:
-                    self.give(group.members[row], cotangent, number, tensor)
-        latest.quotient.scratch = rest
+        self.groups[own] = rest
+        self.groups.append(part)
+        for place in range(members.count):
+            for tensor, row, output in came[place] or ():
+                self.give(members.items[place], output, tensor, row)
         self.push(part)
-        return True
 
     # -- cotangents ------------------------------------------------------------------------------------------------
 
@@ -406,8 +432,8 @@ class Walk(Discovery):
             result = contributions
             return result if cython.cast(Tensor, result)._shape == shape else reshape(result, shape)
         parts: list = []
-        for cotangent, row, tensor, _number in contributions:
-            part = tensor if row < 0 else wrap(row_of(cotangent, row), None)
+        for tensor, row, _output in contributions:
+            part = tensor if row < 0 else wrap(row_of(value(tensor), row), None)
             if cython.cast(Tensor, part)._shape != shape:
                 part = reshape(part, shape)
             parts.append(part)
@@ -455,7 +481,8 @@ class Walk(Discovery):
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
-        wanted: cython.bint = self.wanted(node)
+        number: cython.int = cython.cast(cython.int, node.count)
+        wanted: cython.bint = self.wanted(number)
         below: tuple = self.below(node)
         if g is None and wanted and observers is not None:
             self.pass_nothing(observers, len(below))
@@ -468,15 +495,27 @@ class Walk(Discovery):
                 self.note(node, first, parts, [node.result])
             if observers is not None and observers._posthooks is not None:
                 parts = after_node(observers, parts, (g,))
-            for index in range(len(below)):
-                edge = below[index]
-                if edge is not None and parts[index] is not None:
-                    self.give(edge, value(parts[index]), -1, parts[index])
+            self.give_parts(number, below, parts)
         if wanted:
             self.finish(node)
-        for edge in below:
-            if edge is not None:
-                self.settle(edge)
+        self.settle_below(number)
+
+    @cython.cfunc
+    def give_parts(self, number: cython.int, edges: tuple, parts: list) -> cython.void:
+        """Give the cotangents of a record's inputs to what its edges lead to in this walk."""
+        index: cython.Py_ssize_t
+        for index in range(len(edges)):
+            target: cython.int = self.targets.items[self.known[number].first + index]
+            if target >= 0 and parts[index] is not None:
+                self.give(target, output_of(edges[index]), parts[index], -1)
+
+    @cython.cfunc
+    def settle_below(self, number: cython.int) -> cython.void:
+        """A record is done: one consumer less for each that its edges lead to."""
+        place: cython.Py_ssize_t
+        for place in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[place] >= 0:
+                self.settle(self.targets.items[place])
 
     @cython.cfunc
     def pass_nothing(self, observers: Observers, operands: cython.Py_ssize_t) -> cython.void:
@@ -496,10 +535,7 @@ class Walk(Discovery):
         if node.quotient is not None and not node.batched:
             node.batched = True
             node.quotient.members -= 1
-            if node.quotient.members == 0:
-                release_saves(node.quotient)
-                if node.quotient.state == DONE:
-                    drop_inputs(node.quotient)
+            self.finish_quotient(node.quotient)
         if node.state == DONE:
             drop_inputs(node)
             node.quotient = None
@@ -512,14 +548,13 @@ class Walk(Discovery):
     @cython.cfunc
     def pull_group(self, group: Group) -> cython.void:
         """The derivative of the reached members of a batch, recorded once."""
-        members: list = group.members
-        first: Node = members[0]
-        if len(members) == 1:
+        first: Node = group.at(0)
+        if group.members.count == 1:
             first.scratch = group.contributions()[0]
             self.pull_node(first)
             return
         form = (
-            forms.form_of(first.quotient, members)
+            forms.form_of(first.quotient, first, group.rows)
             if group.parts is None
             else merging.form_of_union(group)
         )
@@ -537,23 +572,56 @@ class Walk(Discovery):
                 first.edges,
             )
             if start is not None:
+                members: list = group.nodes()
                 self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
-        node: Node
-        position: cython.Py_ssize_t
-        for position in range(len(members)):
-            prefetch_inputs(members, position)
-            node = members[position]
-            self.finish(node)
-            node.scratch = None
-        index: cython.Py_ssize_t
-        for index in range(len(first.edges)):
-            if first.edges[index] is None:
-                continue
+        if not self.keep:
+            self.finish_all(group)
+        index: cython.int
+        for index in range(cython.cast(cython.int, len(first.edges))):
+            target: cython.int = self.target(group, 0, index)
             part = None if parts is None else parts[index]
             if part is not None and not form.flags[index]:
-                self.give(first.edges[index], value(part), -1, part)
+                if target >= 0:
+                    self.give(target, output_of(first.edges[index]), part, -1)
                 part = None
-            self.hand_over(members, index, part)
+            if first.edges[index] is not None:
+                self.hand_over(group, index, part)
+
+    @cython.cfunc
+    def finish_all(self, group: Group) -> cython.void:
+        """Give up the saves of a batch's members, which nobody observes. Of one that has not run by itself only the
+        flags are looked at: the memory of tens of thousands is far away."""
+        if group.parts is not None:
+            for part in group.parts:
+                self.finish_all(part)
+            return
+        count: cython.Py_ssize_t = group.members.count
+        quotient: Node = group.at(0).quotient
+        plain: cython.bint = group.at(0).row.kind != COMPOSITE
+        place: cython.Py_ssize_t
+        flagged: cython.Py_ssize_t = 0
+        for place in range(count):
+            if place + _soon < count:
+                prefetch_flags(self.known[group.members.items[place + _soon]].record)
+            # Borrowed: a new reference would touch the beginning of the node too.
+            node: cython.pointer(PyObject) = self.known[group.members.items[place]].record
+            if plain and _is_bare(node):
+                cython.cast(Node, node).released = True
+                cython.cast(Node, node).batched = True
+                flagged += 1
+            else:
+                self.finish(cython.cast(Node, node))
+        if flagged > 0:
+            quotient.members -= cython.cast(cython.int, flagged)
+            self.finish_quotient(quotient)
+
+    @cython.cfunc
+    def finish_quotient(self, quotient: Node) -> cython.void:
+        """Give up the saves of a batch whose members have all been pulled."""
+        if quotient.members == 0:
+            release_saves(quotient)
+            if quotient.state == DONE:
+                drop_inputs(quotient)
 
     @cython.cfunc
     def pull_function(self, function: GradientFunction) -> cython.void:
@@ -562,10 +630,10 @@ class Walk(Discovery):
         if isinstance(function.scratch, Tensor):
             sums[0] = function.scratch
         elif function.scratch is not None:
-            for cotangent, row, part, number in cython.cast(list, function.scratch):
+            for part, row, output in cython.cast(list, function.scratch):
                 if row >= 0:
-                    part = wrap(row_of(cotangent, row), None)
-                sums[number] = part if sums[number] is None else sums[number] + part
+                    part = wrap(row_of(value(part), row), None)
+                sums[output] = part if sums[output] is None else sums[output] + part
         function.scratch = None
         if function.observers is not None:
             sums = list(before_node(function.observers, tuple(sums)))
@@ -573,7 +641,8 @@ class Walk(Discovery):
             for number in range(function.outputs):
                 if (function, number) in self.captured or function in self.captured:
                     self.capture(function, number, sums[number])
-        wanted: cython.bint = self.wanted(function)
+        own: cython.int = cython.cast(cython.int, function.count)
+        wanted: cython.bint = self.wanted(own)
         if wanted:
             if function.observers is not None:
                 sums = list(before_pull(function.observers, tuple(sums)))
@@ -583,17 +652,11 @@ class Walk(Discovery):
                 self.note(function, first, parts, [])
             if function.observers is not None:
                 parts = after_node(function.observers, parts, tuple(sums))
-            index: cython.Py_ssize_t
-            for index in range(len(function.edges)):
-                part = parts[index]
-                if function.edges[index] is not None and part is not None:
-                    self.give(function.edges[index], _carried(part), -1, part)
+            self.give_parts(own, function.edges, parts)
         if wanted and not self.keep:
             function.released = True
             function.release()
-        for edge in function.edges:
-            if edge is not None:
-                self.settle(edge)
+        self.settle_below(own)
 
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
@@ -635,22 +698,43 @@ class Walk(Discovery):
 
 
 @cython.cfunc
-def _carried(part: Tensor) -> Node:
-    """The node of a cotangent's value; a sparse one has none before it is asked to be dense."""
-    return None if _is_sparse(part) else value(part)
+@cython.inline
+@cython.exceptval(check=False)
+def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
+    """Ask for the flags of a node."""
+    prefetch(cython.cast(cython.p_char, record) + 104)
 
 
 @cython.cfunc
-def one_more(came, cotangent: Node | None, row: cython.longlong, tensor, number: cython.int):
+@cython.inline
+@cython.exceptval(check=False)
+def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
+    """Whether a member has not run by itself, keeps nothing, and counts among those that its batch waits for."""
+    return (
+        cython.cast(Node, node).state != DONE
+        and not cython.cast(Node, node).holds
+        and not cython.cast(Node, node).batched
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def output_of(edge) -> cython.int:
+    """The number of the output that an edge leads to."""
+    return cython.cast(OutputEdge, edge).number if isinstance(edge, OutputEdge) else 0
+
+
+@cython.cfunc
+def one_more(came, tensor, row: cython.int, output: cython.int):
     """What came for an edge before, and one contribution more: a tensor where it is the only one and whole, as a rule,
-    else a list of (cotangent, row, handle, output number)."""
-    if came is None and row < 0 and number == 0:
+    else a list of (handle, row, output number)."""
+    if came is None and row < 0 and output == 0:
         return tensor
     if came is None:
         came = []
     elif isinstance(came, Tensor):
-        came = [(None, -1, came, 0)]
-    cython.cast(list, came).append((cotangent, row, tensor, number))
+        came = [(came, -1, 0)]
+    cython.cast(list, came).append((tensor, row, output))
     return came
 
 
@@ -659,6 +743,13 @@ def one_more(came, cotangent: Node | None, row: cython.longlong, tensor, number:
 @cython.exceptval(check=False)
 def _is_sparse(tensor: Tensor) -> cython.bint:
     return tensor.lens & _sparse != 0
+
+
+@cython.cfunc
+@cython.inline
+def _as_dense(tensor: Tensor) -> Tensor:
+    """A cotangent as derivative rules take it."""
+    return late["sparse"]().as_dense(tensor) if _is_sparse(tensor) else tensor
 
 
 def accumulate_grad(leaf: Tensor, g, create: bool, sink):

@@ -80,23 +80,21 @@ def saved_result(node: Node):
     return row_of(whole, node.qrow)
 
 
-def form_of(quotient: Node, members: list):
-    """What the rule of a group needs, for all members or for those reached."""
-    flags, count = quotient.info
-    first: Node = members[0]
+def form_of(quotient: Node, first: Node, rows: list | None):
+    """What the rule of a group needs, for all members (`first` is one) or for those in some `rows`."""
+    flags, _count = quotient.info
     row: OpRow = first.row
     mask: cython.longlong = first.saved
     index: cython.Py_ssize_t
     inputs: list = [None] * len(flags)
     result = None
-    if len(members) == count:
+    if rows is None:
         for index in range(len(flags)):
             if mask >> index & 1:
                 inputs[index] = wrap(quotient.inputs[index], None)
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if row.kind == COMPOSITE else quotient, None)
         return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
-    rows: list = [cython.cast(Node, node).qrow for node in members]
     part: cython.Py_ssize_t = len(rows)
     for index in range(len(flags)):
         if mask >> index & 1:
