@@ -135,6 +135,10 @@ class NoTensorError(WeftError, TypeError, AttributeError):
         return cls(what, **{"got": f"{value!r:.60}", **said})
 
 
+class ExportError(WeftError, BufferError, RuntimeError):
+    """Memory that cannot be handed to another library as it is."""
+
+
 class AssertedKindError(WeftError, AssertionError, TypeError):
     """Something else where a tensor is wanted, where PyTorch asserts; it is a TypeError too."""
 

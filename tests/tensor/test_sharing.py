@@ -134,6 +134,26 @@ def test_dlpack_goes_both_ways() -> None:
     theirs.zero_()
     assert ours.tolist() == [0, 0]
     assert torch.from_dlpack(weft.ones(3)).tolist() == [1, 1, 1]
+    capsule = weft.utils.dlpack.to_dlpack(x)
+    weft.utils.dlpack.from_dlpack(capsule).zero_()
+    assert x.tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="(?s)taken once.*fix"):
+        weft.from_dlpack(capsule)
+    assert weft.from_dlpack(x, copy=True).add_(1).tolist() == [1, 1, 1] and x.tolist() == [0, 0, 0]
+    with pytest.raises(BufferError, match="(?s)require gradient.*fix"):
+        np.from_dlpack(weft.ones(2, requires_grad=True))
+
+
+def test_bfloat16_goes_through_dlpack_as_itself() -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.ones(2, 3, dtype=torch.bfloat16)
+    ours = weft.from_dlpack(theirs.T)
+    theirs[0, 1] = 3
+    assert ours.dtype is weft.bfloat16 and ours.stride() == (1, 3)
+    assert ours.tolist() == [[1, 1], [3, 1], [1, 1]]
+    back = torch.from_dlpack(weft.from_dlpack(ours))
+    back.zero_()
+    assert back.dtype is torch.bfloat16 and theirs.sum() == 0 and ours.tolist() == [[0, 0]] * 3
 
 
 def test_frombuffer_reads_and_writes_the_buffer() -> None:

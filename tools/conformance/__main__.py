@@ -64,7 +64,7 @@ def main() -> int:
         names = chosen(database, options)
         if not options.report:
             limits = guard.Limits(options.timeout, options.samples, options.jobs)
-            report.keep(database, guard.run(database, names, limits))
+            report.keep(database, guard.run(database, names, limits), options.samples)
         kept = report.kept(database)
         found[database] = {name: kept[name] for name in names if name in kept}
         print(report.text(database, found[database], options.verbose or bool(options.op)))

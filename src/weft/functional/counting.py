@@ -369,7 +369,7 @@ def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, densit
     edges = []
     for k, count in enumerate(bins):
         column = points[:, k]
-        low, high = (0.0, 0.0) if ranges is None else (ranges[2 * k], ranges[2 * k + 1])
+        low, high = (0.0, float(not column.size)) if ranges is None else ranges[2 * k : 2 * k + 2]
         low, high = (
             (low, high) if isinstance(count, Tensor) else _bounds(name, column, low, high, 0.5)
         )

@@ -21,12 +21,12 @@ from weft.functional.factoring import (
     LinalgPinv,
     LinalgQr,
     adjoint,
-    columns_first,
     each,
     lapack,
     need_matrices,
     need_same,
 )
+from weft.functional.formats import columns_first
 from weft.functional.joining import cat
 from weft.functional.making import given
 from weft.functional.results import result_type
@@ -122,7 +122,7 @@ def _svd(A: Any, whole: bool) -> tuple[Any, Any, Any]:
             u = cat([u, host.from_numpy(wide[..., count:], A._dtype)], -1)
         else:
             vh = cat([vh, host.from_numpy(high[..., count:, :], A._dtype)], -2)
-    return u, s, vh
+    return columns_first(u), s, columns_first(vh)
 
 
 def svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:

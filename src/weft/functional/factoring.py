@@ -19,7 +19,6 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.graph import tape as tapes
 from weft.graph.recording import cast
-from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, transpose, where
 
@@ -145,15 +144,6 @@ def keep(ctx: Any, pull: Any, outputs: tuple[Any, ...], *saved: Any) -> Any:
     ctx.rule = pull
     ctx.types = [(x._shape, x._dtype) for x in outputs]
     return outputs if len(outputs) > 1 else outputs[0]
-
-
-def columns_first(x: Any) -> Any:
-    """The same tensor, which nobody has seen yet, with columns side by side in memory, as LAPACK leaves matrices."""
-    *lead, rows, wide = x._shape
-    if x.storage is None and x.numel() and rows > 1 and wide > 1:
-        before = contiguous_strides(x._shape)
-        x.strides = (*before[: len(lead)], 1, rows)
-    return x
 
 
 class Factored(Function):

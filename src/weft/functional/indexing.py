@@ -28,6 +28,7 @@ from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
+from weft.functional.formats import columns_first
 from weft.functional.gathering import Gather
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
@@ -409,7 +410,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
         return tuple([host.from_numpy(place) for place in places])
     if not array.ndim:
         return host.from_numpy(np.zeros((int(bool(array)), 0), np.int64))
-    return host.from_numpy(np.argwhere(array))
+    return columns_first(host.from_numpy(np.argwhere(array)))
 
 
 def argwhere(input: Any) -> Any:

@@ -15,6 +15,7 @@ import cython
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
+from weft.functional.formats import all_channels_last, like_channels
 from weft.functional.making import check_apart, write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
@@ -90,6 +91,8 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None)
     else:
         shape = (*first[:joined], total, *first[joined + 1 :])
         result = record(_CAT, tuple(kept), (joined,), shape, kept[0]._dtype)
+        if kept[0].strides is not None and all_channels_last(kept):
+            result = like_channels(result, kept[0])
     if out is not None and any(part is out for part in tensors):
         raise ArgumentError(
             "unsupported operation: some elements of the input tensors and the written-to tensor refer to a single "

@@ -14,8 +14,9 @@ import numpy as np
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
-from weft.functional.factoring import LinalgLu, columns_first, each, need_matrices, need_same
+from weft.functional.factoring import LinalgLu, each, need_matrices, need_same
 from weft.functional.factoring import adjoint as conjugated
+from weft.functional.formats import columns_first
 from weft.functional.joining import cat
 from weft.functional.making import given
 from weft.functional.results import result_type

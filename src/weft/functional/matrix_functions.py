@@ -14,12 +14,12 @@ from weft.functional import host
 from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.factoring import (
     LinalgMatrixExp,
-    columns_first,
     each,
     identity,
     need_matrices,
     need_same,
 )
+from weft.functional.formats import columns_first
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import inv, solve

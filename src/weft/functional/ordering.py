@@ -236,21 +236,24 @@ def unique(
         np.unique, array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
     if dim is None:
-        inverse = inverse.reshape(array.shape)
-    return _found(
-        input,
-        values,
-        inverse.reshape(-1) if dim is not None else inverse,
-        counts,
-        return_inverse,
-        return_counts,
-    )
+        lines, inverse = values, inverse.reshape(array.shape)
+    else:
+        lines, inverse = np.moveaxis(values, dim, 0), inverse.reshape(-1)
+    return _found(input, dim, lines, inverse, counts, return_inverse, return_counts)
 
 
 def _found(
-    input: Any, values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool
+    input: Any,
+    dim: int | None,
+    lines: Any,
+    inverse: Any,
+    counts: Any,
+    return_inverse: bool,
+    return_counts: bool,
 ) -> Any:
-    result = [host.from_numpy(values, input._dtype)]
+    """The values, which were found as lines along the first dimension, and what else is wanted."""
+    values = host.from_numpy(np.ascontiguousarray(lines), input._dtype)
+    result = [values if dim is None else movedim(values, 0, dim)]
     if return_inverse:
         result.append(host.from_numpy(np.asarray(inverse, np.int64)))
     if return_counts:
@@ -271,15 +274,9 @@ def unique_consecutive(
         changed[1:] = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(1)
     inverse = np.cumsum(changed) - 1
     counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
-    values = lines[changed] if dim is None else np.moveaxis(lines[changed], 0, dim)
-    return _found(
-        input,
-        values,
-        inverse.reshape(array.shape) if dim is None else inverse,
-        counts,
-        return_inverse,
-        return_counts,
-    )
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    return _found(input, dim, lines[changed], inverse, counts, return_inverse, return_counts)
 
 
 def searchsorted(

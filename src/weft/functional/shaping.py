@@ -153,7 +153,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     result = input
     for shift, dim in zip(moves, axes, strict=True):
         result = _roll_one(result, shift, wrap_dim(dim, len(input._shape)))
-    return call("clone", result) if result is input else result
+    return call("clone", result) if result is input else keep_layout(result, input)
 
 
 def _roll_one(x: Any, shift: int, axis: int) -> Any:

@@ -20,7 +20,6 @@ from weft.functional.factoring import (
     LinalgSolveEx,
     LinalgSolveTriangular,
     adjoint,
-    columns_first,
     each,
     failure,
     identity,
@@ -28,6 +27,7 @@ from weft.functional.factoring import (
     need_matrices,
     need_same,
 )
+from weft.functional.formats import columns_first
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.graph.public import publish

@@ -33,6 +33,7 @@ from weft.functional.arguments import (
 )
 from weft.functional.making import write_out
 from weft.functional.ranges import check_index
+from weft.functional.shaping import keep_layout
 from weft.functional.softmax import log_softmax, softmax
 from weft.generator import keep_mask
 from weft.graph import dtype as dtypes
@@ -295,7 +296,7 @@ def masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
     if p == 1:
         return input * 0
     mask = keep_mask(shape, p)
-    return where(mask, input * (1 / (1 - p)), 0)
+    return keep_layout(where(mask, input * (1 / (1 - p)), 0), input)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe, need_integer, need_tensor
+from weft.functional.formats import like_channels
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
@@ -77,7 +78,7 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
     need_tensor(name, input)
     wanted = _targets(name, input, output_size, spatial)
     lead = len(input._shape) - spatial
-    sizes = input._shape[lead:]
+    sizes, given = input._shape[lead:], input
     if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
         shape = list(input._shape[:lead])
         for have, want in zip(sizes, wanted, strict=True):
@@ -85,13 +86,13 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
         total = reduce(
             "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
         )
-        return total / (elements_of(sizes) // elements_of(wanted))
+        return like_channels(total / (elements_of(sizes) // elements_of(wanted)), given)
     for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
         order = [a for a in range(len(input._shape)) if a != axis] + [axis]
         moved = product(permute(input, tuple(order)), _averaging(have, want, input._dtype))
         back = [order.index(a) for a in range(len(order))]
         input = permute(moved, tuple(back))
-    return input
+    return like_channels(input, given)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:

@@ -18,6 +18,7 @@ from weft.functional.arguments import (
     need_tensor,
     widen,
 )
+from weft.functional.formats import like_channels
 from weft.graph.recording import cast
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
@@ -199,7 +200,9 @@ def convolve(
     x = input if batched else reshape(input, (1, *input._shape))
     check_kernel(input, x._shape, kernel, gaps, widths)
     result = convolution.convolve(x, weight, bias, Geometry(steps, widths, gaps, groups))
-    return result if batched else reshape(result, result._shape[1:])
+    if batched:
+        return like_channels(result, input, weight)
+    return reshape(result, result._shape[1:])
 
 
 def conv1d(
@@ -292,7 +295,9 @@ def _transposed(
     else:  # halves are rounded once, after the bias
         result = convolution.transposed(widen(x), widen(weight), geometry, sizes)
         result = cast(result + reshape(bias, (*bias._shape, *(1,) * spatial)), input._dtype)
-    return result if batched else reshape(result, result._shape[1:])
+    if batched:
+        return like_channels(result, input, weight)
+    return reshape(result, result._shape[1:])
 
 
 def conv_transpose1d(

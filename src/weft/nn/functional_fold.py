@@ -13,6 +13,7 @@ import numpy as np
 from weft.errors import ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_integer, need_rank, need_tensor
+from weft.functional.formats import like_channels
 from weft.nn.functional_conv import check_kernel, numbers
 from weft.ops import convolution
 from weft.ops.primitives import full, permute, reshape, take_add
@@ -127,7 +128,8 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         )
     batch, rest = input._shape[0], input._shape[2:]
     x = reshape(input, (batch, number, channels // number, *rest))
-    return reshape(permute(x, (0, 2, 1, *range(3, 3 + len(rest)))), input._shape)
+    made = reshape(permute(x, (0, 2, 1, *range(3, 3 + len(rest)))), input._shape)
+    return like_channels(made, input)
 
 
 native_channel_shuffle = channel_shuffle

@@ -25,6 +25,7 @@ from weft.functional.arguments import (
     untracked,
     widen,
 )
+from weft.functional.formats import like_channels
 from weft.functional.reductions import count_of, reduce_over
 from weft.graph.mutation import in_place
 from weft.graph.recording import cast, record_gradient
@@ -213,7 +214,8 @@ def group_norm(
         ),
     )
     normal = reshape(standardize(grouped, (2,), eps), input._shape)
-    return cast(_affine(normal, weight, bias, _channel_shape(input)), input._dtype)
+    made = cast(_affine(normal, weight, bias, _channel_shape(input)), input._dtype)
+    return like_channels(made, input)
 
 
 def instance_norm(

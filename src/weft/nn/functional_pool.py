@@ -22,6 +22,7 @@ from weft.functional.arguments import (
     need_tensor,
     untracked,
 )
+from weft.functional.formats import like_channels
 from weft.functional.making import write_out
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
@@ -170,7 +171,10 @@ def batched(input: Any, spatial: int) -> Any:
 
 
 def unbatched(result: Any, input: Any, spatial: int) -> Any:
-    return result if len(input._shape) == spatial + 2 else reshape(result, result._shape[1:])
+    """A result without the dimension that the input did not have; in the input's memory format."""
+    if len(input._shape) == spatial + 2:
+        return like_channels(result, input)
+    return reshape(result, result._shape[1:])
 
 
 def windowed_max(

@@ -23,6 +23,7 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.comparing import fill_value
+from weft.functional.formats import like_channels
 from weft.functional.views import movedim
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
@@ -72,7 +73,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 
 def _named(result: Any, input: Any, name: str) -> Any:
     """A result, its gradient record called as PyTorch's; an input that comes back as it is keeps its own."""
-    return result if result is input else rename_record(result, f"{name}Backward0")
+    if result is input:
+        return result
+    return like_channels(rename_record(result, f"{name}Backward0"), input)
 
 
 def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
@@ -396,7 +399,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     n = len(lead)
     x = reshape(input, (*lead, channels // (r * r), r, r, height, width))
     x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(x, (*lead, channels // (r * r), height * r, width * r))
+    made = reshape(x, (*lead, channels // (r * r), height * r, width * r))
+    return like_channels(made, input)
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
@@ -414,7 +418,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
         )
     x = reshape(input, (*lead, channels, height // r, r, width // r, r))
     x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(x, (*lead, channels * r * r, height // r, width // r))
+    return like_channels(reshape(x, (*lead, channels * r * r, height // r, width // r)), input)
 
 
 __all__ = [

@@ -39,8 +39,8 @@ def parse_to(
     non_blocking: bool = False,
     copy: bool = False,
     memory_format: Any = None,
-) -> tuple[Any, Any]:
-    """The device and dtype that the arguments of `to` name, None for what they leave alone."""
+) -> tuple[Any, Any, Any]:
+    """The device, dtype and memory format that the arguments of `to` name, None for what they leave alone."""
     for position, argument in enumerate(args):
         if isinstance(argument, Tensor):
             device, dtype = argument.device, argument.dtype
@@ -57,12 +57,12 @@ def parse_to(
                 got=typename(argument),
                 fix="pass such as weft.float64 or 'cpu'",
             )
-    return device, dtype
+    return device, dtype, memory_format
 
 
 def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     """What `Module.to` does to each tensor. Errors: TypeError on a dtype that parameters cannot have."""
-    device, dtype = parse_to(*args, **kwargs)
+    device, dtype, memory_format = parse_to(*args, **kwargs)
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise ArgumentTypeError(
             "nn.Module.to only accepts floating point or complex dtypes, "
@@ -76,7 +76,8 @@ def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
         castable = tensor.is_floating_point() or tensor.is_complex()
         wanted = dtype if dtype is not None and castable else tensor.dtype
         moved = tensor if device is None else tensor.to(device)
-        return moved.to(wanted)
+        form = memory_format if tensor.dim() in (4, 5) else None
+        return moved.to(wanted, memory_format=form)
 
     return convert
 

@@ -71,6 +71,7 @@ LATE: dict[str, Any] = {
     "contains": reading.contains,
     "deepcopy": lambda *given: copying.deepcopy(*given),
     "device": devices.CPU,
+    "dlpack": interop.to_dlpack,
     "format": reading.format_tensor,
     "in_place_shape": in_place_shape,
     "index": reading.index,

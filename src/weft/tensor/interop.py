@@ -6,16 +6,18 @@ operations is left to `memory`.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError
+from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
 from weft.graph import dtype as dtypes
 from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
 from weft.tensor.device import check_device
-from weft.tensor.memory import export_array, values_array
+from weft.tensor.memory import export_array, import_array, values_array
+from weft.tensor.reading import describe
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Any:
@@ -60,17 +62,94 @@ def wrap_array(array: Any) -> Tensor:
     return share_array(np.asarray(array, np.uint8) if array.dtype == bool else np.asarray(array))
 
 
-def from_dlpack(ext_tensor: Any, **keywords: Any) -> Tensor:
-    """A tensor that shares the memory of any object with the DLPack protocol (on the CPU)."""
-    if isinstance(ext_tensor, type) or not hasattr(ext_tensor, "__dlpack__"):
+BFLOAT, UINT = 4, 1  # codes of types in DLPack
+
+
+class _Capsule:
+    """A DLPack capsule in the protocol that NumPy asks for."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class _Writable:
+    """The memory of an array that NumPy marks as read-only because its capsule, of an old version, cannot say so."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            **array.__array_interface__,
+            "data": (array.ctypes.data, False),
+        }
+
+
+def _capsule_of(given: Any) -> Any:
+    """Errors: BufferError for memory of another device, TypeError for an object without the protocol."""
+    if type(given).__name__ == "PyCapsule":
+        return given
+    if isinstance(given, type) or not hasattr(given, "__dlpack__"):
         raise ArgumentTypeError(
-            f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__",
+            f"from_dlpack(): {type(given).__name__} has no __dlpack__",
             expected="an object with the DLPack protocol",
-            got=type(ext_tensor).__name__,
+            got=type(given).__name__,
             fix="use weft.as_tensor for lists and numbers",
         )
+    if given.__dlpack_device__()[0] != 1:
+        raise BufferError(f"memory of the device {given.__dlpack_device__()}")
     try:
-        array = np.from_dlpack(ext_tensor)
+        return given.__dlpack__(max_version=(1, 0))
+    except TypeError:  # from before there were versions
+        return given.__dlpack__()
+
+
+def _type_code(capsule: Any) -> Any:
+    """Where a capsule's tensor keeps the code of its type: behind pointer, device and rank; with a version before.
+    Errors: BufferError for a capsule that has been taken."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    name = api.PyCapsule_GetName(ctypes.py_object(capsule))
+    if not name or not name.startswith(b"dltensor"):
+        raise BufferError("a capsule can be taken once")
+    start = api.PyCapsule_GetPointer(ctypes.py_object(capsule), ctypes.c_char_p(name))
+    return ctypes.c_uint8.from_address(start + (32 if name.endswith(b"_versioned") else 0) + 20)
+
+
+def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
+    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits. Errors: BufferError."""
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        why = "require gradient" if tensor.requires_grad else "are computed where they are read"
+        fix = "detach()" if tensor.requires_grad else "resolve_conj().resolve_neg()"
+        raise ExportError(
+            f"Can't export tensors that {why}, use tensor.{fix}",
+            expected="a tensor without gradient that shows what is in memory",
+            got=describe(tensor),
+            fix=f"call .{fix} first",
+        )
+    capsule = export_array(tensor).__dlpack__(**keywords)
+    if tensor._dtype is dtypes.bfloat16:
+        _type_code(capsule).value = BFLOAT
+    return capsule
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor that shares the memory of an object with the DLPack protocol (on the CPU), or of a capsule; with
+    `copy`, of its own. Errors: RuntimeError (and ValueError) for what memory or types do not allow, TypeError."""
+    check_device(device, "from_dlpack")
+    try:
+        capsule = _capsule_of(ext_tensor)
+        code = _type_code(capsule)
+        is_bfloat = code.value == BFLOAT
+        if is_bfloat:
+            code.value = UINT
+        has_version = '"dltensor_versioned"' in repr(capsule)
+        array = np.from_dlpack(_Capsule(capsule))
     except BufferError as error:
         raise ArgumentError(
             f"from_dlpack(): {error}",
@@ -78,7 +157,10 @@ def from_dlpack(ext_tensor: Any, **keywords: Any) -> Tensor:
             got=type(ext_tensor).__name__,
             fix="convert or copy the array first",
         ) from error
-    return share_array(array)
+    if not has_version:
+        array = np.asarray(_Writable(array))
+    made = import_array(array, dtypes.bfloat16) if is_bfloat else share_array(array)
+    return made.clone() if copy else made
 
 
 def reading_array(tensor: Tensor) -> Any:

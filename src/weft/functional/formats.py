@@ -1,0 +1,48 @@
+"""Memory formats of results, as in PyTorch: channels last where an input's are, matrices by columns as LAPACK has them.
+
+In come a fresh result and the tensors that it was made of; out goes the result, its strides set. Where values really
+lie is left to kernels, so nothing is copied before somebody looks at memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.graph.strides import contiguous_strides
+from weft.tensor.layout import channels_last, channels_last_3d, format_strides, is_contiguous
+
+_FORMATS = {4: channels_last, 5: channels_last_3d}
+
+
+def _channels_form(tensor: Any) -> Any:
+    """The format of a tensor whose channels are last in memory, else None."""
+    if tensor.strides is None:
+        return None
+    form = _FORMATS.get(len(tensor._shape))
+    return form if form is not None and is_contiguous(tensor, form) else None
+
+
+def all_channels_last(tensors: Iterable[Any]) -> bool:
+    """Whether the channels of all of them are last in memory."""
+    return all(_channels_form(tensor) is not None for tensor in tensors)
+
+
+def like_channels(result: Any, *given: Any) -> Any:
+    """The result, its channels last where those of one of the tensors are (a tensor in row-major order has no say)."""
+    for tensor in given:
+        form = _channels_form(tensor)
+        if form is not None:
+            if result.storage is None and len(result._shape) == len(tensor._shape):
+                result.strides = format_strides(result._shape, form)
+            return result
+    return result
+
+
+def columns_first(x: Any) -> Any:
+    """The same tensor, which nobody has seen yet, with columns side by side in memory, as LAPACK leaves matrices."""
+    *lead, rows, wide = x._shape
+    if x.storage is None and x.numel() and rows > 1 and wide > 1:
+        before = contiguous_strides(x._shape)
+        x.strides = (*before[: len(lead)], 1, rows)
+    return x
