@@ -103,16 +103,17 @@ def check_classes(input: Any, target: Any) -> None:
     )
 
 
-def _targets_known(target: Any, count: int, ignore_index: int) -> bool:
-    """Whether all classes are known to be in range. Errors: IndexRangeError where one is seen that is not, but for
-    those to be ignored."""
+def _targets_known(target: Any, count: int, ignore_index: int) -> tuple[bool, bool]:
+    """Whether all classes are known to be in range, and none of them to be ignored. Errors: IndexRangeError where one
+    is seen that is not in range, but for those to be ignored."""
     try:
-        return bool(check_index("nll_loss", target, count, 0, False))
+        known = bool(check_index("nll_loss", target, count, 0, False))
+        return known, known and not 0 <= ignore_index < count
     except IndexRangeError:
         values = present_values(target)
         bad = (values != ignore_index) & ((values < 0) | (values >= count))
         if not bad.any():
-            return True
+            return True, False
         place = np.argwhere(bad)[0].tolist()
         number = int(values[tuple(place)])
         raise IndexRangeError(
@@ -126,15 +127,18 @@ def _targets_known(target: Any, count: int, ignore_index: int) -> bool:
 def picked_classes(
     log_probabilities: Any, target: Any, ignore_index: int, pick: Any = gather
 ) -> tuple[Any, Any, Any]:
-    """The log probability of each target class, the mask of ignored targets, and the classes to look up. `pick` takes
-    them from the log probabilities."""
+    """The log probability of each target class, the mask of ignored targets (None where it is known that there are
+    none), and the classes to look up. `pick` takes them from the log probabilities."""
     axis = 1 if len(log_probabilities._shape) > 1 else 0
     count = log_probabilities._shape[axis]
-    known = _targets_known(target, count, ignore_index)
-    target = cast(target, dtypes.int64)
-    ignored = target == ignore_index
-    checked = where(ignored, 0, where(target < 0, count, target))  # a negative class may not wrap
+    known, all_count = _targets_known(target, count, ignore_index)
+    classes, ignored = cast(target, dtypes.int64), None
+    if not all_count:
+        ignored = classes == ignore_index
+        classes = where(
+            ignored, 0, where(classes < 0, count, classes)
+        )  # a negative one may not wrap
+    index = reshape(classes, (*target._shape[:axis], 1, *target._shape[axis:]))
     if known:
-        trusted(checked, count)
-    index = reshape(checked, (*target._shape[:axis], 1, *target._shape[axis:]))
-    return reshape(pick(log_probabilities, axis, index), target._shape), ignored, checked
+        trusted(index, count)
+    return reshape(pick(log_probabilities, axis, index), target._shape), ignored, classes

@@ -100,18 +100,24 @@ def _negative_picked(
         check_class_weights(input, weight)
     picked, ignored, classes = picked_classes(input, target, ignore_index, pick)
     if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
-        return reshape(where(ignored, math.nan, -picked), ())
+        return reshape(_but_ignored(ignored, math.nan, -picked), ())
     if weight is None:
-        losses = where(ignored, 0, -picked)
+        losses = _but_ignored(ignored, 0, -picked)
         if reduction != "mean":
             return reduced(losses, reduction)
-        count = sum(cast(call("logical_not", ignored), input._dtype))
-        return sum(losses) / count
-    weights = where(ignored, 0, take(weight, 0, classes))
-    losses = where(ignored, 0, -picked * weights)
+        if ignored is None:
+            return mean(losses)
+        return sum(losses) / sum(cast(call("logical_not", ignored), input._dtype))
+    weights = _but_ignored(ignored, 0, take(weight, 0, classes))
+    losses = _but_ignored(ignored, 0, -picked * weights)
     if reduction != "mean":
         return reduced(losses, reduction)
     return sum(losses) / sum(weights)
+
+
+def _but_ignored(ignored: Any, number: float, losses: Any) -> Any:
+    """Losses, with a number in place of those to be ignored, if there are any."""
+    return losses if ignored is None else where(ignored, number, losses)
 
 
 def cross_entropy(
