@@ -139,9 +139,10 @@ def gradcheck(
 ) -> bool:
     """Check the first derivative of `func` at `inputs` (float64 or complex128) against central differences.
 
-    `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. `masked` is
-    of sparse tensors, which there are not. Errors: GradcheckError naming output and input on a mismatch (False with
-    raise_exception=False); ValueError where no input requires grad; RuntimeError on inputs that overlap themselves.
+    `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. `masked` is of
+    sparse tensors, which are no inputs here: make them in `func` from their values. Errors: GradcheckError naming output
+    and input on a mismatch (False with raise_exception=False); ValueError where no input requires grad; RuntimeError on
+    inputs that overlap themselves; TypeError on sparse inputs.
     """
     need_one(check_forward_ad or check_backward_ad, "check_forward_ad or check_backward_ad")
     need_for(check_batched_grad, check_backward_ad, "check_batched_grad", "check_backward_ad")
