@@ -140,7 +140,7 @@ def gradcheck(
     """Check the first derivative of `func` at `inputs` (float64 or complex128) against central differences.
 
     `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. `masked` is of
-    sparse tensors, which are no inputs here: make them in `func` from their values. Errors: GradcheckError naming output
+    sparse tensors, which are no inputs here: make them in `func` of their values. Errors: GradcheckError naming output
     and input on a mismatch (False with raise_exception=False); ValueError where no input requires grad; RuntimeError on
     inputs that overlap themselves; TypeError on sparse inputs.
     """
