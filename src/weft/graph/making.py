@@ -158,6 +158,7 @@ def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> No
     node.numel = numel
     node.dtype = dtype
     node.qrow = -1
+    node.offset = 0
     node.risky = False
     return node
 

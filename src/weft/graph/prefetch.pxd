@@ -33,6 +33,7 @@ cdef inline void prefetch_node(void* node) noexcept:
     prefetch(node)
     prefetch(<char*>node + 64)
     prefetch(<char*>node + 128)
+    prefetch(<char*>node + 192)
 
 # Ask for what the first parts of a tuple point to.
 cdef inline void prefetch_parts(tuple parts) noexcept:
@@ -61,7 +62,6 @@ cdef inline void prefetch_edges(list records, Py_ssize_t position) noexcept:
     cdef object record
     if position + FAR < PyList_GET_SIZE(records):
         prefetch_node(<void*>PyList_GET_ITEM(records, position + FAR))
-        prefetch(<char*>PyList_GET_ITEM(records, position + FAR) + 144)
         record = <object>PyList_GET_ITEM(records, position + NEAR)
         if isinstance(record, Node):
             prefetch(<void*>(<Node>record).edges)

@@ -11,21 +11,25 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         destructor tp_dealloc
         Py_ssize_t tp_basicsize
+    bint PyType_IS_GC(PyTypeObject*)
     void Py_SET_REFCNT(PyObject*, Py_ssize_t)
 
 cdef enum:
     ROOM = 32768
+    COLLECTOR = 16  # bytes that the cyclic collector keeps before an object
 
 cdef struct Waiting:
     PyObject* objects[ROOM]
     Py_ssize_t count
     Py_ssize_t room
-    Py_ssize_t size  # bytes of an object
+    Py_ssize_t before  # bytes of an object before its header
+    Py_ssize_t size  # bytes from there on
     destructor free  # what frees an object for good
 
 cdef inline void reuse(Waiting* waiting, object kind, destructor retire, Py_ssize_t room) noexcept:
     cdef PyTypeObject* slots = <PyTypeObject*><PyObject*>kind
     waiting.room = room
+    waiting.before = COLLECTOR if PyType_IS_GC(slots) else 0
     waiting.size = slots.tp_basicsize
     waiting.free = slots.tp_dealloc
     slots.tp_dealloc = retire
@@ -45,8 +49,9 @@ cdef inline object take(Waiting* waiting):
     cdef Py_ssize_t offset
     waiting.count -= 1
     if waiting.count >= NEXT:  # they were left where they died, far from each other
-        for offset in range(0, waiting.size, 64):
+        for offset in range(-waiting.before, waiting.size, 64):
             prefetch(<char*>waiting.objects[waiting.count - NEXT] + offset)
+        prefetch(<char*>waiting.objects[waiting.count - NEXT] + waiting.size - 1)
     return <object>waiting.objects[waiting.count]
 
 # Zero the plain fields from the first to the last, which is a pointer.

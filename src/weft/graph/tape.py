@@ -100,6 +100,8 @@ def nodes_from(tape: Tape, position: cython.Py_ssize_t) -> list:
     """The nodes of a tape from a position on."""
     nodes: list = []
     while position < tape.filled:
+        if position + FAR < tape.filled and tape.nodes[position + FAR] != cython.NULL:
+            prefetch_node(tape.nodes[position + FAR])
         pointer: cython.p_void = tape.nodes[position]
         if pointer != cython.NULL:
             nodes.append(cython.cast(Node, pointer))

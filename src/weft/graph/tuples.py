@@ -7,7 +7,7 @@ In come tuples whose last holder has died; `one`, `two` and `three` in the .pxd 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
-from cython.cimports.weft.graph.reuse import ROOM, Waiting, keep
+from cython.cimports.weft.graph.reuse import COLLECTOR, ROOM, Waiting, keep
 from cython.cimports.weft.graph.tuples import (
     PyObject_GC_UnTrack,
     PyTuple_GET_ITEM,
@@ -20,7 +20,8 @@ from weft._compiled import require
 require(__name__, cython.compiled)
 
 _ones.room = _twos.room = _threes.room = ROOM
-_ones.size = _twos.size = _threes.size = 64
+_ones.before = _twos.before = _threes.before = COLLECTOR
+_ones.size = _twos.size = _threes.size = 48
 
 
 @cython.cfunc
