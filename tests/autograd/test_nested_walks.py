@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import weft
 
 
@@ -38,6 +40,46 @@ def test_a_hook_may_walk_from_the_same_root():
     y.register_hook(again)
     z.backward(retain_graph=True)
     assert calls == [2, 2, 2] and x.grad.item() == 4 * 12
+
+
+def rounds_of_cells(rounds, w):
+    """Sums of equal cells, of which those of a round are read, and so are a batch."""
+    sums = []
+    for number in range(rounds):
+        cells = [(weft.full((1, 4), 0.1 * i + number) @ w).tanh() @ w for i in range(6)]
+        sums.extend(cell.sum() for cell in cells)
+        weft.stack(sums[-6:]).sum().item()
+    return weft.stack(sums).sum(), sums
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize("read", [False, True])
+def test_what_a_hook_has_walked_over_has_given_up_its_saves(rounds, read):
+    w = weft.full((4, 4), 0.1, requires_grad=True)
+    total, sums = rounds_of_cells(rounds, w) if rounds else ((w.tanh() @ w).sum(), None)
+    middle = total * 1.0
+    out = middle * 2
+    if read:
+        out.item()
+    middle.register_hook(lambda gradient: (sums[3] if sums else total).backward())
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_hook_may_walk_over_what_saves_nothing(read):
+    w = weft.full((4, 4), 0.5, requires_grad=True)
+    cells = [w + i for i in range(6)]
+    for _ in range(3):
+        cells = [(cell + cell).flip(0) for cell in cells]
+    total = weft.stack(cells).sum()
+    middle = total * 1.0
+    out = middle * 2
+    if read:
+        out.item()
+    middle.register_hook(lambda gradient: total.backward())
+    out.backward()
+    assert w.grad.tolist() == [[3 * 6 * 8.0] * 4] * 4
 
 
 def test_threads_walk_one_graph_at_the_same_time():

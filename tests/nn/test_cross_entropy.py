@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -115,3 +116,11 @@ def test_no_rows() -> None:
     loss.backward()
     assert loss.item() == 0 and x.grad.shape == (0, 3)
     assert loss.grad_fn.name() == "NllLossBackward0"
+
+
+@pytest.mark.parametrize("target", [weft.zeros(0, dtype=weft.int64), weft.zeros(0).long() + 1])
+@pytest.mark.parametrize("ignore_index", [-100, 1])
+def test_the_mean_of_no_rows(target: weft.Tensor, ignore_index: int) -> None:
+    junk = weft.ones(16).mul(7).tolist()  # its memory may come again
+    loss = functional.cross_entropy(weft.ones(0, 3) * 2, target, ignore_index=ignore_index)
+    assert junk and math.isnan(loss.item())

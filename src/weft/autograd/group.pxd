@@ -10,6 +10,7 @@ cdef class Bundle:
 
 cdef class Group:
     cdef Reached* known  # of the walk, which outlives its groups
+    cdef Node quotient  # members let go of theirs where a hook walks over them too
     cdef Integers members  # the numbers of those that are reached
     cdef list rows  # of the quotient that have been reached; None for all
     cdef list whole
@@ -28,6 +29,6 @@ cdef class Group:
     cdef object stack_rows(self)
     cdef tuple in_order(self)
 
-cdef Group new_group(Reached* known, Py_ssize_t rows)
+cdef Group new_group(Reached* known, Node quotient, Py_ssize_t rows)
 cdef Bundle new_bundle(Tensor cotangent)
 cpdef list join_blocks(list parts, tuple shape)

@@ -190,10 +190,11 @@ class Group:
 
 
 @cython.cfunc
-def new_group(known: cython.pointer(Reached), rows: cython.Py_ssize_t) -> Group:
+def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ssize_t) -> Group:
     """The group of a quotient of so many rows, of which none has been reached yet."""
     group: Group = Group.__new__(Group)
     group.known = known
+    group.quotient = quotient
     group.members = integers(rows, -1)
     group.whole = []
     group.bundles = []

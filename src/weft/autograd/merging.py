@@ -28,10 +28,9 @@ _MOST_BYTES = cython.declare(cython.longlong, 1 << 18)
 def likeness(group: Group):
     """A key that groups share whose derivative may be recorded once for all; None where it may not."""
     first: Node = group.at(0)
-    quotient: Node = first.quotient
+    quotient: Node = group.quotient
     if (
-        quotient is None
-        or quotient.state != DONE
+        quotient.state != DONE
         or quotient.numel * quotient.dtype.itemsize > _MOST_BYTES
         or quotient.payload is None
         or first.row.kind == COMPOSITE
@@ -57,9 +56,9 @@ def likeness(group: Group):
 
 def union(groups: list) -> Group:
     """One group of the members of all."""
-    whole: Group = new_group(cython.cast(Group, groups[0]).known, 0)
+    group: Group = groups[0]
+    whole: Group = new_group(group.known, group.quotient, 0)
     whole.parts = groups
-    group: Group
     bundle: Bundle
     row: cython.int
     for group in groups:
@@ -95,7 +94,7 @@ def _bring(
 def form_of_union(group: Group) -> Form:
     """What the rule needs for all members, saved values copied together."""
     first: Node = group.at(0)
-    quotient: Node = first.quotient
+    quotient: Node = group.quotient
     row: OpRow = first.row
     flags: tuple = quotient.info[0]
     count: cython.Py_ssize_t = group.members.count
@@ -126,7 +125,7 @@ def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
     part: Group
     member: Node
     for part in group.parts:
-        quotient: Node = part.at(0).quotient
+        quotient: Node = part.quotient
         for member in part.nodes():
             numbers.append(len(sources))
             rows.append(member.qrow)

@@ -83,7 +83,7 @@ class Settling(Discovery):
             self.displace(quotient)
             quotient.mark = self.stamp
             quotient.count = len(self.groups)
-            self.groups.append(new_group(self.known, quotient.info[1]))
+            self.groups.append(new_group(self.known, quotient, quotient.info[1]))
         self.known[node.count].group = cython.cast(cython.int, quotient.count)
         group: Group = self.groups[quotient.count]
         group.members.items[node.qrow] = cython.cast(cython.int, node.count)
@@ -152,9 +152,9 @@ class Settling(Discovery):
         """Let the ready members of a group run; the others go on as the group."""
         came: list = group.contributions()
         members: Integers = group.members
-        rows: cython.Py_ssize_t = group.at(0).quotient.info[1]
-        part: Group = new_group(self.known, rows)
-        rest: Group = new_group(self.known, rows)
+        rows: cython.Py_ssize_t = group.quotient.info[1]
+        part: Group = new_group(self.known, group.quotient, rows)
+        rest: Group = new_group(self.known, group.quotient, rows)
         place: cython.Py_ssize_t
         number: cython.int
         own: cython.int = self.known[members.items[0]].group
@@ -291,7 +291,7 @@ class Settling(Discovery):
     def push(self, group: Group) -> cython.void:
         """Put a group on the agenda, at the place of its latest member."""
         last: Node = group.at(group.members.count - 1)
-        heapq.heappush(self.heap, (-last.seq, last.quotient.seq, group))
+        heapq.heappush(self.heap, (-last.seq, group.quotient.seq, group))
         if self.merges:
             group.likeness = merging.likeness(group)
             if group.likeness is not None:

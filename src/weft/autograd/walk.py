@@ -34,6 +34,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd import joining, merging
+from weft.autograd.discovery import freed
 from weft.autograd.observe import UNSET, call_after
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
@@ -210,6 +211,8 @@ class Walk(Settling):
         if g is not None and wanted:
             if observers is not None and observers._prehooks is not None:
                 g = before_pull(observers, (g,))[0]
+            if node.released and node.saved != 0:
+                raise freed(node)
             first: object = self.place()
             parts: list = [g] if below is not node.edges else pull_single(node, g, self.create)
             if first is not None:
@@ -272,10 +275,12 @@ class Walk(Settling):
         first: Node = group.at(0)
         if group.members.count == 1:
             first.scratch = group.contributions()[0]
+            group.quotient = None
             self.pull_node(first)
             return
+        self.need_saved(group)
         form = (
-            forms.form_of(first.quotient, first, group.rows)
+            forms.form_of(group.quotient, first, group.rows)
             if group.parts is None
             else merging.form_of_union(group)
         )
@@ -309,6 +314,15 @@ class Walk(Settling):
                 self.hand_over(group, index, part)
 
     @cython.cfunc
+    def need_saved(self, group: Group) -> cython.void:
+        """Errors: RuntimeError where a walk in a hook has made members give up what they saved."""
+        node: Node
+        if self.observed > 0 and group.at(0).saved != 0:
+            for node in group.nodes():
+                if node.released:
+                    raise freed(node)
+
+    @cython.cfunc
     def finish_all(self, group: Group) -> cython.void:
         """Give up the saves of a batch's members, which nobody observes. Of one that has not run by itself only the
         flags are looked at: the memory of tens of thousands is far away."""
@@ -317,7 +331,7 @@ class Walk(Settling):
                 self.finish_all(part)
             return
         count: cython.Py_ssize_t = group.members.count
-        quotient: Node = group.at(0).quotient
+        quotient: Node = group.quotient
         plain: cython.bint = group.at(0).row.kind != COMPOSITE
         place: cython.Py_ssize_t
         flagged: cython.Py_ssize_t = 0
@@ -335,6 +349,7 @@ class Walk(Settling):
         if flagged > 0:
             quotient.members -= cython.cast(cython.int, flagged)
             self.finish_quotient(quotient)
+        group.quotient = None  # its memory need not wait for the walk to end
 
     @cython.cfunc
     def finish_quotient(self, quotient: Node) -> cython.void:

@@ -135,9 +135,8 @@ def picked_classes(
     classes, ignored = cast(target, dtypes.int64), None
     if not all_count:
         ignored = classes == ignore_index
-        classes = where(
-            ignored, 0, where(classes < 0, count, classes)
-        )  # a negative one may not wrap
+        positive = where(classes < 0, count, classes)  # a negative one may not wrap
+        classes = where(ignored, 0, positive)
     index = reshape(classes, (*target._shape[:axis], 1, *target._shape[axis:]))
     if known:
         trusted(index, count)

@@ -99,7 +99,7 @@ def _negative_picked(
     if weight is not None:
         check_class_weights(input, weight)
     picked, ignored, classes = picked_classes(input, target, ignore_index, pick)
-    if weight is None and reduction == "mean" and not any(size > 1 for size in target._shape):
+    if weight is None and reduction == "mean" and math.prod(target._shape) == 1:
         return reshape(_but_ignored(ignored, math.nan, -picked), ())
     if weight is None:
         losses = _but_ignored(ignored, 0, -picked)
