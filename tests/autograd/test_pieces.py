@@ -73,3 +73,33 @@ def test_examples_in_batches_and_rows_in_order() -> None:
         found.append([leaf.grad.numpy() for leaf in leaves])
     for one, other in zip(*found, strict=True):
         assert np.allclose(one, other, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("readers", [4, 5, 7])
+def test_pieces_that_only_some_examples_use_are_joined_too(readers: int) -> None:
+    """The last piece is read by some of the examples, in a batch of their own; others have zeros there."""
+    table = values(9, 8).requires_grad_()
+    weights = values(4, seed=2)
+
+    def loss() -> Any:
+        losses = []
+        for number in range(9):
+            first, second, last = (table[number] * 2).split([2, 2, 4])
+            total = (first.sin() * second.cos()).sum()
+            if number % 9 < readers:
+                total = total + (last.exp() * weights).sum()
+            losses.append(total)
+        return weft.stack(losses).sum()
+
+    text = stages(lambda: loss().backward())["collect"]
+    assert "= cat(" in text
+    assert "= put(" not in text
+    first, second, last = table.detach().mul(2).split([2, 2, 4], 1)
+    used = (weft.arange(9) < readers).unsqueeze(1)
+    parts = [
+        first.cos() * second.cos(),
+        -first.sin() * second.sin(),
+        weft.where(used, last.exp() * weights, 0.0),
+    ]
+    expected = 2 * weft.cat(parts, 1)
+    assert np.allclose(table.grad.numpy(), expected.numpy(), rtol=1e-14, atol=0)

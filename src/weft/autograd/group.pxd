@@ -26,6 +26,7 @@ cdef class Group:
     cdef int add(self, int place, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
     cdef object assemble(self, tuple shape)
+    cdef object stack_blocks(self, tuple shape)
     cdef object stack_rows(self)
     cdef tuple in_order(self)
 

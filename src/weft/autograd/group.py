@@ -119,15 +119,50 @@ class Group:
     @cython.cfunc
     def assemble(self, shape: tuple):
         """The sum of the members' cotangents, stacked; None where none came."""
+        parts: list = self.whole
+        blocks = self.stack_blocks(shape)
+        if blocks is not None:
+            parts = [*parts, blocks]
         total = None
-        for whole in join_blocks(self.whole, shape):
+        for whole in join_blocks(parts, shape):
             part = in_shape(whole, shape)
             total = part if total is None else total + part
-        rows = self.stack_rows()
+        rows = self.stack_rows() if blocks is None else None
         if rows is None:
             return total
         rows = in_shape(rows, shape)
         return rows if total is None else total + rows
+
+    @cython.cfunc
+    def stack_blocks(self, shape: tuple):
+        """Contributions to single members that are all blocks of the same columns in zeros, beside whole ones that are
+        blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
+        part: Tensor
+        bundle: Bundle
+        if not self.whole or not self.bundles:
+            return None
+        for part in self.whole:
+            if part.edge is not None or not _is_block(value(part), shape):
+                return None
+        first: Node = value(cython.cast(Bundle, self.bundles[0]).cotangent)
+        for bundle in self.bundles:
+            node: Node = value(bundle.cotangent)
+            if bundle.cotangent.edge is not None or not _is_block(node, node.shape):
+                return None
+            if node.shape[1:] != shape[1:] or node.params[0] != first.params[0]:
+                return None
+            if node.inputs[1].shape[1:] != first.inputs[1].shape[1:]:
+                return None
+        sources, numbers, rows, offsets = self.in_order()
+        blocks: tuple = tuple([cython.cast(Node, source).inputs[1] for source in sources])
+        narrow: tuple = shape[:1] + cython.cast(Node, blocks[0]).shape[1:]
+        gathered: Node = gather_rows(blocks, numbers, rows, offsets, narrow, first.dtype)
+        zeros: Node = value(part).inputs[0]
+        params: tuple = (first.params[0], contiguous_strides(shape))
+        block: Node = new_node(
+            _put_row, (zeros, gathered), params, shape, count_elements(shape), first.dtype, None
+        )
+        return wrap(block, None)
 
     @cython.cfunc
     def stack_rows(self):
