@@ -50,7 +50,6 @@ ALLOWED = {
     "Size": "a tuple, whose parameter is positional",
     "compile": "options choose among compilers; there is one",
     "einsum": ARGS,
-    "from_dlpack": "device and copy have no meaning on one device",
     "load": WEIGHTS,
     "save": WEIGHTS,
     "memory_format": "an enumeration in PyTorch",

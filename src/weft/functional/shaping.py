@@ -18,6 +18,7 @@ from weft.functional.arguments import (
     wrap_dim,
     wrap_dims,
 )
+from weft.functional.formats import in_order, like_channels
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
 from weft.graph.mutation import in_place
@@ -153,15 +154,16 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     result = input
     for shift, dim in zip(moves, axes, strict=True):
         result = _roll_one(result, shift, wrap_dim(dim, len(input._shape)))
-    return call("clone", result) if result is input else keep_layout(result, input)
+    return result
 
 
 def _roll_one(x: Any, shift: int, axis: int) -> Any:
-    size = x._shape[axis] if x._shape else 1
+    size = x._shape[axis]
     cut = shift % size if size else 0
     if cut == 0:
-        return x
-    return concat((slice_axis(x, axis, size - cut, cut), slice_axis(x, axis, 0, size - cut)), axis)
+        return in_order(call("clone", x))
+    pieces = (slice_axis(x, axis, size - cut, cut), slice_axis(x, axis, 0, size - cut))
+    return like_channels(concat(pieces, axis), x)
 
 
 # -- triangles and diagonals ---------------------------------------------------------------------------------------
