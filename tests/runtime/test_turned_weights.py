@@ -62,3 +62,26 @@ def test_the_gradient_of_a_recurrence_agrees() -> None:
         return weight
 
     weft.testing.assert_close(gradient(False), gradient(True))
+
+
+@pytest.mark.parametrize("alone", [0, 3])
+def test_the_copy_comes_before_all_that_are_launched_together(alone: int) -> None:
+    """Products of one gang, of which the first does not read what is turned: it is not to pull others ahead of it."""
+
+    def step(read: bool) -> list[weft.Tensor]:
+        weft.manual_seed(3)
+        plain, across = weft.randn(64, 64).div(9), weft.randn(64, 64).div(9)
+        hidden = [weft.randn(rows, 64) for rows in (13, 12, 11, 14)]
+        weft.realize()
+        for _ in range(OFTEN):
+            hidden = [
+                (h @ (plain if i == alone else across.T)).tanh() for i, h in enumerate(hidden)
+            ]
+            if read:
+                for h in hidden:
+                    h.sum().item()
+        weft.realize()
+        return hidden
+
+    together, one_by_one = step(False), step(True)
+    assert all(map(weft.equal, together, one_by_one))

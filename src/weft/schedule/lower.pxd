@@ -32,7 +32,7 @@ cdef class Lowering:
     cdef public list launches
     cdef public list scratch
     cdef public int current
-    cdef public dict turned
+    cdef public object turned
 
     cdef tuple pointer(self, Place place, long long itemsize)
     cdef int temporary(self, long long nbytes)

@@ -110,7 +110,7 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
-        self.turned = None  # places of the matrices that are copied for many products
+        self.turned = None  # the matrices that are copied for many products (`turning.Turned`)
 
     @cython.cfunc
     def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
@@ -184,15 +184,23 @@ def lower(program: Program, plan: Plan) -> Lowering:
     kernel: Kernel
     for kernel in program.kernels:
         if kernel.position != lowering.current:
-            launches.extend(joined(members))
+            _close(lowering, launches, members)
             members = []
         lowering.current = kernel.position
         lowering.launches = []
         _lower_one(lowering, kernel)
         members.append(lowering.launches)
-    launches.extend(joined(members))
+    _close(lowering, launches, members)
     lowering.launches = launches
     return lowering
+
+
+@cython.cfunc
+def _close(lowering: Lowering, launches: list, members: list) -> cython.void:
+    """Append a gang; before it the copies that several of its members read."""
+    if lowering.turned is not None:
+        launches.extend(lowering.turned.take_copies())
+    launches.extend(joined(members))
 
 
 @cython.cfunc

@@ -76,13 +76,11 @@ def _spec(dtype: str) -> KernelSpec:
 
 
 @cython.cfunc
-def lower_rows(lowering: Lowering, node: Node) -> cython.void:
-    """Append the gather of one node."""
+def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> Table:
+    """Where the rows of a node come from, each of so many elements."""
     numbers: list = node.payload[0]
     rows: list = node.payload[1]
     offsets = node.payload[2]
-    count: cython.longlong = node.shape[0]
-    size: cython.longlong = node.numel // max(count, 1)
     found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
     sources: cython.p_longlong = _words(found)
     place: cython.longlong = 0
@@ -90,7 +88,7 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         sources[place], sources[place + 1], sources[place + 2] = _rows_of(lowering, source, size)
         place += 3
     entries: cython.longlong = len(numbers)
-    bounds: cython.longlong = count + 1
+    bounds: cython.longlong = cython.cast(cython.longlong, node.shape[0]) + 1
     data = bytearray(16 * entries + 8 * bounds)
     packed: cython.p_longlong = _words(data)
     index: cython.longlong
@@ -104,9 +102,17 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         packed[2 * entries + index] = (
             index if offsets is None else cython.cast(list, offsets)[index]
         )
-    table: Table = Table(
+    return Table(
         lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
     )
+
+
+@cython.cfunc
+def lower_rows(lowering: Lowering, node: Node) -> cython.void:
+    """Append the gather of one node."""
+    count: cython.longlong = node.shape[0]
+    size: cython.longlong = node.numel // max(count, 1)
+    table: Table = _table_of(lowering, node, size)
     grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
     words: cython.longlong[8]
     words[0], words[1] = table.slot, 0
@@ -124,7 +130,7 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         cython.address(arguments),
         count,
         grain,
-        entries * (size // 8 + 2),
+        table.count * (size // 8 + 2),
     )
     launch.table = table
 

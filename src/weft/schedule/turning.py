@@ -23,29 +23,44 @@ FEWEST, MOST = (
 COLUMNS = 32
 
 
+class Turned:
+    """The matrices of a program that enough products read across: where each has been copied, None for not yet; and
+    the launches of copies that have to come before the gang in hand, whose members are put in another order."""
+
+    def __init__(self, program: Any) -> None:
+        products = [kernel.nodes[0] for kernel in program.kernels if kernel.kind == CONTRACT]
+        counts = Counter(_key(program, node) for node in products)
+        self.places: dict[Any, Any] = {
+            key: None for key, count in counts.items() if key is not None and count >= OFTEN
+        }
+        self.copies: list[Any] = []
+
+    def take_copies(self) -> list[Any]:
+        """The launches that come before a gang; the next one has its own."""
+        copies, self.copies = self.copies, []
+        return copies
+
+
 def turned(lowering: Any, node: Any, right: Any) -> Any:
     """(slot, byte offset, strides) of the right operand (k, n) of a product: its copy along n, if that pays."""
     key = _key(lowering.program, node)
     if key is None:
         return right
     if lowering.turned is None:
-        lowering.turned = _worthwhile(lowering.program)
-    if key not in lowering.turned:
+        lowering.turned = Turned(lowering.program)
+    known = lowering.turned
+    if key not in known.places:
         return right
-    place = lowering.turned[key]
+    place = known.places[key]
     if place is None:
         n, k = node.shape[-1], node.inputs[0].shape[-1]
         place = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
+        own, lowering.launches = lowering.launches, []
         lowering.copy(node.dtype, (k, n), right, place)
-        lowering.turned[key] = place
+        known.copies.extend(lowering.launches)
+        lowering.launches = own
+        known.places[key] = place
     return place
-
-
-def _worthwhile(program: Any) -> dict[Any, Any]:
-    """The matrices that enough products read across; their copies are made when the first is lowered."""
-    products = [kernel.nodes[0] for kernel in program.kernels if kernel.kind == CONTRACT]
-    counts = Counter(_key(program, node) for node in products)
-    return {key: None for key, count in counts.items() if key is not None and count >= OFTEN}
 
 
 def _key(program: Any, node: Any) -> Any:
