@@ -104,6 +104,7 @@ def _flush() -> None:
     yet to be written may need it in a kernel only."""
     from weft import pipeline
     from weft.runtime.machine import any_too_large
+    from weft.runtime.outcomes import raise_failure
 
     tape = _tapes.tape()
     try:
@@ -114,7 +115,7 @@ def _flush() -> None:
             raise
         tape.left, tape.arrived_bytes = tape.count, -tape.pending_bytes
     if tape.mode.eager:
-        pipeline.raise_failure(_tapes.last_sequence())
+        raise_failure(_tapes.last_sequence())
 
 
 def _most_pending_bytes() -> int:

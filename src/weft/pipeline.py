@@ -22,31 +22,31 @@ from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.saves import drop_inputs
-from cython.cimports.weft.graph.tape import Mode, Tape, current_tape, finish
+from cython.cimports.weft.graph.tape import Mode, Tape, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
 from cython.cimports.weft.runtime.cells import load_number
-from cython.cimports.weft.runtime.pool import Buffer
+from cython.cimports.weft.runtime.outcomes import Counters, commit, decide, note_failure
 from cython.cimports.weft.runtime.programs import Template
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.lower import Launch, Lowering
 from cython.cimports.weft.schedule.plan import Plan
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
+from cython.cimports.weft.schedule.records import Program
 from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
 from weft.config import config
-from weft.errors import ExecutionError, WeftError
+from weft.errors import ExecutionError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.formers import hold, hold_formers, put_back_after, settle
-from weft.graph.making import mark_failed
 from weft.graph.node import FAILED_STATE as FAILED
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import free_idle
 from weft.graph.tape import other_tapes, rejoin, tape_of
+from weft.runtime import outcomes
 from weft.runtime.interrupts import undisturbed
 from weft.runtime.programs import released, storable_as, store, worth_storing
+from weft.runtime.views import array_over
 from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
 
 require_compiled(__name__, cython.compiled)
@@ -65,32 +65,8 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-@cython.final
-@cython.cclass
-class Counters:
-    """What has happened in this process, read as a mapping."""
-
-    flushes: cython.longlong
-    kernels: cython.longlong
-    launches: cython.longlong
-    nodes: cython.longlong
-    failures: cython.longlong
-
-    def keys(self) -> tuple[str, ...]:
-        return ("flushes", "kernels", "launches", "nodes", "failures")
-
-    def __getitem__(self, name: str) -> int:
-        return {
-            "flushes": self.flushes,
-            "kernels": self.kernels,
-            "launches": self.launches,
-            "nodes": self.nodes,
-            "failures": self.failures,
-        }[name]
-
-
-_counters = cython.declare(Counters, Counters())
-counters = _counters
+_tally = cython.declare(Counters, outcomes.counters)
+counters = _tally
 
 
 def flush() -> None:
@@ -131,7 +107,7 @@ def run_tape(tape: Tape) -> cython.void:
         others: list[Any] = other_tapes(tape)
         collector: cython.bint = PyGC_Disable() != 0
         try:
-            if _counters.failures > 0:
+            if _tally.failures > 0:
                 fail_descendants(tape.pending(), others)
             if others:
                 keep_for_others(tape, others)
@@ -176,25 +152,6 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     for node in (*kept, *met):
         node.live += 1
         tape.held.append(node)
-
-
-_latest_failure: tuple[int, WeftError] | None = None
-
-
-def note_failure(node: Node, error: WeftError) -> None:
-    """A node has failed."""
-    global _latest_failure
-    mark_failed(node, error)
-    _latest_failure = (node.seq, error)
-
-
-def raise_failure(sequence: int) -> None:
-    """Raise the error of the node of a number where it has just failed: in eager mode, at the call."""
-    global _latest_failure
-    failure, _latest_failure = _latest_failure, None
-    if failure is not None and failure[0] == sequence:
-        put_back_after(failure[1])
-        raise failure[1].again()
 
 
 def fail_descendants(pending: list[Any], others: list[Any]) -> None:
@@ -307,10 +264,10 @@ def count(
     kernels: cython.Py_ssize_t, launches: cython.Py_ssize_t, nodes: cython.Py_ssize_t
 ) -> cython.void:
     """Count events of one flush."""
-    _counters.flushes += 1
-    _counters.kernels += kernels
-    _counters.launches += launches
-    _counters.nodes += nodes
+    _tally.flushes += 1
+    _tally.kernels += kernels
+    _tally.launches += launches
+    _tally.nodes += nodes
 
 
 @cython.cfunc
@@ -347,10 +304,10 @@ def launch(
     if failed and prepare_again(pending, program, failed):
         return True
     poisoned, raised = {}, None
-    if failed or _counters.failures > 0:
+    if failed or _tally.failures > 0:
         poisoned, raised = undisturbed(poison, program, memory, run, failed)
     finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
-    commits = decide(program, memory, poisoned, finished)
+    commits = decide(program, poisoned, finished)
     try:
         if storable and complete and not failed:
             store(form, program, memory, lowering, run, executable, commits)
@@ -360,9 +317,6 @@ def launch(
     if raised is not None:
         raise raised
     return False
-
-
-Commit = tuple[Any, int, int, Any]
 
 
 def failed_kernels(run: Any) -> list[int]:
@@ -384,81 +338,6 @@ def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
             for node in kernel.nodes:
                 again = hold(tape, node.inputs[1]) or again
     return again
-
-
-@cython.cfunc
-def decide(
-    program: Program, memory: Plan, failed: dict[Any, Any], finished: cython.Py_ssize_t
-) -> list[Commit]:
-    """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
-    node: Node
-    place: Place
-    root: Node
-    complete: cython.bint = finished >= len(program.kernels)
-    commits: list[Commit] = []
-    for node, place in program.places.items():
-        if node.state != PENDING_STATE:
-            continue
-        root = place.root
-        if failed and fail(node, place, failed):
-            continue
-        if root.state != DONE_STATE and not _ran(place, finished):
-            continue
-        if (
-            place.value.kept
-            or (root.state == DONE_STATE and node.live > 0)
-            or (not complete and place.value.last_use >= finished)
-        ):
-            dense: cython.bint = place.strides == row_major(node.shape)
-            offset: cython.longlong = place.offset * root.dtype.itemsize
-            commits.append((node, place.value.slot, offset, None if dense else place.strides))
-        else:
-            commits.append((node, -1, 0, None))
-    return commits
-
-
-@cython.cfunc
-def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
-    """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
-    from weft.runtime.blame import FailedRows, failure_of
-
-    failure = failed.get(place.root)
-    if node is place.root and isinstance(failure, FailedRows):
-        node.error = failure
-        _counters.failures += 1
-        return False
-    error = None if failure is None else failure_of(node, place, failure)
-    if error is None:
-        return False
-    note_failure(node, error)
-    _counters.failures += 1
-    drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
-    return True
-
-
-@cython.cfunc
-def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
-    """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
-    kernel: Kernel = maker(place)
-    return kernel is not None and kernel.position < finished
-
-
-@cython.cfunc
-def commit(commits: list[Commit], run: Any) -> cython.void:
-    """Hand buffers to the nodes that keep them and take what has run off the tape."""
-    node: Node
-    buffer: Buffer
-    slot: cython.Py_ssize_t
-    buffers: list[Any] = run.buffers
-    addresses: list[Any] = run.addresses
-    for node, slot, offset, strides in commits:
-        if slot >= 0:
-            buffer = buffers[slot]
-            node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
-            node.strides = strides
-        node.state = DONE_STATE
-        finish(node)
-        drop_inputs(node)
 
 
 @cython.ccall
@@ -523,39 +402,7 @@ def realize(*tensors: Any) -> None:
 def array_of(node: Any) -> np.ndarray[Any, Any]:
     """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
     require(node)
-    if node.row is SCALAR_ROW:
-        from weft.runtime.scalars import scalar_bytes
-
-        raw = np.frombuffer(
-            scalar_bytes(node.params, node.dtype), dtype=node.dtype.numpy or np.uint16
-        )
-        return raw.reshape(())
-    dtype = node.dtype.numpy or np.dtype(np.uint16)
-    if node.numel == 0:
-        return np.zeros(node.shape, dtype)
-    if node.strides is None:
-        flat = np.frombuffer(node.buffer, np.uint8, node.numel * dtype.itemsize, node.offset)
-        array = flat.view(dtype).reshape(node.shape)
-    else:
-        base = np.frombuffer(node.buffer, np.uint8)[node.offset :]
-        low = sum(
-            min(0, (size - 1) * stride)
-            for size, stride in zip(node.shape, node.strides, strict=True)
-        )
-        start = node.offset + low * dtype.itemsize
-        span = (
-            sum(
-                abs((size - 1) * stride)
-                for size, stride in zip(node.shape, node.strides, strict=True)
-            )
-            + 1
-        )
-        base = np.frombuffer(node.buffer, np.uint8, span * dtype.itemsize, start).view(dtype)
-        array = np.lib.stride_tricks.as_strided(
-            base[-low:], node.shape, [stride * dtype.itemsize for stride in node.strides]
-        )
-    array.flags.writeable = False
-    return array
+    return array_over(node)
 
 
 def explain(pending: list[Any], program: Any, memory: Any, lowering: Any, chosen: str) -> None:

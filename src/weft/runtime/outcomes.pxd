@@ -1,0 +1,13 @@
+from weft.graph.node cimport Node
+from weft.schedule.records cimport Program
+
+cdef class Counters:
+    cdef long long flushes
+    cdef long long kernels
+    cdef long long launches
+    cdef long long nodes
+    cdef long long failures
+
+cpdef note_failure(Node node, object error)
+cdef list decide(Program program, dict failed, Py_ssize_t finished)
+cdef void commit(list commits, object run)

@@ -1,0 +1,138 @@
+# cython: language_level=3
+"""Outcomes: what becomes of nodes when a program has run, or a part of it has failed.
+
+In come a program, its memory plan and how far it got; out go values in the nodes that keep them, and errors in those
+that have failed. How often what has happened is counted here too.
+"""
+
+from typing import Any
+
+import cython
+from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.saves import drop_inputs
+from cython.cimports.weft.graph.tape import finish
+from cython.cimports.weft.runtime.pool import Buffer
+from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
+
+from weft._compiled import require
+from weft.errors import WeftError
+from weft.graph.formers import put_back_after
+from weft.graph.making import mark_failed
+
+require(__name__, cython.compiled)
+
+Commit = tuple[Any, int, int, Any]
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened in this process, read as a mapping."""
+
+    def keys(self) -> tuple[str, ...]:
+        return ("flushes", "kernels", "launches", "nodes", "failures")
+
+    def __getitem__(self, name: str) -> int:
+        return {
+            "flushes": self.flushes,
+            "kernels": self.kernels,
+            "launches": self.launches,
+            "nodes": self.nodes,
+            "failures": self.failures,
+        }[name]
+
+
+_tally = cython.declare(Counters, Counters())
+counters = _tally
+_latest_failure: tuple[int, WeftError] | None = None
+
+
+@cython.ccall
+def note_failure(node: Node, error: WeftError) -> None:
+    """A node has failed."""
+    global _latest_failure
+    mark_failed(node, error)
+    _latest_failure = (node.seq, error)
+
+
+def raise_failure(sequence: int) -> None:
+    """Raise the error of the node of a number where it has just failed: in eager mode, at the call."""
+    global _latest_failure
+    failure, _latest_failure = _latest_failure, None
+    if failure is not None and failure[0] == sequence:
+        put_back_after(failure[1])
+        raise failure[1].again()
+
+
+@cython.cfunc
+def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t) -> list[Commit]:
+    """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
+    node: Node
+    place: Place
+    root: Node
+    complete: cython.bint = finished >= len(program.kernels)
+    commits: list[Commit] = []
+    for node, place in program.places.items():
+        if node.state != PENDING:
+            continue
+        root = place.root
+        if failed and fail(node, place, failed):
+            continue
+        if root.state != DONE and not _ran(place, finished):
+            continue
+        if (
+            place.value.kept
+            or (root.state == DONE and node.live > 0)
+            or (not complete and place.value.last_use >= finished)
+        ):
+            dense: cython.bint = place.strides == row_major(node.shape)
+            offset: cython.longlong = place.offset * root.dtype.itemsize
+            commits.append((node, place.value.slot, offset, None if dense else place.strides))
+        else:
+            commits.append((node, -1, 0, None))
+    return commits
+
+
+@cython.cfunc
+def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
+    """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
+    from weft.runtime.blame import FailedRows, failure_of
+
+    failure = failed.get(place.root)
+    if node is place.root and isinstance(failure, FailedRows):
+        node.error = failure
+        _tally.failures += 1
+        return False
+    error = None if failure is None else failure_of(node, place, failure)
+    if error is None:
+        return False
+    note_failure(node, error)
+    _tally.failures += 1
+    drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
+    return True
+
+
+@cython.cfunc
+def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
+    """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
+    kernel: Kernel = maker(place)
+    return kernel is not None and kernel.position < finished
+
+
+@cython.cfunc
+def commit(commits: list[Commit], run: Any) -> cython.void:
+    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    node: Node
+    buffer: Buffer
+    slot: cython.Py_ssize_t
+    buffers: list[Any] = run.buffers
+    addresses: list[Any] = run.addresses
+    for node, slot, offset, strides in commits:
+        if slot >= 0:
+            buffer = buffers[slot]
+            node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
+            node.strides = strides
+        node.state = DONE
+        finish(node)
+        drop_inputs(node)
