@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import random_trees as forests
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_programs import running
 
+import random_trees as forests
 import weft
+from random_programs import running
 from weft.debug import stages
 
 wide_trees = st.lists(
