@@ -282,13 +282,7 @@ def launch(
     """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
     index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
     alone, and with what explains the failure or is to be gone back to kept."""
-    from weft.runtime.blame import poison
-    from weft.runtime.compile import compile_specs
-    from weft.runtime.launch import Run
-
-    compile_specs(lowering)
-    run = Run(lowering)
-    run.fill_tables()
+    run = prepared(lowering)
     executable = run.executable()
     count(gang.count(program), len(lowering.launches), len(program.order))
     if bare is not None and storable_as(bare, memory):
@@ -303,9 +297,7 @@ def launch(
         raise stopped
     if failed and prepare_again(pending, program, failed):
         return True
-    poisoned, raised = {}, None
-    if failed or _tally.failures > 0:
-        poisoned, raised = undisturbed(poison, program, memory, run, failed)
+    poisoned, raised = poisoned_by(program, memory, run, failed)
     finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
     commits = decide(program, poisoned, finished)
     try:
@@ -317,6 +309,26 @@ def launch(
     if raised is not None:
         raise raised
     return False
+
+
+def prepared(lowering: Lowering) -> Any:
+    """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
+    from weft.runtime.compile import compile_specs
+    from weft.runtime.launch import Run
+
+    compile_specs(lowering)
+    run = Run(lowering)
+    run.fill_tables()
+    return run
+
+
+def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> tuple[Any, Any]:
+    """Which values have failed with these kernels, or with rows that they read; and what was raised meanwhile."""
+    from weft.runtime.blame import poison
+
+    if not failed and _tally.failures == 0:
+        return {}, None
+    return undisturbed(poison, program, memory, run, failed)
 
 
 def failed_kernels(run: Any) -> list[int]:
