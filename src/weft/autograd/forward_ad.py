@@ -249,6 +249,17 @@ def _level_of(level: int | None, what: str) -> Level | None:
     return levels[number]
 
 
+def need_inexact(what: str, given: Any) -> None:
+    """Errors: ArgumentError for a primal or tangent of integers."""
+    if given.dtype.category < 2:
+        raise ArgumentError(
+            f"Expected {what} to be floating point or complex, but got: {given.dtype!r}",
+            expected="a floating point or complex tensor",
+            got=repr(given.dtype),
+            fix="convert it first",
+        )
+
+
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """A dual tensor with the value of `tensor`, and a tangent of the same shape and dtype.
 
@@ -271,13 +282,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
                 expected="a floating point or complex tensor",
                 fix="convert it with weft.tensor(...)",
             )
-        if given.dtype.category < 2:
-            raise ArgumentError(
-                f"Expected {what} to be floating point or complex, but got: {given.dtype!r}",
-                expected="a floating point or complex tensor",
-                got=repr(given.dtype),
-                fix="convert it first",
-            )
+        need_inexact(what, given)
     if tangent._shape != tensor._shape:
         raise ShapeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "

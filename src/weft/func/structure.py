@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft.autograd.forward_ad import need_inexact
 from weft.errors import (
-    ArgumentError,
     ArgumentTypeError,
     DTypeError,
     GradientError,
@@ -94,13 +94,7 @@ def tangents_of_jvp(primals: Any, tangents: Any) -> list[Any]:
                 got=f"{tangent!r:.60}",
                 fix="convert it with weft.tensor(...)",
             )
-        if tangent.dtype.category < 2:
-            raise ArgumentError(
-                f"Expected tangent to be floating point or complex, but got: {tangent.dtype!r}",
-                expected="a floating point or complex tensor",
-                got=repr(tangent.dtype),
-                fix="convert it first",
-            )
+        need_inexact("tangent", tangent)
         if primal.shape != tangent.shape:
             wanted, got = str(list(primal.shape)), str(list(tangent.shape))
             raise ShapeError(
