@@ -437,8 +437,9 @@ class Walk(Settling):
 @cython.inline
 @cython.exceptval(check=False)
 def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
-    """Ask for the flags of a node."""
-    prefetch(cython.cast(cython.p_char, record) + 104)
+    """Ask for the state and the flags of a node."""
+    prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).state)))
+    prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).released)))
 
 
 @cython.cfunc
