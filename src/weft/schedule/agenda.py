@@ -291,10 +291,7 @@ class Agenda:
             signature = self.signatures[position]
             if signature is not None:
                 self.order.slot[position] = signature.slot
-        self.order.rank(len(counted))
-        deepest: cython.int = 0
-        for position in range(len(self.nodes)):
-            deepest = max(deepest, self.order.level[position])
+        deepest: cython.int = self.order.rank(len(counted))
         for _, _, _, signature in counted:
             signature.count_levels(deepest)
         for position in range(len(self.nodes)):

@@ -131,7 +131,9 @@ class Order:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def rank(self, width: cython.Py_ssize_t) -> cython.int:
-        """Give every node of the kinds 0 to `width` (`slot`) its level: each way to a node counts each kind."""
+        """Give every node of the kinds 0 to `width` (`slot`) its level: each way to a node counts each kind. The
+        deepest level that there is."""
+        deepest: cython.int = 0
         counts: cython.pointer(cython.short) = cython.cast(
             cython.pointer(cython.short),
             calloc(self.count * width + 1, cython.sizeof(cython.short)),
@@ -148,9 +150,10 @@ class Order:
                 if mine[self.slot[place]] < LAST_LEVEL:
                     mine[self.slot[place]] += 1
                 self.level[place] = mine[self.slot[place]]
+                deepest = max(deepest, self.level[place])
             for index in range(self.starts[place], self.starts[place + 1]):
                 theirs: cython.pointer(cython.short) = counts + self.readers[index] * width
                 for kind in range(width):
                     theirs[kind] = max(mine[kind], theirs[kind])
         free(counts)
-        return 0
+        return deepest
