@@ -21,6 +21,7 @@ cdef class OpRow:
     cdef readonly bint batchable
     cdef readonly object push
     cdef readonly object batch
+    cdef readonly object rowwise
     cdef readonly object lower
     cdef readonly object strides
     cdef readonly object samples

@@ -51,6 +51,7 @@ class OpRow:
         self.batchable = fields["batchable"]
         self.push = fields["push"]
         self.batch = fields["batch"]
+        self.rowwise = fields["rowwise"]
         self.lower = fields["lower"]
         self.strides = fields["strides"]
         self.samples = fields["samples"]
@@ -87,6 +88,7 @@ def _bare_row(name):
         batchable=False,
         push=None,
         batch=None,
+        rowwise=None,
         lower=None,
         strides=None,
         samples=None,

@@ -30,7 +30,7 @@ Rule = Callable[..., Any]
 FIELDS = (
     *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "pulls"),
     *("pull_saves", "batch_operands", "pull_masks", "differentiable", "takes", "batchable"),
-    *("push", "batch", "lower", "strides", "samples", "why", "types"),
+    *("push", "batch", "rowwise", "lower", "strides", "samples", "why", "types"),
 )
 
 
@@ -107,6 +107,7 @@ def define(
     strides: Rule | None = None,
     batch: Rule | None = None,
     batch_operands: tuple[str, ...] | None = None,
+    rowwise: Rule | None = None,
     push: str = "diagonal",
     takes: str = EVERY_TYPE,
     grad_name: str = "",
@@ -141,6 +142,7 @@ def define(
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,
+        rowwise=_always if kind in ("elementwise", "macro") else rowwise,
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
         samples=samples,
@@ -148,6 +150,11 @@ def define(
     )
     TABLE[name] = row
     return row
+
+
+def _always(params: Any, shapes: Any) -> bool:
+    """`rowwise` of operations that know no rows: each element of the result comes from one row of the operands."""
+    return True
 
 
 @functools.cache
