@@ -253,10 +253,14 @@ def write_class(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> N
 
 
 def local_names(tree: ast.Module) -> set[str]:
-    """The classes that annotations of a module may name. A buffer stays Any: what takes one (NumPy) does not say so
-    in a way that type checkers of Python 3.11 know."""
+    """The classes that annotations of a module may name. What is a buffer and no Tensor stays Any: what takes one
+    (NumPy) does not say so in a way that type checkers of Python 3.11 know."""
     classes = [part for part in tree.body if isinstance(part, ast.ClassDef)]
-    return {part.name for part in classes if "__getbuffer__" not in ast.unparse(part)}
+    return {
+        part.name
+        for part in classes
+        if part.name == "Tensor" or "__getbuffer__" not in ast.unparse(part)
+    }
 
 
 def compiled_stub(path: Path, prefix: str = "", write_tensor: Any = None) -> str:
@@ -347,6 +351,9 @@ def write_installed(writer: Writer, name: str, member: Any) -> None:
 def write_own(writer: Writer, function: ast.FunctionDef, settable: set[str]) -> None:
     """One member that the compiled class itself defines."""
     name = function.name
+    if name == "__getbuffer__":  # what Python calls it
+        writer.lines.append("    def __buffer__(self, flags: int, /) -> memoryview: ...")
+        return
     if function.decorator_list:
         kind = writer.annotation(TENSOR_PROPERTIES.get(name, "Any"))
         field = [f"    {name}: {kind}"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.ops.bits import INTEGER_OF
+
 Spelling = Callable[..., Any]
 
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
@@ -13,6 +15,7 @@ PRIVATE = (
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
     *("lstm_memory", "lstm_output", "gru"),  # compared as cells, tests/nn
+    *(name for kind in INTEGER_OF for name in (f"{kind}_bits", f"{kind}_of_bits")),  # as views
 )
 _NAMED = (
     "add sub mul div floor_divide remainder fmod neg abs sign sgn reciprocal square pow maximum minimum atan2 exp exp2 "

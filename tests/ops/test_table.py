@@ -295,7 +295,8 @@ def chain_params(row: Any, sample: Any) -> Any:
 
 
 def chain_type(row: Any) -> str:
-    return next(d for d in ("float32", "int64", "bool", "complex64") if d in row.takes)
+    known = (d for d in ("float32", "int64", "bool", "complex64") if d in row.takes)
+    return next(known, row.takes[0])
 
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -44,6 +44,15 @@ def cast(e: Emitter, v: Lanes, dtype: str) -> Lanes:
     return Lanes(dtype, _to_integer(e, v, dtype))
 
 
+def reinterpret(e: Emitter, v: Lanes, dtype: str) -> Lanes:
+    """The bits of `v`, a float, as the integer type of its size, or of an integer as a float."""
+    if v.dtype in HALVES:
+        return Lanes(dtype, to_bits(e, v.dtype, v.value))
+    if dtype in HALVES:
+        return Lanes(dtype, from_bits(e, dtype, v.value))
+    return Lanes(dtype, e.builder.bitcast(v.value, e.vector(ELEMENTS[dtype])))
+
+
 def _imaginary(e: Emitter, v: Lanes, real: str) -> Value:
     return cast(e, e.imag(v), real).value if v.dtype in COMPLEX else e.constant(0, real).value
 

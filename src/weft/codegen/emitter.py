@@ -87,6 +87,10 @@ class Emitter:
         """The value in another dtype; float to int saturates, complex to real drops a part."""
         return casts.cast(self, v, dtype)
 
+    def reinterpret(self, v: Lanes, dtype: str) -> Lanes:
+        """The same bits: a float as the integer type of its size, or an integer as a float."""
+        return casts.reinterpret(self, v, dtype)
+
     # Arithmetic
 
     def _arithmetic(self, floating: str, integral: str, a: Lanes, b: Lanes) -> Lanes:

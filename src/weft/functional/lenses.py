@@ -1,5 +1,6 @@
 # ruff: noqa: A002 - PyTorch's names
-"""Views that show other elements than their storage holds: conjugates, real and imaginary parts, pairs of parts.
+"""Views that show other elements than their storage holds: conjugates, real and imaginary parts, pairs of parts, and
+memory as another type (`bits`).
 
 A tensor comes in; a handle of the same memory goes out, with a lens: what is done to an element of the storage to get
 one of the tensor. Strides and offsets of real views count real numbers. Values are computed through the lens where
@@ -13,12 +14,13 @@ from typing import Any
 from weft.autograd.records import Written
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.bits import as_type, restored
 from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
 from weft.graph import tape as tapes
 from weft.graph.bound import bound_to
 from weft.graph.edges import edge_for, set_edge, value_of
-from weft.graph.lens import CONJUGATE, JOIN, NEGATE, PARTS, SPARSE
+from weft.graph.lens import BITS, CONJUGATE, JOIN, NEGATE, PARTS, SPARSE
 from weft.graph.mutation import mutate
 from weft.graph.recording import record_elementwise
 from weft.graph.views import handle_of_storage, logical_strides
@@ -69,7 +71,7 @@ def adjoint(input: Any) -> Any:
 def _part(row: Any, input: Any, second: int) -> Any:
     strides = tuple([2 * stride for stride in logical_strides(input)])
     lens = input.lens & ~(CONJUGATE | JOIN)
-    if not input.lens & JOIN:
+    if not input.lens & (JOIN | BITS):
         lens |= PARTS
     if second and input.lens & CONJUGATE:
         lens |= NEGATE
@@ -125,7 +127,9 @@ def view_as_real(input: Any) -> Any:
             fix="call .resolve_conj() first",
         )
     strides = (*[2 * stride for stride in logical_strides(input)], 1)
-    lens = input.lens & ~JOIN if input.lens & JOIN else input.lens | PARTS
+    lens = input.lens if input.lens & BITS else input.lens | PARTS
+    if input.lens & JOIN:
+        lens = input.lens & ~JOIN
     return _lens_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, lens)
 
 
@@ -154,7 +158,9 @@ def view_as_complex(input: Any) -> Any:
     if input.lens & NEGATE:
         input = resolve_neg(input)
     halved = tuple([stride // 2 for stride in strides[:-1]])
-    lens = input.lens & ~PARTS if input.lens & PARTS else input.lens | JOIN
+    lens = input.lens if input.lens & BITS else input.lens | JOIN
+    if input.lens & PARTS:
+        lens = input.lens & ~PARTS
     return _lens_view(_AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, lens)
 
 
@@ -195,12 +201,14 @@ def _joined(flat: Any) -> Any:
     return joined_parts(strided(flat, (half, 2), 0, (2, 1)))
 
 
-def _flat(whole: Any, lens: int) -> Any:
-    """The memory in the units of a lens."""
-    if lens & PARTS:
+def _flat(whole: Any, tensor: Any) -> Any:
+    """The memory in the units of a tensor with a lens."""
+    if tensor.lens & PARTS:
         return _flat_parts(whole)
     flat = reshape(whole, (whole.numel(),))
-    return _joined(flat) if lens & JOIN else flat
+    if tensor.lens & BITS:
+        return as_type(flat, tensor._dtype)
+    return _joined(flat) if tensor.lens & JOIN else flat
 
 
 def _bent(x: Any, lens: int) -> Any:
@@ -213,7 +221,7 @@ def seen_through(tensor: Any) -> Any:
     """The node of the value of a tensor with a lens."""
     if tensor.lens & SPARSE:
         return value_of(bound_to("sparse")().shown(tensor))
-    flat = _flat(handle_of_storage(tensor), tensor.lens)
+    flat = _flat(handle_of_storage(tensor), tensor)
     shape, strides = tensor._shape, logical_strides(tensor)
     whole = tensor.offset == 0 and tensor.strides is None and flat.numel() == tensor.numel()
     shown = reshape(flat, shape) if whole else strided(flat, shape, tensor.offset, strides)
@@ -242,7 +250,7 @@ def _write_memory(tensor: Any, new: Any) -> None:
     """The value only."""
     whole = handle_of_storage(tensor)
     written = put(
-        _flat(whole, tensor.lens),
+        _flat(whole, tensor),
         _bent(new.detach(), tensor.lens),
         tensor.offset,
         logical_strides(tensor),
@@ -251,6 +259,8 @@ def _write_memory(tensor: Any, new: Any) -> None:
         written = _joined(written)
     elif tensor.lens & JOIN:
         written = _flat_parts(written)
+    elif tensor.lens & BITS:
+        written = restored(reshape(whole, (whole.numel(),)), written)
     mutate(whole, reshape(written, whole._shape))
 
 

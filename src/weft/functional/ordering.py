@@ -7,7 +7,7 @@ it found, so that gradients flow. nan counts as the largest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -279,6 +279,25 @@ def unique_consecutive(
     return _found(input, dim, lines[changed], inverse, counts, return_inverse, return_counts)
 
 
+def _side(side: str | None, right: bool) -> Literal["left", "right"]:
+    """Where a value goes among equal ones. Errors: ArgumentError."""
+    if side not in (None, "left", "right"):
+        raise ArgumentError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
+            expected="'left' or 'right'",
+            got=repr(side),
+            fix="leave side out, or pass right=True",
+        )
+    if right and side == "left":
+        raise ArgumentError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
+            expected="one of them",
+            got="side='left', right=True",
+            fix="leave right out",
+        )
+    return "right" if right or side == "right" else "left"
+
+
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -289,7 +308,7 @@ def searchsorted(
     sorter: Any = None,
 ) -> Any:
     """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
-    side = side or ("right" if right else "left")
+    place = _side(side, right)
     edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
     if sorter is not None and edges.size:
         places = host.to_numpy(need_tensor("searchsorted", sorter, "sorter"))
@@ -310,13 +329,6 @@ def searchsorted(
         edges = np.take_along_axis(edges, places, -1)
     number = not isinstance(input, Tensor)
     points = np.asarray(input) if number else host.to_numpy(input)
-    if side not in ("left", "right"):
-        raise ArgumentError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
-            expected="'left' or 'right'",
-            got=repr(side),
-            fix="leave side out, or pass right=True",
-        )
     if edges.ndim != 1 and (number or edges.ndim == 0 or edges.shape[:-1] != points.shape[:-1]):
         raise ShapeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
@@ -326,11 +338,11 @@ def searchsorted(
             fix="use one vector of boundaries",
         )
     if edges.ndim == 1:
-        found = host.answering(lambda points: np.searchsorted(edges, points, side), points)  # type: ignore[call-overload]
+        found = host.answering(lambda points: np.searchsorted(edges, points, place), points)
     else:
         found = np.empty(points.shape, np.int64)
         for row in np.ndindex(points.shape[:-1]):
-            found[row] = np.searchsorted(edges[row], points[row], side)  # type: ignore[call-overload]
+            found[row] = np.searchsorted(edges[row], points[row], place)
     return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
 
 

@@ -91,13 +91,14 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     storage = storage_of(input)
     offset = input.offset if storage_offset is None else storage_offset
     last = offset + sum((count - 1) * step for count, step in zip(shape, strides, strict=True))
-    if 0 not in shape and (last >= storage.node.numel or offset < 0):
-        bytes_each = input._dtype.itemsize
+    bytes_each = input._dtype.itemsize
+    held = storage.node.numel * storage.node.dtype.itemsize
+    if 0 not in shape and (last >= held // bytes_each or offset < 0):
         raise ShapeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
             f"{bytes_each} requiring a storage size of {(last + 1) * bytes_each} are out of bounds for storage of "
-            f"size {storage.node.numel * bytes_each}",
-            expected=f"elements 0 to {storage.node.numel - 1}",
+            f"size {held}",
+            expected=f"elements 0 to {held // bytes_each - 1}",
             got=f"up to element {last}",
             fix="shorten the shape or the strides",
         )

@@ -18,9 +18,11 @@ from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
 
 from weft._compiled import require
-from weft.errors import DTypeError, ShapeError
+from weft.errors import ShapeError
+from weft.functional import bits
 from weft.functional.arguments import (
     Shape,
+    as_dtype,
     describe,
     need_rank,
     need_tensor,
@@ -29,6 +31,7 @@ from weft.functional.arguments import (
     wrap_dims,
 )
 from weft.functional.making import by_name
+from weft.graph.dtype import DType
 from weft.graph.strides import reshape_strides
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -92,14 +95,15 @@ def _wrong_count(input: Any, shape: Shape) -> ShapeError:
     )
 
 
-def view(input: Any, *shape: Any) -> Any:
-    """Another shape over the same memory. Errors: ShapeError where only a copy could do it."""
-    if (
-        len(shape) == 1
-        and not isinstance(shape[0], (int, tuple, list))
-        and hasattr(shape[0], "itemsize")
-    ):
-        return _view_dtype(input, shape[0])
+def view(input: Any, *shape: Any, dtype: Any = None) -> Any:
+    """Another shape over the same memory; or, with a dtype, its bytes as elements of that type, without a gradient.
+
+    Errors: ShapeError where only a copy could do it; RuntimeError where a dtype does not fit sizes, strides or offset.
+    """
+    if dtype is None and len(shape) == 1 and isinstance(shape[0], (DType, type)):
+        dtype, shape = shape[0], ()
+    if dtype is not None and not shape:
+        return _view_dtype(input, as_dtype(dtype))
     target = infer_shape(input, sizes(shape, "view"))
     result = view_or_none(input, target)
     if result is None:
@@ -113,15 +117,10 @@ def view(input: Any, *shape: Any) -> Any:
     return result
 
 
-def _view_dtype(input: Any, dtype: Any) -> Any:
+def _view_dtype(input: Any, dtype: DType) -> Any:
     if dtype is input._dtype:
         return view_or_none(input, input._shape)
-    raise DTypeError(
-        "view(dtype) to another type is not available",
-        expected=input._dtype.name,
-        got=dtype.name,
-        fix="use .to(dtype) to convert values, or .numpy().view(...)",
-    )
+    return bits.view_dtype(input, dtype)
 
 
 def view_or_none(input: Tensor, target: tuple[int, ...]) -> Any:

@@ -7,6 +7,7 @@ turn know the class. The methods beyond the operators are installed by the layer
 """
 
 import cython
+from cython.cimports.cpython.buffer import PyObject_GetBuffer
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.weft.graph.bound import (
@@ -409,6 +410,11 @@ class Tensor:
 
     def __array__(self, dtype=None, copy=None):
         return late["array"](self, dtype)
+
+    def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):
+        array = late["buffer"](self)
+        Py_DECREF(None)  # which Cython has put into the buffer
+        PyObject_GetBuffer(array, buffer, flags)
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         return late["array_wrap"](array)

@@ -111,6 +111,31 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     return result
 
 
+def retyped(
+    tensor: Tensor,
+    row: OpRow,
+    dtype: DType,
+    shape: tuple,
+    strides: tuple,
+    offset: cython.longlong,
+    lens: cython.int,
+):
+    """An untracked handle of the same memory as elements of another type, which `strides` and `offset` count; for
+    autograd no view of the tensor, but one more name of its storage. `row` is its recipe."""
+    result: Tensor = blank()
+    _show_region(result, tensor)
+    watch(result)
+    result._shape = shape
+    result._dtype = dtype
+    result.strides = None if is_contiguous(shape, strides) else strides
+    result.offset = offset
+    result.lens = lens
+    result.recipe = ((row, None, shape),)
+    result.counter = tensor.counter
+    result.inference = tensor.inference
+    return result
+
+
 @cython.cfunc
 def parts_of(tensor: Tensor, cut: Cut) -> tuple:
     """The views that a cut makes of a tensor: the outputs of one operation."""

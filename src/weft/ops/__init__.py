@@ -1,8 +1,8 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written; `primitives`
-the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed operations;
-`macro` operations that are one node until they are collected.
+`elementwise`, `bits`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written;
+`primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed
+operations; `macro` operations that are one node until they are collected.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from weft.graph.bound import bound_to
 from weft.ops import (
     analysis,
     attention,
+    bits,
     composite,
     contraction,
     convolution,
@@ -25,6 +26,7 @@ __all__ = [
     "TABLE",
     "analysis",
     "attention",
+    "bits",
     "composite",
     "contraction",
     "convolution",

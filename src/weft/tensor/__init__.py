@@ -66,6 +66,7 @@ def in_place_shape(tensor: Any, result: Any) -> ShapeError:
 
 LATE: dict[str, Any] = {
     "array": interop.as_array,
+    "buffer": interop.buffer_array,
     "array_wrap": interop.wrap_array,
     "construct": legacy.construct,
     "contains": reading.contains,

@@ -1,4 +1,4 @@
-"""Tensors and NumPy: numpy(), the array protocol, DLPack.
+"""Tensors and NumPy: numpy(), the array protocol, the buffer protocol, DLPack.
 
 In come tensors and foreign arrays; out go arrays and tensors that share memory. What sharing means for recorded
 operations is left to `memory`.
@@ -55,6 +55,20 @@ def as_array(tensor: Tensor, dtype: Any = None) -> Any:
     """`numpy.asarray(tensor)`."""
     array = numpy(tensor)
     return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def buffer_array(tensor: Tensor) -> Any:
+    """The array whose memory a tensor shows through the buffer protocol. Errors: BufferError for bfloat16, which has no
+    format, and where `_need_plain` says so."""
+    _need_plain(tensor)
+    if tensor._dtype is dtypes.bfloat16:
+        raise ExportError(
+            "bfloat16 has no format in the buffer protocol",
+            expected="a type that Python's struct module or NumPy has",
+            got=describe(tensor),
+            fix="convert with .float(), or show the bits with .view(weft.uint16)",
+        )
+    return export_array(tensor)
 
 
 def wrap_array(array: Any) -> Tensor:
@@ -121,8 +135,8 @@ def _type_code(capsule: Any) -> Any:
     return ctypes.c_uint8.from_address(start + (32 if name.endswith(b"_versioned") else 0) + 20)
 
 
-def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
-    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits. Errors: BufferError."""
+def _need_plain(tensor: Tensor) -> None:
+    """Errors: BufferError for what requires a gradient or does not show its memory as it is."""
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         why = "require gradient" if tensor.requires_grad else "are computed where they are read"
         fix = "detach()" if tensor.requires_grad else "resolve_conj().resolve_neg()"
@@ -132,10 +146,26 @@ def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
             got=describe(tensor),
             fix=f"call .{fix} first",
         )
+
+
+def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
+    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits. Errors: BufferError."""
+    _need_plain(tensor)
     capsule = export_array(tensor).__dlpack__(**keywords)
     if tensor._dtype is dtypes.bfloat16:
         _type_code(capsule).value = BFLOAT
     return capsule
+
+
+def _array_of_bits(capsule: Any) -> Any:
+    """The array of a capsule of bfloat16, as uint16; the capsule of an array that NumPy refuses stays what it was."""
+    code = _type_code(capsule)
+    code.value = UINT
+    try:
+        return np.from_dlpack(_Capsule(capsule))
+    except BaseException:
+        code.value = BFLOAT
+        raise
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -144,12 +174,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     check_device(device, "from_dlpack")
     try:
         capsule = _capsule_of(ext_tensor)
-        code = _type_code(capsule)
-        is_bfloat = code.value == BFLOAT
-        if is_bfloat:
-            code.value = UINT
+        is_bfloat = _type_code(capsule).value == BFLOAT
         has_version = '"dltensor_versioned"' in repr(capsule)
-        array = np.from_dlpack(_Capsule(capsule))
+        array = _array_of_bits(capsule) if is_bfloat else np.from_dlpack(_Capsule(capsule))
     except BufferError as error:
         raise ArgumentError(
             f"from_dlpack(): {error}",

@@ -108,10 +108,9 @@ def _window(memory: Any, tensor: Tensor) -> Any:
     """A tensor's region of a flat array."""
     if 0 in tensor._shape:
         return np.zeros(tensor._shape, memory.dtype)
-    memory = memory.view(raw_dtype(tensor._dtype))  # of another type through a lens
-    size = memory.itemsize
-    strides = [stride * size for stride in logical_strides(tensor)]
-    return np.ndarray(tensor._shape, memory.dtype, memory, tensor.offset * size, strides)
+    kind = raw_dtype(tensor._dtype)  # not that of the memory, through a lens
+    strides = [stride * kind.itemsize for stride in logical_strides(tensor)]
+    return np.ndarray(tensor._shape, kind, memory, tensor.offset * kind.itemsize, strides)
 
 
 def raw_array(tensor: Tensor) -> Any:
