@@ -1,17 +1,15 @@
-"""The disk cache: whose directory it takes, damaged entries, the cap, and undefined symbols."""
+"""The disk cache: whose directory it takes, damaged entries, the cap."""
 
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runtime_kernels import compiler, loop_ir
 
-from weft.runtime.disk_cache import DiskCache, default_directory, undefined_symbols
+from weft.runtime.disk_cache import DiskCache, default_directory
 
 KEY = "ab" * 32
 
@@ -124,29 +122,3 @@ def test_where_the_cache_stands(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_directory() == "/home/someone/.cache/weft/kernels"
-
-
-CALLS = """
-declare double @sin(double)
-define double @f(double %x) {
-  %y = call double @sin(double %x)
-  ret double %y
-}
-"""
-
-
-def test_undefined_symbols_are_found():
-    assert undefined_symbols(compiler().compile(CALLS)) == {"sin"}
-    assert undefined_symbols(compiler().compile(loop_ir("f", "  %w = fadd float %v, %k"))) == set()
-
-
-@given(st.binary(max_size=200))
-def test_what_is_no_object_file_has_no_answer(noise):
-    assert undefined_symbols(noise) is None
-    assert undefined_symbols(b"\x7fELF\x02\x01" + noise) in (None, set())
-
-
-def test_a_damaged_section_table_has_no_answer():
-    code = bytearray(compiler().compile(CALLS))
-    code[40:48] = struct.pack("<Q", len(code) + 5)
-    assert undefined_symbols(bytes(code)) is None

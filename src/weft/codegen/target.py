@@ -24,12 +24,33 @@ AVX2 = Target("avx2", 256, (4, 8))
 NEON = Target("neon", 128, ())
 
 
+def processor() -> str:
+    """What Linux says of the first processor, without what changes from one moment to the next; empty elsewhere."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = file.read().partition("\n\n")[0].splitlines()
+    except OSError:
+        return ""
+    lasting = ("vendor", "model", "cpu family", "stepping", "flags", "CPU ", "Features")
+    return "\n".join(line for line in lines if line.startswith(lasting))
+
+
+def _features() -> set[str]:
+    """The processor's features by their names in LLVM, which Linux uses too on x86-64: LLVM is asked only elsewhere,
+    since that takes its whole library into memory."""
+    for line in processor().splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() == "flags":
+            return set(words.split())
+    from llvmlite import binding
+
+    return {name for name, has in binding.get_host_cpu_features().items() if has}
+
+
 @cache
 def host() -> Target:
     """The target of this machine."""
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features()
-    if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl", "avx512dq")):
+    features = _features()
+    if features >= {"avx512f", "avx512bw", "avx512vl", "avx512dq"}:
         return AVX512
-    return AVX2 if features.get("avx2") else NEON
+    return AVX2 if "avx2" in features else NEON

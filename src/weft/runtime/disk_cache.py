@@ -4,7 +4,7 @@
 Code is run, so the directory must be the user's own with mode 0700, or there is no cache at all. An
 entry opens with a checksum; a truncated or altered one counts as absent and is written anew.
 Entries appear by rename, whole or not at all. The least recently used ones go when the total passes
-the cap. `undefined_symbols` tells what code would call; what goes into a key is left to the caller.
+the cap. What goes into a key is left to the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import itertools
 import os
 import stat
-import struct
 import time
 
 MAGIC = b"weft-kernel-1\n"
@@ -146,40 +145,3 @@ def _checked(entry: bytes, key: str) -> bytes | None:
     code = entry[start:]
     sound = entry.startswith(MAGIC) and entry[len(MAGIC) : start] == _digest(key, code)
     return code if sound and code else None
-
-
-# Object files
-
-_SECTION = struct.Struct(
-    "<IIQQQQIIQQ"
-)  # name type flags address offset size link info align entsize
-_SYMBOL = struct.Struct("<IBBHQQ")  # name info other section value size
-_SYMBOL_TABLE = 2
-_UNDEFINED = 0
-
-
-def undefined_symbols(code: bytes) -> set[str] | None:
-    """The names that an ELF64 object leaves to others; None where it is not one (or not sound)."""
-    if code[:6] != b"\x7fELF\x02\x01" or len(code) < 64:
-        return None
-    try:
-        return _read_undefined(code)
-    except (struct.error, IndexError, UnicodeDecodeError):
-        return None
-
-
-def _read_undefined(code: bytes) -> set[str]:
-    (table_offset,) = struct.unpack_from("<Q", code, 40)
-    entry_size, count = struct.unpack_from("<HH", code, 58)
-    sections = [_SECTION.unpack_from(code, table_offset + i * entry_size) for i in range(count)]
-    names = set()
-    for section in sections:
-        if section[1] != _SYMBOL_TABLE:
-            continue
-        strings = sections[section[6]][4]
-        for at in range(section[4] + _SYMBOL.size, section[4] + section[5], _SYMBOL.size):
-            name, _, _, home, _, _ = _SYMBOL.unpack_from(code, at)
-            if home == _UNDEFINED and name:
-                start = strings + name
-                names.add(code[start : code.index(b"\0", start)].decode())
-    return names

@@ -5,26 +5,33 @@ wanted. What has been compiled is found again in memory by key, then on disk by 
 and of all that shapes its code, where a note under a key and the revision of what writes the IR
 saves writing it only to name it. A cold batch is linked as one library, which is unloaded when it is
 the least recently used and nobody holds it. Code may call nothing outside itself but a few C memory
-functions, so what is cached on disk cannot depend on this process. llvmlite is imported by the
-first kernel. What the IR computes is left to codegen.
+functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first
+kernel that has to be compiled: what is found on disk is linked without it where `linking` can. What
+the IR computes is left to codegen.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import platform
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.codegen.target import processor
 from weft.errors import VerificationError
-from weft.runtime.disk_cache import DiskCache, default_directory, undefined_symbols
+from weft.runtime import linking
+from weft.runtime.disk_cache import DiskCache, default_directory
+from weft.runtime.object_files import undefined_symbols
 
 # LLVM's code generator may call these on its own account.
-ALLOWED_SYMBOLS = frozenset({"memcpy", "memmove", "memset"})
+ALLOWED_SYMBOLS = frozenset(linking.FUNCTIONS)
 CODEGEN_LEVEL = 1
 IN_MEMORY = 4096
 
@@ -90,6 +97,23 @@ def _own_features(llvm: Any, cpu: str) -> str:
     return f"{features},+prefer-no-gather" if cpu.startswith("znver") else features
 
 
+def _machine_note(level: int) -> str:
+    """A name for this processor under this LLVM, without asking LLVM; empty where the system does not describe the
+    processor."""
+    about = processor()
+    found = importlib.util.find_spec("llvmlite")
+    if not about or found is None or found.origin is None:
+        return ""
+    library = (Path(found.origin).parent / "binding").iterdir()
+    sizes = sorted(
+        f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}"
+        for file in library
+        if file.is_file()
+    )
+    text = "\0".join((platform.platform(), about, f"level {level}", *sizes))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class Compiler:
     """One LLJIT with its caches. The module-level functions use one for the host."""
 
@@ -139,7 +163,7 @@ class Compiler:
 
     def _load(self, requests: list[Request]) -> dict[str, Library]:
         """Object code for each request, linked together and remembered."""
-        self._start()
+        self._identify()
         codes = [self._object_code(request) for request in requests]
         names = [name for request in requests for name in request.symbols]
         start = time.perf_counter()
@@ -223,15 +247,34 @@ class Compiler:
                 return str(self._machine.emit_assembly(module))
 
     def _link(self, codes: list[bytes], names: list[str]) -> Any:
+        """Addresses by name, in something that keeps the code loaded; by LLVM where `linking` cannot."""
+        return linking.link(codes, names) or self._link_by_llvm(codes, names)
+
+    def _link_by_llvm(self, codes: list[bytes], names: list[str]) -> Any:
+        self._start()
         builder = self._llvm.JITLibraryBuilder()
         for code in codes:
             builder.add_object_img(code)
         for name in names:
             builder.export_symbol(name)
-        for name in ALLOWED_SYMBOLS:
-            builder.import_symbol(name, self._llvm.address_of_symbol(name))
+        for name, address in linking.FUNCTIONS.items():
+            builder.import_symbol(name, address)
         self._batches += 1
         return builder.link(self._lljit, f"batch{self._batches}")
+
+    def _identify(self) -> None:
+        """Find out, once, what shapes code beside its IR: from disk, where an earlier process has noted it."""
+        if self.target.identity:
+            return
+        note = "" if self.target.cpu or self.target.features else _machine_note(self.target.level)
+        known = (self.disk.load(note) or b"").decode() if note else ""
+        if known.count("\n") >= 3:
+            _, self.target.cpu, self.target.features, *_ = known.split("\n")
+            self.target.identity = known
+            return
+        self._start()
+        if note:
+            self.disk.store(note, self.target.identity.encode())
 
     def _start(self) -> None:
         """Import llvmlite and make the target machine and the linker, once."""
@@ -266,7 +309,7 @@ class Compiler:
     def host(self) -> tuple[str, str]:
         """The CPU name and the feature string that code is generated for."""
         with self._lock:
-            self._start()
+            self._identify()
             return self.target.cpu, self.target.features
 
     def forget(self) -> None:
