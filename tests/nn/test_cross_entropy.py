@@ -1,4 +1,4 @@
-"""Cross entropy of classes has one gradient record, which means what log_softmax and nll_loss together mean."""
+"""Cross entropy of classes is one record, which means what log_softmax and nll_loss together mean."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import weft
 from weft.config import config
 from weft.debug import stages
 from weft.func import grad, hessian, jvp, vmap
+from weft.graph.tape import tape
 from weft.nn import functional
 
 
@@ -108,6 +109,32 @@ def test_the_gradient_takes_what_the_loss_has_made_of_a_row() -> None:
 
     names = [line.split("= ")[1].split("(")[0] for line in stages(step)["collect"].splitlines()]
     assert names.count("exp") == 1 and names.count("amax") == 1
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 5, 4)])
+def test_what_is_known_of_the_classes_changes_no_bit(shape: tuple[int, ...]) -> None:
+    """One node where classes are known, composed where the kernel has to check them."""
+
+    def run(classes: Any) -> tuple[list[str], list[Any]]:
+        x = random(*shape, dtype=weft.float32).requires_grad_()
+        before = len(tape().pending())
+        losses = functional.cross_entropy(x, classes, reduction="none")
+        names = [node.row.name for node in tape().pending()[before:]]
+        losses.sum().backward()
+        return names, [losses.tolist(), x.grad.tolist()]
+
+    numbers = weft.arange(math.prod(shape) // 5).reshape(*shape[:1][: len(shape) - 1], *shape[2:])
+    known = weft.tensor((numbers % 5).tolist())
+    names, values = run(known)
+    assert names == ["cross_entropy"]
+    names, composed_values = run(known + weft.zeros_like(known))
+    assert "gather" in names and values == composed_values
+
+
+def test_a_pending_class_out_of_range_is_found_by_the_kernel() -> None:
+    loss = functional.cross_entropy(random(5), weft.tensor(4) + 1)
+    with pytest.raises(IndexError):
+        loss.item()
 
 
 def test_no_rows() -> None:

@@ -129,7 +129,8 @@ def _range_of(
 
 def trust(node: Node, size: cython.longlong):
     """All elements of a value are known to be positions within a dimension of a size."""
-    node.bound = size
+    if not 0 < node.bound <= size:
+        node.bound = size
 
 
 def range_error(name, values, size, dimension, wraps, where=None):

@@ -124,20 +124,24 @@ def _targets_known(target: Any, count: int, ignore_index: int) -> tuple[bool, bo
         ) from None
 
 
-def picked_classes(
-    log_probabilities: Any, target: Any, ignore_index: int, pick: Any = gather
-) -> tuple[Any, Any, Any]:
-    """The log probability of each target class, the mask of ignored targets (None where it is known that there are
-    none), and the classes to look up. `pick` takes them from the log probabilities."""
-    axis = 1 if len(log_probabilities._shape) > 1 else 0
-    count = log_probabilities._shape[axis]
+def target_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any, Any, bool]:
+    """The classes to look up, the mask of ignored targets (None where it is known that there are none), and whether all
+    classes are known to be in range. Errors: IndexRangeError."""
+    count = input._shape[1 if len(input._shape) > 1 else 0]
     known, all_count = _targets_known(target, count, ignore_index)
     classes, ignored = cast(target, dtypes.int64), None
     if not all_count:
         ignored = classes == ignore_index
         positive = where(classes < 0, count, classes)  # a negative one may not wrap
         classes = where(ignored, 0, positive)
-    index = reshape(classes, (*target._shape[:axis], 1, *target._shape[axis:]))
-    if known:
-        trusted(index, count)
-    return reshape(pick(log_probabilities, axis, index), target._shape), ignored, classes
+        if known:
+            trusted(classes, count)
+    return classes, ignored, known
+
+
+def pick_classes(input: Any, classes: Any, pick: Any = gather) -> Any:
+    """What `pick` takes from the input at one class per example."""
+    axis = 1 if len(input._shape) > 1 else 0
+    shape = classes._shape
+    index = reshape(classes, (*shape[:axis], 1, *shape[axis:]))
+    return reshape(pick(input, axis, index), shape)

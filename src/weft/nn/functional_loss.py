@@ -26,14 +26,15 @@ from weft.functional.softmax import log_softmax
 from weft.functional.special import xlogy
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
-from weft.graph.recording import cast, record_gradient
+from weft.graph.recording import cast, record, record_gradient
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.nn.class_targets import (
     check_class_weights,
     check_classes,
     check_target_kind,
-    picked_classes,
+    pick_classes,
+    target_classes,
 )
 from weft.nn.functional_activation import logsigmoid
 from weft.nn.probabilities import need_probabilities
@@ -43,7 +44,7 @@ from weft.ops.primitives import expand, gather, reshape, take, where
 
 require(__name__, cython.compiled)
 
-_PICKED = TABLE["picked_log_softmax"]
+_PICKED, _CROSS_ENTROPY = TABLE["picked_log_softmax"], TABLE["cross_entropy"]
 
 
 def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
@@ -83,33 +84,42 @@ def nll_loss(
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
-    result = _negative_picked(input, target, weight, ignore_index, reduction, gather)
-    return rename_record(
-        result, "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
-    )
+    result = _over_targets(_negative, input, target, weight, ignore_index, reduction)
+    return rename_record(result, _record_name(input))
 
 
-def _negative_picked(
-    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, pick: Any
+def _record_name(input: Any) -> str:
+    return "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
+
+
+def _negative(input: Any, classes: Any, known: bool) -> Any:
+    """The negative of each class's log probability."""
+    return -pick_classes(input, classes)
+
+
+def _over_targets(
+    losses_of: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
-    """What `nll_loss` says, each target's log probability found by `pick`."""
+    """The losses that `losses_of(input, classes, whether all are known to be in range)` gives for the targets that are
+    not ignored, weighted and reduced."""
     check_classes(input, target)
     if len(input._shape) == 1:
         target = reshape(target, ())
     if weight is not None:
         check_class_weights(input, weight)
-    picked, ignored, classes = picked_classes(input, target, ignore_index, pick)
+    classes, ignored, known = target_classes(input, target, ignore_index)
+    losses = losses_of(input, classes, known)
     if weight is None and reduction == "mean" and math.prod(target._shape) == 1:
-        return reshape(_but_ignored(ignored, math.nan, -picked), ())
+        return reshape(_but_ignored(ignored, math.nan, losses), ())
     if weight is None:
-        losses = _but_ignored(ignored, 0, -picked)
+        losses = _but_ignored(ignored, 0, losses)
         if reduction != "mean":
             return reduced(losses, reduction)
         if ignored is None:
             return mean(losses)
         return sum(losses) / sum(cast(call("logical_not", ignored), input._dtype))
     weights = _but_ignored(ignored, 0, take(weight, 0, classes))
-    losses = _but_ignored(ignored, 0, -picked * weights)
+    losses = _but_ignored(ignored, 0, losses * weights)
     if reduction != "mean":
         return reduced(losses, reduction)
     return sum(losses) / sum(weights)
@@ -166,19 +176,23 @@ def cross_entropy(
 
 def _of_classes(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """Cross entropy of one class per example. Nothing has no largest element: then it is composed."""
-    axis = 1 if len(input._shape) > 1 else 0
     if 0 in input._shape:
-        result = nll_loss(
-            log_softmax(input, axis), target, weight, None, ignore_index, None, reduction
-        )
-    else:
-        with untracked():
-            logs = log_softmax(input, axis)
-        pick = functools.partial(_pick_logs, input)
-        result = _negative_picked(logs, target, weight, ignore_index, reduction, pick)
-    return rename_record(
-        result, "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
-    )
+        axis = 1 if len(input._shape) > 1 else 0
+        logs = log_softmax(input, axis)
+        return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    result = _over_targets(_losses, input, target, weight, ignore_index, reduction)
+    return rename_record(result, _record_name(input))
+
+
+def _losses(input: Any, classes: Any, known: bool) -> Any:
+    """The loss of each example: one record, or where a class may turn out to be none, what that stands for."""
+    axis = 1 if len(input._shape) > 1 else 0
+    if known:
+        after = (axis - len(input._shape),)
+        return record(_CROSS_ENTROPY, (input, classes), after, classes._shape, input._dtype)
+    with untracked():
+        logs = log_softmax(input, axis)
+    return -pick_classes(logs, classes, functools.partial(_pick_logs, input))
 
 
 def _pick_logs(input: Any, logs: Any, axis: int, index: Any) -> Any:

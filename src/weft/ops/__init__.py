@@ -2,7 +2,7 @@
 
 `elementwise`, `bits`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written;
 `primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed
-operations; `macro` operations that are one node until they are collected.
+operations; `macro` and `losses` operations that are one node until they are collected.
 """
 
 from typing import Any
@@ -17,6 +17,7 @@ from weft.ops import (
     convolution,
     elementwise,
     indexing,
+    losses,
     macro,
     structure,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "convolution",
     "elementwise",
     "indexing",
+    "losses",
     "macro",
     "structure",
 ]

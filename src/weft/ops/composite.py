@@ -88,11 +88,11 @@ def _slope_of_norm(g: Any, self: Any, result: Any) -> Any:
     return self * where(zero, 0, g / where(zero, 1, result))
 
 
-def _pull_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
-    """The probabilities times the cotangent's negative, at the index less one. They are made as the value side makes
+def less_one_at(self: Any, index: Any, axis: int) -> Any:
+    """The probabilities along an axis, at the index (of size 1 there) less one. They are made as the value side makes
     them, so that a backward pass in the same program finds them. The largest element counts as a constant: it takes no
     part in the derivative of the derivative."""
-    axis, shape = at.params[0], self._shape
+    shape = self._shape
     mode = tape().mode
     grad, mode.grad = mode.grad, False
     try:
@@ -104,7 +104,12 @@ def _pull_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
     last = axis == len(shape) - 1  # then a kernel makes the positions itself
     own = shape if last else tuple([size if a == axis else 1 for a, size in enumerate(shape)])
     here = iota(own, len(shape) - 1 if last else 0) == index
-    return where(here, weights - 1, weights) * -g
+    return where(here, weights - 1, weights)
+
+
+def _pull_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
+    """The probabilities times the cotangent's negative, at the index less one."""
+    return less_one_at(self, index, at.params[0]) * -g
 
 
 def _picked_numpy(x: Any, index: Any, params: tuple[int]) -> Any:

@@ -32,6 +32,8 @@ def macro_row(
     pull: Any,
     samples: Any,
     shape: Any,
+    takes: str = "float",
+    rowwise: Any = None,
 ) -> None:
     """Define a macro; the parameters are those of `weft.ops.row.define`."""
     define(
@@ -45,7 +47,8 @@ def macro_row(
         samples=samples,
         shape=shape,
         push="rule",
-        takes="float",
+        takes=takes,
+        rowwise=rowwise,
     )
 
 

@@ -142,7 +142,7 @@ def define(
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,
-        rowwise=_always if kind in ("elementwise", "macro") else rowwise,
+        rowwise=rowwise or (_always if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
         samples=samples,

@@ -246,6 +246,8 @@ def _indices(
     if row.name.startswith("take"):  # every slice is addressed by its own index
         count = int(np.prod(shape, dtype=np.int64))
         return source.permutation(max(size, count))[:count].reshape(shape) % size
+    if len(shape) < len(base):  # one of each line
+        return source.integers(0, size, shape)
     lines = np.argsort(source.random((*shape[:axis], size, *shape[axis + 1 :])), axis)
     return np.take(lines, range(min(shape[axis], size)), axis)[tuple(map(slice, shape))]
 
@@ -292,6 +294,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "lstm_memory": ((300, 280), _GRID, None),
     "lstm_output": ((300, 280), _GRID, None),
     "gru": ((300, 210), (300, 210), _GRID, None),
+    "cross_entropy": (_GRID, (300,), (-1,)),
     "scatter": ((9, 70), (300, 70), (300, 70), (0,)),
     "scatter_add": ((9, 70), (300, 70), (300, 70), (0,)),
     "take": (_GRID, (400,), (0,)),

@@ -1,0 +1,79 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Losses that are one node until they are collected (`macro`).
+
+A loss of one example is some ten primitives on a few numbers: what it costs goes by the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from weft._compiled import require
+from weft.graph.bounds import trust
+from weft.graph.edges import value_of
+from weft.ops.composite import less_one_at
+from weft.ops.macro import macro_row
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, gather, reduce, reshape
+
+require(__name__, cython.compiled)
+
+
+def _with_axis(index: Any, axis: int) -> Any:
+    """Classes, or what there is one of for each, with a dimension of size 1 where the scores have theirs; `axis` is
+    counted from the end of the scores."""
+    shape = index._shape
+    place = len(shape) + 1 + axis
+    return reshape(index, (*shape[:place], 1, *shape[place:]))
+
+
+def _over_examples(x: Any, like: Any) -> Any:
+    """`x` for each example of a batch, where it has none and `like` has one."""
+    missing = len(like._shape) - len(x._shape)
+    return expand(x, (*like._shape[:missing], *x._shape)) if missing > 0 else x
+
+
+def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
+    """The steps of log_softmax; classes are in range, or this would not have been recorded."""
+    axis = len(self._shape) + params[0]
+    trust(value_of(index), self._shape[axis])
+    places = _with_axis(index, params[0])
+    shifted = self - reduce("amax", self, (axis,), keepdim=True)
+    logs = shifted - call("log", reduce("sum", call("exp", shifted), (axis,), keepdim=True))
+    logs, places = _over_examples(logs, places), _over_examples(places, logs)
+    picked = gather(logs, len(logs._shape) + params[0], places)
+    shape = picked._shape
+    place = len(shape) + params[0]
+    return -reshape(picked, (*shape[:place], *shape[place + 1 :]))
+
+
+def _pull_cross_entropy(g: Any, self: Any, index: Any, at: Any) -> Any:
+    """The cotangent times the probabilities, less one at the class."""
+    axis = at.params[0]
+    places = _with_axis(index, axis)
+    return less_one_at(self, places, len(self._shape) + axis) * _with_axis(g, axis)
+
+
+def _cross_entropy_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
+    axis = params[0]
+    powers = np.exp(x - np.max(x, axis, keepdims=True))
+    logs = np.log(powers / np.sum(powers, axis, keepdims=True))
+    places = np.expand_dims(index.astype(np.int64), axis)
+    return -np.take_along_axis(logs, places, axis).squeeze(axis)
+
+
+macro_row(
+    "cross_entropy",
+    "self index",
+    _cross_entropy_numpy,
+    _lower_cross_entropy,
+    {"self": _pull_cross_entropy},
+    [((5,), (), (-1,)), ((3, 4), (3,), (-1,)), ((2, 3, 2), (2, 2), (-2,))],
+    lambda p, x, index: index,
+    takes="float32 float64",
+    rowwise=lambda p, shapes: len(shapes[0]) > -p[0],
+)
