@@ -139,6 +139,8 @@ class BuildExtensions(build_ext):
         self.write_build_info(dict(sorted((kept | done).items())))
 
     def build_extension(self, ext: Extension) -> None:
+        if self.debug:  # a third of the time to compile, for what is built to look for faults
+            ext.extra_compile_args = [*ext.extra_compile_args, "-O1"]
         try:
             super().build_extension(ext)
         except CompileError:  # the compiler has printed why

@@ -38,7 +38,7 @@ def build(only: str) -> None:
             shutil.copy2(file, TREE)
     environment = {**os.environ, "CFLAGS": FLAGS, "LDFLAGS": FLAGS}
     options = ["--only", only, "--force"] if only else []
-    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", *options]
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", "--debug", *options]
     subprocess.run(command, cwd=TREE, env=environment, check=True)
 
 

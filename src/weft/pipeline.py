@@ -35,7 +35,7 @@ from cython.cimports.weft.schedule.signature import Signature, signature
 
 from weft._compiled import require as require_compiled
 from weft.config import config
-from weft.errors import ExecutionError
+from weft.errors import ExecutionError, OutOfMemoryError
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.formers import hold, hold_formers, put_back_after, settle
@@ -97,8 +97,8 @@ def most_pending_bytes() -> int:
 
 
 @cython.ccall
-def run_tape(tape: Tape) -> cython.void:
-    """Run one thread's pending work on the calling thread."""
+def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
+    """Run one thread's pending work on the calling thread, or only what one value needs."""
     if tape.running is not None:
         return
     _acquire()
@@ -111,7 +111,10 @@ def run_tape(tape: Tape) -> cython.void:
                 fail_descendants(tape.pending(), others)
             if others:
                 keep_for_others(tape, others)
-            execute(tape)
+            if wanted is None:
+                execute(tape)
+            else:
+                execute_alone(tape, wanted)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
             free_idle()
@@ -194,6 +197,25 @@ def execute(tape: Tape) -> cython.void:
 
 
 @cython.cfunc
+def execute_alone(tape: Tape, wanted: Node) -> cython.void:
+    """Compute one value where memory does not suffice for all that is live: with the batches that it is part of, and
+    then without them. The rest stays pending."""
+    together: cython.bint
+    for together in (True, False):
+        if not together:
+            members.ungroup(tape.pending())
+        needed = members.needed_by(wanted, tape)
+        form: Signature = signature(needed, False)
+        try:
+            if not run_known(form):
+                schedule(needed, form, None, wanted)
+            return
+        except OutOfMemoryError:
+            if not together:
+                raise
+
+
+@cython.cfunc
 def run_known(form: Signature) -> cython.bint:
     """Run a program that has come before; whether there was one and it ran to its end."""
     if not form.complete or not config.cache or config.explain:
@@ -211,17 +233,24 @@ def run_known(form: Signature) -> cython.bint:
 
 
 @cython.cfunc
-def schedule(pending: list[Any], form: Signature, bare: Signature | None) -> cython.void:
+def schedule(
+    pending: list[Any], form: Signature, bare: Signature | None, wanted: Node | None = None
+) -> cython.void:
     """The stages that a new program goes through. It is stored under `bare`, its signature before batches were
-    formed, where it can: where no derivative will ask for the batches."""
+    formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything live."""
     program: Program = collect.collect(pending)
     try:
         again: cython.bint = carry_out(pending, form, bare, program)
     finally:
         program.release()
     if again:
-        alone: list[Any] = sorted(tape_of(pending[0]).pending(), key=sequence)
-        schedule(alone, signature(alone, False), None)
+        tape: Tape = tape_of(pending[0])
+        alone: list[Any] = (
+            sorted(tape.pending(), key=sequence)
+            if wanted is None
+            else members.needed_by(wanted, tape)
+        )
+        schedule(alone, signature(alone, False), None, wanted)
 
 
 @cython.cfunc
@@ -352,6 +381,18 @@ def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
     return again
 
 
+@cython.cfunc
+def run_for(tape: Tape, wanted: Node) -> cython.void:
+    """Run one thread's pending work to have one value; where there is no room for all of it, what the value needs."""
+    short: cython.bint = False
+    try:
+        run_tape(tape)
+    except OutOfMemoryError:
+        short = True
+    if short:
+        run_tape(tape, wanted)
+
+
 @cython.ccall
 def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
@@ -366,7 +407,7 @@ def require(node: Node) -> cython.void:
             if tape is current_tape():
                 others_first(tape)
             if node.state == PENDING_STATE:
-                run_tape(tape)
+                run_for(tape, node)
             if node.state == PENDING_STATE and tape.running is not None:
                 raise ExecutionError(
                     "read inside a running program",

@@ -13,6 +13,7 @@ from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
+from weft.functional.formats import in_order
 from weft.functional.making import by_name, make_in_place, write_out
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
@@ -95,9 +96,10 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="pass value.real",
             )
-        result = where(mask, cast(value, input._dtype), input)
+        result = in_order(where(mask, cast(value, input._dtype), input))
         return rename_record(result, "MaskedFillBackward1")
-    return rename_record(where(mask, fill_value(input._dtype, value), input), "MaskedFillBackward0")
+    result = in_order(where(mask, fill_value(input._dtype, value), input))
+    return rename_record(result, "MaskedFillBackward0")
 
 
 def _number_of(dtype: Any, shape: Any, value: Any) -> Any:

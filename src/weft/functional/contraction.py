@@ -11,8 +11,12 @@ from typing import Any
 from weft.errors import ShapeError
 from weft.functional.linalg import product
 from weft.functional.parts import diagonal
+from weft.functional.views import permuted
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
+from weft.graph.strides import contiguous_strides, elementwise_strides, is_contiguous
+from weft.graph.views import logical_strides
+from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, reduce, reshape
 
 _DOTS = "."
@@ -138,6 +142,45 @@ def _join(
     return reshape(result, tuple(sizes[n] for n in names)), names
 
 
+def _multiplied(
+    a: Any, names_a: list[Any], b: Any, names_b: list[Any], order: list[Any]
+) -> tuple[Any, list[Any]]:
+    """Elementwise products, where no name is summed: over the names of either, in the order of the result."""
+    names = [n for n in order if n in names_a or n in names_b]
+    names += [n for n in dict.fromkeys([*names_a, *names_b]) if n not in names]
+    parts, layouts = [], []
+    for x, own in ((a, names_a), (b, names_b)):
+        strides = dict(zip(own, logical_strides(x), strict=True))
+        lengths = dict(zip(own, x._shape, strict=True))
+        shape = tuple([lengths.get(n, 1) for n in names])
+        layouts.append((shape, tuple([strides.get(n, 0) for n in names])))
+        parts.append(reshape(permute(x, tuple(own.index(n) for n in names if n in lengths)), shape))
+    result = call("mul", *parts)
+    result.strides = elementwise_strides(result._shape, layouts)
+    return result, names
+
+
+def _laid_out(result: Any, order: tuple[int, ...], names: list[Any], pair: Any) -> Any:
+    """The result of a product with its dimensions in order; in memory the columns come before the rows where the result
+    has them so, and whatever is a row or a column behind what is both."""
+    if order == tuple(range(len(order))):
+        return result
+    sizes = dict(zip(names, result._shape, strict=True))
+    before, after = pair
+    both = [n for n in names if n in before and n in after and sizes[n] != 1]
+    rows = [n for n in names if n in before and n not in both and sizes[n] != 1]
+    columns = [n for n in names if n not in both and n not in rows]
+    wanted = [names[axis] for axis in order]
+    if next((n in columns for n in wanted if n not in both), False):
+        rows, columns = columns, rows
+    lying = [*both, *rows, *columns]
+    steps = dict(zip(lying, contiguous_strides(tuple(sizes[n] for n in lying)), strict=True))
+    moved = permute(result, order)
+    strides = tuple([steps[n] for n in wanted])
+    moved.strides = None if is_contiguous(moved._shape, strides) else strides
+    return moved
+
+
 def _arranged(x: Any, names: list[Any], order: list[Any], sizes: dict[Any, int]) -> Any:
     x = permute(x, tuple(names.index(n) for n in order))
     return expand(x, tuple(sizes[n] for n in order))
@@ -154,16 +197,31 @@ def einsum(equation: str, *operands: Any) -> Any:
     pairs = [_take_diagonals(x, term) for x, term in zip(tensors, names, strict=True)]
     sizes = _sizes([x for x, _ in pairs], [term for _, term in pairs], equation)
     x, term = pairs[0]
+    pair: Any = None
     for place in range(1, len(pairs)):
         other, other_term = pairs[place]
         later = {n for _, names_later in pairs[place + 1 :] for n in names_later} | set(result)
-        x, term = _sum_out(x, term, later | set(other_term))
+        wide = {n for n in (*term, *other_term) if sizes[n] != 1}  # a single element needs no sum
+        x, term = _sum_out(x, term, later | set(other_term) & wide)
         other, other_term = _sum_out(other, other_term, later | set(term))
-        x, term = _join(x, term, other, other_term, later, sizes)
-    if len(pairs) == 1 and len(term) > len(result) and x._dtype.category < 2:
+        if later.issuperset({*term, *other_term}):
+            pair = None
+            x, term = _multiplied(x, term, other, other_term, result)
+        else:
+            pair = term, other_term
+            x, term = _join(x, term, other, other_term, later, sizes)
+    return _finished(x, term, result, pair, len(pairs) == 1)
+
+
+def _finished(x: Any, term: list[Any], result: list[Any], pair: Any, alone: bool) -> Any:
+    """What names are left over summed, and the dimensions in order: as a view of a single operand."""
+    if alone and len(term) > len(result) and x._dtype.category < 2:
         x = cast(x, dtypes.int64)  # a sum of integers, as `sum`
+    if alone and len(term) == len(result):
+        return permuted(x, tuple(term.index(n) for n in result))
     x, term = _sum_out(x, term, set(result))
-    return permute(x, tuple(term.index(n) for n in result))
+    order = tuple(term.index(n) for n in result)
+    return permute(x, order) if pair is None else _laid_out(x, order, term, pair)
 
 
 FUNCTIONS: dict[str, Any] = {"einsum": einsum}

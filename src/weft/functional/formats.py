@@ -39,6 +39,13 @@ def like_channels(result: Any, *given: Any) -> Any:
     return result
 
 
+def stacked_channels(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, ...]:
+    """The strides of tensors that are stacked along a dimension: those of the tensors joined, the dimension split."""
+    joined = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
+    strides = format_strides(joined, _FORMATS[len(shape)]) or contiguous_strides(joined)
+    return (*strides[:axis], strides[axis] * shape[axis], *strides[axis:])
+
+
 def in_order(x: Any) -> Any:
     """The same tensor, which nobody has seen yet, in row-major order in memory."""
     if x.storage is None:

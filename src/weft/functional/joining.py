@@ -15,7 +15,7 @@ import cython
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
-from weft.functional.formats import all_channels_last, like_channels
+from weft.functional.formats import all_channels_last, like_channels, stacked_channels
 from weft.functional.making import check_apart, write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
@@ -161,6 +161,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
         result = record(
             _CAT, wide, (axis,), (*shape[:axis], len(wide), *shape[axis:]), wide[0]._dtype
         )
+    if axis < len(shape) and parts[0].strides is not None and all_channels_last(parts):
+        result.strides = stacked_channels(shape, axis, len(parts))
     return result if out is None else write_out(out, result)
 
 

@@ -31,9 +31,10 @@ from weft.ops.primitives import reshape as reshape_value
 
 
 def keep_layout(result: Any, input: Any) -> Any:
-    """A fresh result in the order of dimensions of the input it came from, as PyTorch lays it out."""
+    """A fresh result in the order of dimensions of the input it came from, or that it is made of a part of, as PyTorch
+    lays it out."""
     if input.strides is not None:
-        result.strides = elementwise_strides(input._shape, [(input._shape, input.strides)])
+        result.strides = elementwise_strides(result._shape, [(result._shape, input.strides)])
     return result
 
 

@@ -20,6 +20,7 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
+from weft.functional.formats import in_order
 from weft.functional.joining import cat, stack
 from weft.functional.linalg import bmm
 from weft.functional.making import given, make_in_place, write_out
@@ -154,7 +155,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -
     others = tuple(a for a in range(len(input._shape)) if a != axis)
     size = vector_norm(input, p, others, True)
     factor = where(size > maxnorm, maxnorm / (size + 1e-7), 1)
-    return given(out, input * cast(factor, input._dtype.to_real()))
+    return given(out, in_order(input * cast(factor, input._dtype.to_real())))
 
 
 renorm_ = make_in_place(renorm, "renorm")

@@ -269,7 +269,8 @@ def glu(input: Any, dim: int = -1) -> Any:
             fix="choose another dimension",
         )
     half = size // 2
-    return slice_axis(input, axis, 0, half) * call("sigmoid", slice_axis(input, axis, half, half))
+    first = slice_axis(input, axis, 0, half)
+    return keep_layout(first * call("sigmoid", slice_axis(input, axis, half, half)), input)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, describe, need_integer, need_tensor
-from weft.functional.formats import like_channels
+from weft.functional.formats import in_order, like_channels
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
@@ -86,13 +86,14 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
         total = reduce(
             "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
         )
-        return like_channels(total / (elements_of(sizes) // elements_of(wanted)), given)
+        mean = total / (elements_of(sizes) // elements_of(wanted))
+        return mean if spatial == 3 else like_channels(mean, given)
     for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
         order = [a for a in range(len(input._shape)) if a != axis] + [axis]
         moved = product(permute(input, tuple(order)), _averaging(have, want, input._dtype))
         back = [order.index(a) for a in range(len(order))]
         input = permute(moved, tuple(back))
-    return like_channels(input, given)
+    return input if spatial == 3 else like_channels(input, given)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
@@ -172,7 +173,8 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of nearly equal parts of (N, C, D, H, W)."""
-    return _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
+    found = _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
+    return tuple(map(in_order, found)) if return_indices else in_order(found)
 
 
 __all__ = [

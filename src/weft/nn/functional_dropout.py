@@ -13,6 +13,8 @@ from typing import Any
 import weft
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import describe, need_tensor
+from weft.functional.formats import in_order
+from weft.functional.shaping import keep_layout
 from weft.functional.softmax import softmax
 from weft.generator import keep_mask, unit
 from weft.graph.mutation import in_place
@@ -102,7 +104,8 @@ def _alpha_dropped(input: Any, shape: Shape, p: float) -> Any:
         return input * 0
     scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
     shift = -scale * _SATURATION * p
-    return where(keep_mask(shape, p), input * scale + shift, _SATURATION * scale + shift)
+    saturated = _SATURATION * scale + shift
+    return keep_layout(where(keep_mask(shape, p), input * scale + shift, saturated), input)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
@@ -153,7 +156,8 @@ def rrelu(
             fix="exchange them",
         )
     if not training:
-        return activation.leaky_relu(input, (lower + upper) / 2, inplace)
+        found = activation.leaky_relu(input, (lower + upper) / 2, inplace)
+        return found if inplace else in_order(found)
     slopes = unit(input._shape, input._dtype) * (upper - lower) + lower
     return _finished(input, where(input <= 0, input * slopes, input), inplace)
 

@@ -25,7 +25,7 @@ from weft.functional.arguments import (
     untracked,
     widen,
 )
-from weft.functional.formats import like_channels
+from weft.functional.formats import in_order, like_channels
 from weft.functional.reductions import count_of, reduce_over
 from weft.graph.mutation import in_place
 from weft.graph.recording import cast, record_gradient
@@ -83,7 +83,8 @@ def layer_norm(
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted. Errors: ShapeError."""
     shape, axes = _last_axes("layer_norm", input, normalized_shape)
     need_floating("LayerNormKernelImpl", input)
-    return cast(_affine(standardize(widen(input), axes, eps), weight, bias, shape), input._dtype)
+    normal = standardize(widen(input), axes, eps)
+    return in_order(cast(_affine(normal, weight, bias, shape), input._dtype))
 
 
 def rms_norm(
@@ -230,7 +231,9 @@ def instance_norm(
 ) -> Any:
     """Mean 0 and variance 1 within each channel of each example. Errors: ShapeError, ArgumentError."""
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return in_order(
+            batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        )
     _check_channels("instance_norm", input, running_mean, running_var, weight, bias)
     axes = tuple(range(2, len(input._shape)))
     if not axes:
@@ -261,7 +264,7 @@ def instance_norm(
                     TABLE["sum"], reshape(value, input._shape[:2]), (0,), False, value._dtype
                 )
                 in_place(running, running * (1 - momentum) + new * (momentum / input._shape[0]))
-    return cast(result, input._dtype)
+    return in_order(cast(result, input._dtype))
 
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]

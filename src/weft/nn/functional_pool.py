@@ -22,7 +22,7 @@ from weft.functional.arguments import (
     need_tensor,
     untracked,
 )
-from weft.functional.formats import like_channels
+from weft.functional.formats import in_order, like_channels
 from weft.functional.making import write_out
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
@@ -403,7 +403,8 @@ def _avg_pool(
     mean = total / divisor
     if input._dtype.category < 2:  # PyTorch's means of integers are integers
         mean = cast(mean, input._dtype)
-    return unbatched(mean, input, spatial)
+    result = unbatched(mean, input, spatial)
+    return in_order(result) if spatial == 3 else result  # as PyTorch's kernel for volumes
 
 
 def avg_pool1d(

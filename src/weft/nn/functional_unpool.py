@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.formats import in_order
 from weft.functional.reductions import first_extreme
 from weft.generator import unit
 from weft.graph import dtype as dtypes
@@ -257,7 +258,8 @@ def _fractional(
     options = reshape(linear, (*lead, math.prod(places), math.prod(window)))
     index = gather(options, 3, reshape(best, (*lead, math.prod(places), 1)))
     index = reshape(index, (*lead, *places))
-    return unbatched(values, input, spatial), unbatched(index, input, spatial)
+    values, index = unbatched(values, input, spatial), unbatched(index, input, spatial)
+    return in_order(values), in_order(index)
 
 
 def fractional_max_pool2d_with_indices(

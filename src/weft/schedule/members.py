@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.prefetch import prefetch_inputs
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+from cython.cimports.weft.graph.tape import Tape
 
 from weft._compiled import require
 from weft.graph.tape import rejoin
@@ -62,10 +63,45 @@ def ungroup(nodes: list):
         met.add(node)
         if node.inputs is not None:
             stack.extend(node.inputs)
-        if node.quotient is not None:
+        if node.quotient is not None and node.quotient.state == PENDING:
             found = True
             _leave(node)
     return found
+
+
+@cython.cfunc
+def _sources(node: Node) -> tuple:
+    """What a node is computed of: as a member, of its quotient."""
+    if node.quotient is not None:
+        return (node.quotient,)
+    return () if node.inputs is None else node.inputs
+
+
+@cython.cfunc
+def _sequence(node: Node) -> cython.longlong:
+    return node.seq
+
+
+def needed_by(wanted: Node, tape: Tape):
+    """The pending nodes that a value is computed of, oldest first. Those that others on the tape read are held until
+    the run is over, so that these can be computed after it."""
+    needed: set = set()
+    stack: list = [wanted]
+    node: Node
+    source: Node
+    while stack:
+        node = stack.pop()
+        if node.state == PENDING and node not in needed:
+            needed.add(node)
+            stack.extend(_sources(node))
+    for node in tape.pending():
+        if node in needed:
+            continue
+        for source in _sources(node):
+            if source in needed:
+                source.live += 1
+                tape.held.append(source)
+    return sorted(needed, key=lambda node: _sequence(node))
 
 
 @cython.cfunc
