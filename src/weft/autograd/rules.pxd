@@ -1,5 +1,12 @@
+from cpython.object cimport PyObject
 from weft.graph.node cimport Node
 from weft.graph.rows cimport OpRow
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(list, Py_ssize_t)
+
+cdef enum:
+    MOST_ARGUMENTS = 16  # of a derivative rule
 
 cdef class At:
     cdef readonly object params

@@ -7,10 +7,13 @@ keep (`At`).
 """
 
 import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.autograd.rules import MOST_ARGUMENTS, PyList_GET_ITEM
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.vectorcall import PyObject_Vectorcall
 
 from weft._compiled import require
 from weft.autograd.saving import unpacked
@@ -108,19 +111,33 @@ def _apply_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> l
         ]
     parts: list = [None] * count
     index: cython.Py_ssize_t
-    number: cython.Py_ssize_t
     for index in range(count):
         rule = row.pulls[index]
         if edges[index] is None or rule is None:
             continue
-        arguments: list = [g]
-        for number in cython.cast(tuple, row.pull_saves[index]):
-            arguments.append(at if number == -2 else result if number == -1 else inputs[number])
-        part = rule(g) if len(arguments) == 1 else rule(*arguments)
+        part = _apply_rule(rule, g, row.pull_saves[index], at, inputs, result)
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
         parts[index] = part
     return parts
+
+
+@cython.cfunc
+def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
+    """One rule on the cotangent and what its parameters name: operands by number, -1 the result, -2 `at`."""
+    arguments = cython.declare(cython.pointer(PyObject)[MOST_ARGUMENTS])
+    arguments[0] = cython.cast(cython.pointer(PyObject), g)
+    place: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    for place in range(len(saves)):
+        number = saves[place]
+        if number == -2:
+            arguments[place + 1] = cython.cast(cython.pointer(PyObject), at)
+        elif number == -1:
+            arguments[place + 1] = cython.cast(cython.pointer(PyObject), result)
+        else:
+            arguments[place + 1] = PyList_GET_ITEM(inputs, number)
+    return PyObject_Vectorcall(rule, arguments, len(saves) + 1, cython.NULL)
 
 
 def pull_for(

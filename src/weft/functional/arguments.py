@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.weft.graph.tape import Mode, current_tape
 
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeError, ShapeError
@@ -22,7 +23,6 @@ from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
-from weft.graph.tape import tape
 from weft.graph.tensor import Tensor
 
 require(__name__, cython.compiled)
@@ -30,6 +30,10 @@ require(__name__, cython.compiled)
 Shape = tuple[int, ...]
 Dims = int | Sequence[int] | None
 Number = int | float | complex | bool
+
+_RANKS = 8  # up to here, tuples of axes are there already
+_ALL = [tuple(range(rank)) for rank in range(_RANKS)]
+_SINGLE = [(axis,) for axis in range(_RANKS)]
 
 TYPE_NAMES = {
     "bool": "Bool",
@@ -172,12 +176,17 @@ def wrap_dims(dims: Any, rank: int) -> Shape:
 def reduced_axes(dim: Any, rank: int) -> Shape:
     """The axes of a reduction, ascending; None and an empty list mean all of them."""
     if dim is None:
-        return tuple(range(rank))
+        return all_axes(rank)
     if isinstance(dim, int):
         axis = wrap_dim(dim, rank)
-        return (axis,) if rank else ()
+        return _SINGLE[axis] if rank and axis < _RANKS else (axis,) if rank else ()
     wrapped = wrap_dims(dim, rank)
-    return tuple(sorted(wrapped)) if wrapped and rank else tuple(range(rank))
+    return tuple(sorted(wrapped)) if wrapped and rank else all_axes(rank)
+
+
+def all_axes(rank: int) -> Shape:
+    """0, 1, ..., up to a rank."""
+    return _ALL[rank] if rank < _RANKS else tuple(range(rank))
 
 
 def sizes(arguments: Any, name: str = "size") -> Shape:
@@ -252,11 +261,16 @@ def as_dtype(dtype: Any) -> DType:
     return found
 
 
+@cython.final
+@cython.cclass
 class untracked:
     """Records values without gradient edges inside a `with` (the value side of a composite)."""
 
+    mode = cython.declare(Mode)
+    before = cython.declare(cython.bint)
+
     def __enter__(self) -> None:
-        self.mode = tape().mode
+        self.mode = current_tape().mode
         self.before = self.mode.grad
         self.mode.grad = False
 

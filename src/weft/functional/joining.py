@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.recording import cast, record
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -20,17 +23,15 @@ from weft.functional.making import check_apart, write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes as common_shape
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
-from weft.ops.primitives import reshape as reshape_value
 
 require(__name__, cython.compiled)
 
-_CAT = TABLE["cat"]
+_CAT = cython.declare(OpRow, TABLE["cat"])
+_VIEW = cython.declare(OpRow, TABLE["view"])
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:
@@ -62,10 +63,12 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
     return found
 
 
+@cython.cfunc
+@cython.locals(tensors=list, first=Tensor, tensor=Tensor)
 def _promoted(tensors: list[Any]) -> list[Any]:
-    dtype = tensors[0]._dtype
+    first = tensors[0]
     for tensor in tensors:
-        if tensor._dtype is not dtype:
+        if tensor._dtype is not first._dtype:
             dtype = dtypes.result_dtype([(t._dtype, 2 if t._shape else 1) for t in tensors])
             return [cast(t, dtype) for t in tensors]
     return tensors
@@ -74,22 +77,12 @@ def _promoted(tensors: list[Any]) -> list[Any]:
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
     """Tensors joined along a dimension; empty vectors are skipped. Errors: ShapeError where other sizes differ."""
     parts = _promoted(_tensors("cat", tensors))
-    kept = [part for part in parts if part._shape != (0,)] or parts[:1]
-    first = kept[0]._shape
-    if () in [part._shape for part in kept]:
-        place = [part._shape for part in parts].index(())
-        raise ShapeError(
-            f"zero-dimensional tensor (at position {place}) cannot be concatenated",
-            expected="tensors of at least one dimension",
-            got="a 0-d tensor",
-            fix="use weft.stack",
-        )
-    joined = wrap_dim(dim if axis is None else axis, len(first))
-    total = _joined_size(kept, joined)
+    kept = _of_elements(parts)
+    joined = wrap_dim(dim if axis is None else axis, len(kept[0]._shape))
+    shape = _joined_shape(kept, joined)
     if len(kept) == 1:
         result = call("clone", kept[0])
     else:
-        shape = (*first[:joined], total, *first[joined + 1 :])
         result = record(_CAT, tuple(kept), (joined,), shape, kept[0]._dtype)
         if kept[0].strides is not None and all_channels_last(kept):
             result = like_channels(result, kept[0])
@@ -107,9 +100,42 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None)
     return write_out(out, result)
 
 
-def _joined_size(parts: list[Any], axis: int) -> int:
-    first, total = parts[0]._shape, 0
-    for number, part in enumerate(parts):
+@cython.cfunc
+@cython.locals(parts=list, part=Tensor, empty=cython.bint)
+def _of_elements(parts: list[Any]) -> list[Any]:
+    """Tensors without empty vectors, of which one stays where there is nothing else. Errors: ShapeError on 0-d ones."""
+    empty = False
+    for place, part in enumerate(parts):
+        if len(part._shape) == 0:
+            raise ShapeError(
+                f"zero-dimensional tensor (at position {place}) cannot be concatenated",
+                expected="tensors of at least one dimension",
+                got="a 0-d tensor",
+                fix="use weft.stack",
+            )
+        empty = empty or part._shape == (0,)
+    if not empty:
+        return parts
+    return [part for part in parts if part._shape != (0,)] or parts[:1]
+
+
+@cython.cfunc
+@cython.locals(
+    parts=list,
+    axis=cython.Py_ssize_t,
+    part=Tensor,
+    first=tuple,
+    shape=tuple,
+    place=cython.Py_ssize_t,
+    total=cython.longlong,
+    number=cython.Py_ssize_t,
+)
+def _joined_shape(parts: list[Any], axis: int) -> Shape:
+    """The shape of tensors joined along an axis. Errors: ShapeError where they do not fit."""
+    total = 0
+    first = cython.cast(Tensor, parts[0])._shape
+    for number in range(len(parts)):
+        part = parts[number]
         shape = part._shape
         if len(shape) != len(first):
             raise ShapeError(
@@ -118,17 +144,22 @@ def _joined_size(parts: list[Any], axis: int) -> int:
                 got=describe(f"tensors[{number}]", part),
                 fix="unsqueeze the smaller one",
             )
-        if shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
-            raise ShapeError(
-                f"Sizes of tensors must match except in dimension {axis}. Expected size "
-                f"{_first_difference(first, shape, axis)[0]} but got size {_first_difference(first, shape, axis)[1]} "
-                f"for tensor number {number} in the list.",
-                expected=f"{list(first)} except in dimension {axis}",
-                got=describe(f"tensors[{number}]", part),
-                fix="pad or narrow it, or join along another dimension",
-            )
+        for place in range(len(first)):
+            if place != axis and shape[place] != first[place]:
+                raise _unequal(first, part, axis, number)
         total += shape[axis]
-    return total
+    return (*first[:axis], total, *first[axis + 1 :])
+
+
+def _unequal(first: Shape, part: Any, axis: int, number: int) -> ShapeError:
+    size, other = _first_difference(first, part._shape, axis)
+    return ShapeError(
+        f"Sizes of tensors must match except in dimension {axis}. Expected size {size} but got size {other} "
+        f"for tensor number {number} in the list.",
+        expected=f"{list(first)} except in dimension {axis}",
+        got=describe(f"tensors[{number}]", part),
+        fix="pad or narrow it, or join along another dimension",
+    )
 
 
 def _first_difference(first: Shape, shape: Shape, axis: int) -> tuple[int, int]:
@@ -139,12 +170,14 @@ def _first_difference(first: Shape, shape: Shape, axis: int) -> tuple[int, int]:
     )
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
-    """Tensors of one shape side by side in a new dimension. Errors: ShapeError where shapes differ."""
-    parts = _promoted(_tensors("stack", tensors))
-    shape = parts[0]._shape
-    for number, part in enumerate(parts):
-        if part._shape != shape:
+@cython.cfunc
+@cython.locals(parts=list, part=Tensor, shape=tuple, number=cython.Py_ssize_t)
+def _common_shape(parts: list[Any]) -> Shape:
+    """The shape that all tensors have. Errors: ShapeError."""
+    shape = cython.cast(Tensor, parts[0])._shape
+    for number in range(len(parts)):
+        part = parts[number]
+        if part._shape is not shape and part._shape != shape:
             raise ShapeError(
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                 f"{list(part._shape)} at entry {number}",
@@ -152,9 +185,16 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                 got=describe(f"tensors[{number}]", part),
                 fix="pad the tensors to one size",
             )
+    return shape
+
+
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors of one shape side by side in a new dimension. Errors: ShapeError where shapes differ."""
+    parts = _promoted(_tensors("stack", tensors))
+    shape = _common_shape(parts)
     axis = wrap_dim(dim, len(shape) + 1)
     single = (*shape[:axis], 1, *shape[axis:])
-    wide = tuple([reshape_value(part, single) for part in parts])
+    wide = tuple([record(_VIEW, (part,), single, single, part._dtype) for part in parts])
     if len(wide) == 1:
         result = call("clone", wide[0])
     else:

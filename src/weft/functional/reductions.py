@@ -12,6 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.recording import cast, record, record_elementwise
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import DimensionError, DTypeError, ShapeError
@@ -32,8 +35,7 @@ from weft.functional.making import by_name, write_out
 from weft.functional.results import result_type
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
-from weft.graph.recording import cast, record, record_elementwise, record_gradient
-from weft.graph.tensor import Tensor
+from weft.graph.recording import record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import cumulate, gather, reshape, where
 from weft.ops.primitives import elementwise as call
@@ -45,15 +47,24 @@ _SUM, _CLONE, _MEAN = TABLE["sum"], TABLE["clone"], TABLE["mean"]
 _SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1")
 
 
-def reduced_shape(shape: Shape, axes: Shape, keepdim: bool) -> Shape:
-    if len(axes) == len(shape):
-        return (1,) * len(shape) if keepdim else ()
-    if keepdim:
-        return tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
-    return tuple([size for axis, size in enumerate(shape) if axis not in axes])
+@cython.ccall
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> Any:
+    """What is left of a shape when it is reduced over axes."""
+    rank: cython.Py_ssize_t = len(shape)
+    if len(axes) == rank:
+        return (1,) * rank if keepdim else ()
+    sizes: list[int] = []
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        if axis not in axes:
+            sizes.append(shape[axis])
+        elif keepdim:
+            sizes.append(1)
+    return tuple(sizes)
 
 
-def reduce_over(row: Any, x: Any, axes: Shape, keepdim: bool, dtype: Any) -> Any:
+@cython.ccall
+def reduce_over(row: OpRow, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
     """Record one reduction over `axes` (ascending, in range)."""
     if not axes:
         clone = record_elementwise(_CLONE, (x,), None)
@@ -84,13 +95,14 @@ def sum(
         need_tensor("sum", input)
     if axis is not None or keepdims is not None:
         dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    x: Tensor = input
     if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-    elif input._dtype.category < 2:
-        input = cast(input, dtypes.int64)
-    axes = reduced_axes(dim, len(input._shape))
+        x = cast(x, as_dtype(dtype))
+    elif x._dtype.category < 2:
+        x = cast(x, dtypes.int64)
+    axes = reduced_axes(dim, len(x._shape))
     row = _SUM if dim is None else _SUM_OVER
-    result = reduce_over(row, input, axes, bool(keepdim), input._dtype)
+    result = reduce_over(row, x, axes, bool(keepdim), x._dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -136,16 +148,18 @@ def mean(
     """The mean over dimensions. Errors: DTypeError on integers."""
     if not isinstance(input, Tensor):
         need_tensor("mean", input)
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
-    if dtype is not None or input._dtype.category < 2:
-        input = _need_inexact("mean", input, dtype)
-    axes = reduced_axes(dim, len(input._shape))
+    if axis is not None or keepdims is not None:
+        dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    x: Tensor = input
+    if dtype is not None or x._dtype.category < 2:
+        x = _need_inexact("mean", x, dtype)
+    axes = reduced_axes(dim, len(x._shape))
     with untracked():
-        wide = widen(input)
-        total = reduce_over(_SUM, wide, axes, keepdim, wide._dtype)
-        result = cast(total / count_of(input._shape, axes), input._dtype)
+        wide: Tensor = widen(x)
+        total = reduce_over(_SUM, wide, axes, bool(keepdim), wide._dtype)
+        result = cast(total / count_of(x._shape, axes), x._dtype)
     row = _MEAN if dim is None else _MEAN_OVER
-    result = record_gradient(row, (input,), (axes, bool(keepdim)), result)
+    result = record_gradient(row, (x,), (axes, bool(keepdim)), result)
     return result if out is None else write_out(out, result)
 
 

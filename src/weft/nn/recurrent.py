@@ -21,6 +21,7 @@ from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
 from weft.nn import init
+from weft.nn.cells import CELLS, State
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.recurrent_checks import (
@@ -30,7 +31,7 @@ from weft.nn.recurrent_checks import (
     check_states,
     no_projection,
 )
-from weft.nn.recurrent_steps import CELLS, State, Step
+from weft.nn.recurrent_steps import Step
 from weft.nn.recurrent_steps import backwards as walk_back
 from weft.nn.recurrent_steps import forwards as walk
 from weft.nn.utils.rnn import PackedSequence, Steps

@@ -1,7 +1,7 @@
-"""What recurrent layers do at one time: the cells, and walks over steps of falling numbers of sequences.
+"""Walks of recurrent layers over steps of falling numbers of sequences.
 
-In: what the input gives, and a state. Out: the new state. The layers over whole sequences stand in `recurrent`, single
-cells as modules in `rnn`.
+In: what the input gives at each step, and a state. Out: outputs, and the final state. What a step does is one of the
+`cells`; the layers over whole sequences stand in `recurrent`.
 """
 
 from __future__ import annotations
@@ -10,42 +10,7 @@ from collections.abc import Callable, Sequence
 
 import weft
 from weft import Tensor
-from weft.ops.macro import macro
-
-# A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
-State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, Tensor, State], State]
-
-
-def tanh_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Elman's cell."""
-    return ((of_input + of_hidden).tanh(),)
-
-
-def relu_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Elman's cell with relu."""
-    return ((of_input + of_hidden).relu(),)
-
-
-def lstm_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Hochreiter and Schmidhuber (1997), with forget gate."""
-    gates = of_input + of_hidden  # (n, 4h)
-    memory = macro("lstm_memory", gates, state[1])  # (n, 4h), (n, h) -> (n, h)
-    return macro("lstm_output", gates, memory), memory
-
-
-def gru_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Cho et al. (2014), with the reset gate after the product."""
-    return (macro("gru", of_input, of_hidden, state[0]),)  # (n, 3h), (n, 3h), (n, h) -> (n, h)
-
-
-# The cell of every mode, and how many gates it has.
-CELLS: dict[str, tuple[int, Cell]] = {
-    "RNN_TANH": (1, tanh_cell),
-    "RNN_RELU": (1, relu_cell),
-    "LSTM": (4, lstm_cell),
-    "GRU": (3, gru_cell),
-}
+from weft.nn.cells import State
 
 Step = Callable[[Tensor, State], State]
 

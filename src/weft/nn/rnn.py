@@ -1,7 +1,7 @@
 """Recurrent cells: one step at a time.
 
-In: an input and a state. Out: the new state. What a step computes stands in `recurrent_steps`, beside the
-layers that run over whole sequences.
+In: an input and a state. Out: the new state. What a step computes stands in `cells`, for the layers that run over
+whole sequences, too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from weft import Tensor
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
+from weft.nn.cells import fits, gru_cell, lstm_cell
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.recurrent_checks import check_pair, check_state, check_step
-from weft.nn.recurrent_steps import gru_cell, lstm_cell
 
 
 class _Cell(Module):
@@ -51,6 +51,8 @@ class _Cell(Module):
 
     def _checked(self, input: Tensor, hx: Tensor | None) -> Tensor:
         """The state to begin with. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
+        if fits(input, (hx,), self.input_size, self.hidden_size):
+            return hx  # type: ignore[return-value]
         name = type(self).__name__
         check_step(name, input, self.input_size)
         if hx is None:
@@ -119,16 +121,23 @@ class LSTMCell(_Cell):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """One step: the new hidden and cell state."""
+        pair: Any = hx
+        if not fits(input, hx, self.input_size, self.hidden_size):
+            pair = self._pair(input, hx)
+        of_input, of_hidden = self._project(input, pair[0])
+        hidden, memory = lstm_cell(of_input, of_hidden, pair)
+        return hidden, memory
+
+    def _pair(self, input: Tensor, hx: Any) -> tuple[Tensor, Tensor]:
+        """The states to begin with. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
         check_step("LSTMCell", input, self.input_size)
         if hx is None:
             zeros = self._zeros(input)
-            hx = (zeros, zeros)
-        hidden, cell = check_pair("LSTMCell", hx)
-        for number, state in enumerate((hidden, cell)):
+            return zeros, zeros
+        pair = check_pair("LSTMCell", hx)
+        for number, state in enumerate(pair):
             check_state("LSTMCell", f"hx[{number}]", state, input, self.hidden_size)
-        of_input, of_hidden = self._project(input, hidden)
-        hidden, cell = lstm_cell(of_input, of_hidden, (hidden, cell))
-        return hidden, cell
+        return pair[0], pair[1]
 
 
 class GRUCell(_Cell):

@@ -9,13 +9,13 @@ the sense of PyTorch's views; views with aliasing are made by `weft.functional.v
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.recording import record, record_elementwise
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
 from weft.graph.handles import wrap_node
 from weft.graph.making import make_scalar
 from weft.graph.strides import contiguous_strides
@@ -33,7 +33,7 @@ def elementwise(name: str, *operands: Any):
 
 def conj(x: Tensor) -> Any:
     """The complex conjugate; the operand itself where it is real."""
-    return record_elementwise(TABLE["conj"], (x,), None) if x._dtype.is_complex else x
+    return record_elementwise(TABLE["conj"], (x,), None) if x._dtype.category == 3 else x
 
 
 def scalar(value: Any, dtype: DType):

@@ -23,6 +23,7 @@ from weft.graph.rows import KIND_NAMES, OpRow
 TABLE: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
+MOST_ARGUMENTS = 16  # of a derivative, as in `weft.autograd.rules`
 PUSHES = ("diagonal", "linear", "multilinear", "rule")
 _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
 
@@ -67,8 +68,10 @@ def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
         return ()
     code = rule.__code__
     names = code.co_varnames[: code.co_argcount]
-    if names[:1] != ("g",):
-        raise TypeError(f"the first parameter of a derivative is g, got {list(names)}")
+    if names[:1] != ("g",) or len(names) > MOST_ARGUMENTS:
+        raise TypeError(
+            f"the first of at most {MOST_ARGUMENTS} parameters of a derivative is g, got {list(names)}"
+        )
     return tuple([operands.index(n) if n in operands else _OTHER_SAVES[n] for n in names[1:]])
 
 
