@@ -13,6 +13,7 @@ from weft.nn.functional_attention import (
 )
 from weft.nn.functional_bag import *  # noqa: F403
 from weft.nn.functional_conv import *  # noqa: F403
+from weft.nn.functional_cross_entropy import *  # noqa: F403
 from weft.nn.functional_dropout import *  # noqa: F403
 from weft.nn.functional_fold import *  # noqa: F403
 from weft.nn.functional_grid import *  # noqa: F403

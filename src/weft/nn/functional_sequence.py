@@ -25,7 +25,8 @@ from weft.functional.scattering import gather
 from weft.graph import tape as tapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import alias_of
-from weft.nn.functional_loss import cross_entropy, reduced, reduction_of
+from weft.nn.functional_cross_entropy import cross_entropy
+from weft.nn.functional_loss import reduced, reduction_of
 from weft.nn.functional_resize import pad
 from weft.ops.primitives import reshape, where
 

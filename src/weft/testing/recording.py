@@ -20,7 +20,7 @@ from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.recording import cast, record, record_elementwise
 from weft.graph.rows import KIND_NAMES
-from weft.nn.functional_loss import _pick_logs
+from weft.nn.functional_cross_entropy import _pick_logs
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel
 from weft.ops.attention import attend
