@@ -12,7 +12,8 @@ import math
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import record_elementwise
+from cython.cimports.weft.graph.edges import needs_grad
+from cython.cimports.weft.graph.recording import cast, record_elementwise
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
@@ -31,9 +32,9 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.making import write_out
-from weft.functional.reductions import count_of, extreme_of_all, reduce_over
+from weft.functional.reductions import count_of, extreme_of_all, reduce_over, reduced_shape
 from weft.functional.views import movedim
-from weft.graph.recording import cast, record_gradient
+from weft.graph.recording import record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
@@ -46,7 +47,7 @@ _SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABL
 
 @cython.cfunc
 def _root_of_squares(x: Tensor, axes: Shape, keepdim: bool) -> object:
-    if x._dtype.is_complex:
+    if x._dtype.category == 3:
         x = call("abs", x)
     total = reduce_over(_SUM, record_elementwise(_SQUARE, (x,), None), axes, keepdim, x._dtype)
     return record_elementwise(_SQRT, (total,), None)
@@ -97,7 +98,14 @@ def vector_norm(
     out: Any = None,
 ) -> Any:
     """The p-norm over dimensions (all unless given). Errors: DTypeError on integers."""
-    need_tensor("vector_norm", x)
+    result = _over(x, ord, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@cython.cfunc
+def _over(input: object, ord: object, dim: object, keepdim: object, dtype: object) -> object:
+    """What `vector_norm` says."""
+    x: Tensor = need_tensor("vector_norm", input)
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
     if x._dtype.category < 2:
@@ -109,17 +117,16 @@ def vector_norm(
             fix="convert with .float()",
         )
     axes = reduced_axes(dim, len(x._shape))
-    if (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
+    two: cython.bint = ord == 2
+    if not two and (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
         raise _without_identity(x, ord)
-    kind = x._dtype.to_real()
-    if ord == 2 and axes and not keepdim and not x.requires_grad:  # no record that wants them kept
-        result = cast(_root_of_squares(widen(x), axes, False), kind)
-    else:
-        result = cast(_norm_kept(widen(x), float(ord), axes), kind)
-        if not keepdim:
-            shape = tuple([size for axis, size in enumerate(x._shape) if axis not in axes])
-            result = reshape(result, shape)
-    return result if out is None else write_out(out, result)
+    kind = x._dtype if x._dtype.category == 2 else x._dtype.to_real()
+    if two and axes and not keepdim and not needs_grad(x):  # no record that wants them kept
+        return cast(_root_of_squares(widen(x), axes, False), kind)
+    result = cast(_norm_kept(widen(x), float(ord), axes), kind)
+    if keepdim:
+        return result
+    return reshape(result, reduced_shape(x._shape, axes, False))
 
 
 def _without_identity(x: Any, ord: Any) -> DimensionError:
@@ -154,7 +161,8 @@ def norm(
             got=repr(p),
             fix="choose one of these",
         )
-    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
+    result = _over(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
 
 
 def matrix_norm(
