@@ -103,7 +103,7 @@ def vector_norm(
 
 
 @cython.cfunc
-def _over(input: object, ord: object, dim: object, keepdim: object, dtype: object) -> object:
+def _over(input: Any, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
     """What `vector_norm` says."""
     x: Tensor = need_tensor("vector_norm", input)
     if dtype is not None:
