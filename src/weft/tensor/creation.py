@@ -26,6 +26,7 @@ from weft.tensor.device import check_device
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
 from weft.tensor.memory import import_array, need_room, tensor_of_array
+from weft.tensor.numbers import tensor_of_number
 from weft.tensor.reading import item
 
 Shape = tuple[int, ...]
@@ -46,7 +47,7 @@ def read_size(name: str, size: Any) -> Shape:
             fix="convert with int()",
         )
     try:
-        sizes = tuple(operator.index(n) for n in size)
+        sizes = tuple([operator.index(n) for n in size])
     except TypeError:
         raise ArgumentTypeError(
             f"{name}(): argument 'size' must be tuple of ints",
@@ -54,14 +55,14 @@ def read_size(name: str, size: Any) -> Shape:
             got=repr(size),
             fix="convert the sizes with int()",
         ) from None
-    if any(n > MOST_ELEMENTS for n in sizes):
+    if sizes and max(sizes) > MOST_ELEMENTS:
         raise ShapeError(
             f"{name}: a dimension is too large",
             expected=f"sizes of at most {MOST_ELEMENTS}",
             got=str(list(sizes)),
             fix="check how the size was computed",
         )
-    if any(n < 0 for n in sizes):
+    if sizes and min(sizes) < 0:
         raise ShapeError(
             f"{name}: Dimension size must be non-negative.",
             expected="sizes >= 0",
@@ -124,6 +125,9 @@ def tensor(
     Errors: ValueError on ragged sequences, TypeError on text, RuntimeError on what is no number.
     """
     check_device(device, "tensor")
+    made = tensor_of_number(data) if dtype is None else None
+    if made is not None:
+        return leaf(made, requires_grad)
     wanted = None if dtype is None else read_dtype(dtype)
     if isinstance(data, Tensor):
         warnings.warn(
