@@ -36,7 +36,7 @@ def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any,
     in part before."""
     failed: dict[Any, Failure] = {
         place.root: place.root.error
-        for place in program.places.values()
+        for place in program.places
         if place.root.state == DONE and place.root.error is not None
     }
     if not kernels and not failed:
@@ -92,7 +92,7 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
     """What a node's operands hand down."""
     flags = batched_operands(node)
     for number, source in enumerate(node.inputs):
-        place = program.places[source]
+        place = program.place(source)
         failure = failed.get(place.root)
         if failure is None:
             continue
@@ -193,7 +193,7 @@ def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: A
 
 def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, Any]:
     """A copy of a value that a program holds in a slot it keeps."""
-    place = program.places[node]
+    place = program.place(node)
     slot = place.value.slot
     if place.root.row is SCALAR_ROW:
         return np.full(node.shape, place.root.params, np.int64)

@@ -12,8 +12,8 @@ from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.saves import drop_inputs
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.runtime.pool import Buffer
-from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
+from cython.cimports.weft.schedule.hashing import equal
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker, row_major
 
 from weft._compiled import require
 from weft.errors import WeftError
@@ -73,9 +73,12 @@ def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t
     root: Node
     complete: cython.bint = finished >= len(program.kernels)
     commits: list[Commit] = []
-    for node, place in program.places.items():
+    number: cython.Py_ssize_t
+    for number in range(len(program.placed)):
+        node = program.placed[number]
         if node.state != PENDING:
             continue
+        place = program.places[number]
         root = place.root
         if failed and fail(node, place, failed):
             continue
@@ -86,7 +89,7 @@ def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t
             or (root.state == DONE and node.live > 0)
             or (not complete and place.value.last_use >= finished)
         ):
-            dense: cython.bint = place.strides == row_major(node.shape)
+            dense: cython.bint = equal(place.strides, row_major(node.shape))
             offset: cython.longlong = place.offset * root.dtype.itemsize
             commits.append((node, place.value.slot, offset, None if dense else place.strides))
         else:

@@ -33,7 +33,6 @@ cdef class Builder:
     cdef Array late  # the same of earlier phases, for the epilogue
     cdef Array loaded  # (whether in the epilogue, value) of the operands in memory
     cdef list sources  # their places
-    cdef list readers  # the nodes that name them
     cdef list targets  # the stored nodes
 
     cdef int start(self, tuple shape, tuple reduced) except -1
@@ -42,8 +41,8 @@ cdef class Builder:
     cdef int epilogue_steps(self, Py_ssize_t at, tuple shape, tuple strides) except -1
     cdef Array* part(self, bint in_epilogue) noexcept
     cdef long long code(self, bint in_epilogue, int what, int dtype, Py_ssize_t operand, Py_ssize_t arity) except -1
-    cdef long long load(self, Node source, Place place, bint in_epilogue) except -1
-    cdef long long argument(self, Node source, bint in_epilogue) except -1
+    cdef long long load(self, Place place, bint in_epilogue) except -1
+    cdef long long argument(self, Place place, bint in_epilogue) except -1
     cdef int add(self, Node node) except -1
     cdef int store(self, Node node) except -1
     cdef int name(self, Node node, long long value) except -1

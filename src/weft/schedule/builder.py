@@ -17,9 +17,8 @@ from cython.cimports.weft.schedule.builder import (
     REDUCED,
     REGION,
 )
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.hashing import equal
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, operand, row_major
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
@@ -76,7 +75,6 @@ class Builder:
                 self.plain = False
         self.dims.count = self.rank
         self.sources = []
-        self.readers = []
         self.targets = []
         return 0
 
@@ -166,41 +164,37 @@ class Builder:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def load(self, source: Node, place: Place, in_epilogue: cython.bint) -> cython.longlong:
+    def load(self, place: Place, in_epilogue: cython.bint) -> cython.longlong:
         """The value of an operand that lies in memory."""
         index: cython.Py_ssize_t
         for index in range(len(self.sources)):
-            if (
-                self.loaded.words[2 * index] == in_epilogue
-                and same_place(self.sources[index], place)
-                and equal(cython.cast(Node, self.readers[index]).shape, source.shape)
+            if self.loaded.words[2 * index] == in_epilogue and same_place(
+                self.sources[index], place
             ):
                 return self.loaded.words[2 * index + 1]
         dtype: cython.int = place.root.dtype.code
-        operand: cython.Py_ssize_t = self.operands.count // REGION
+        number: cython.Py_ssize_t = self.operands.count // REGION
         at = self.region(cython.address(self.operands), dtype, _real, 0, False)
         if in_epilogue:
-            self.epilogue_steps(at, source.shape, place.strides)
+            self.epilogue_steps(at, place.shape, place.strides)
         else:
-            self.body_steps(at, source.shape, place.strides)
-        value: cython.longlong = self.code(in_epilogue, LOAD, dtype, operand, 0)
+            self.body_steps(at, place.shape, place.strides)
+        value: cython.longlong = self.code(in_epilogue, LOAD, dtype, number, 0)
         self.sources.append(place)
-        self.readers.append(source)
         put(cython.address(self.loaded), in_epilogue)
         put(cython.address(self.loaded), value)
         return value
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def argument(self, source: Node, in_epilogue: cython.bint) -> cython.longlong:
+    def argument(self, place: Place, in_epilogue: cython.bint) -> cython.longlong:
         """The value of an operand, made here or loaded."""
-        place: Place = self.program.places[source]
         known: cython.longlong = self.late_value_of(place.root) if in_epilogue else -1
         if known < 0:
             known = self.value_of(place.root)
         if known >= 0 and (known >> PART != BODY or not in_epilogue):
             return known
-        return self.load(source, place, in_epilogue)
+        return self.load(place, in_epilogue)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -212,7 +206,7 @@ class Builder:
         place: cython.Py_ssize_t
         value: cython.longlong
         if node.row.kind == _reduce:
-            value = self.argument(node.inputs[0], False)
+            value = self.argument(operand(self.program, node, 0), False)
             number: cython.longlong = self.reduces.count // 3
             put(cython.address(self.reduces), node.row.code)
             put(cython.address(self.reduces), value)
@@ -220,15 +214,15 @@ class Builder:
             return self.name(node, cython.cast(cython.longlong, REDUCED) << PART | number)
         if node.row.kind == _source:
             skip: cython.Py_ssize_t = node.params[1]
-            operand: cython.Py_ssize_t = self.operands.count // REGION
+            virtual: cython.Py_ssize_t = self.operands.count // REGION
             at = self.region(cython.address(self.operands), _int64, _virtual, 0, False)
             strides: tuple = (0,) * skip + row_major(node.shape[skip:])
             self.body_steps(at, node.shape, strides)
-            return self.name(node, self.code(late, OFFSET, _int64, operand, 0))
+            return self.name(node, self.code(late, OFFSET, _int64, virtual, 0))
         assert arity <= 8, "an elementwise row has few operands"
         arguments: cython.longlong[8]
         for place in range(arity):
-            arguments[place] = self.argument(node.inputs[place], late)
+            arguments[place] = self.argument(operand(self.program, node, place), late)
         value = self.code(late, node.row.code, node.dtype.code, -1, arity)
         for place in range(arity):
             put(self.part(late), arguments[place])
@@ -307,9 +301,12 @@ def _value_in(values: cython.pointer(Array), node: Node) -> cython.longlong:
 @cython.cfunc
 @cython.inline
 def same_place(one: Place, other: Place) -> cython.bint:
-    """Whether two places are one region of one value, but for its shape."""
+    """Whether two places are one region of one value."""
     return one is other or (
-        one.root is other.root and one.offset == other.offset and equal(one.strides, other.strides)
+        one.root is other.root
+        and one.offset == other.offset
+        and equal(one.strides, other.strides)
+        and equal(one.shape, other.shape)
     )
 
 

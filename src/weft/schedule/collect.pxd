@@ -1,3 +1,1 @@
-cdef tuple row_major(tuple shape)
-
-cdef dict _contiguous
+from weft.schedule.records cimport row_major

@@ -9,40 +9,35 @@ it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep t
 
 import cython
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.hashing import equal, mix
-from cython.cimports.weft.schedule.records import Place, Program, region
+from cython.cimports.weft.schedule.records import (
+    Place,
+    Program,
+    has_place,
+    operand,
+    place_of,
+    region,
+    row_major,
+)
 
 from weft._compiled import require
 from weft.errors import VerificationError
 from weft.graph.making import make_node
 from weft.graph.rows import MACRO, ROWS, SCALAR_ROW, VIEW
-from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
 from weft.schedule.expand import expand
 
 require(__name__, cython.compiled)
 
-_contiguous = {}
-_add_row = TABLE["add"]
-_cat_row = TABLE["cat"]
+_add_row = cython.declare(OpRow, TABLE["add"])
+_cat_row = cython.declare(OpRow, TABLE["cat"])
+_strided_row = cython.declare(OpRow, TABLE["strided"])
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
 _macro = cython.declare(cython.int, MACRO)
-
-
-@cython.cfunc
-def row_major(shape: tuple) -> tuple:
-    """Contiguous strides, remembered per shape."""
-    strides = _contiguous.get(shape)
-    if strides is None:
-        if len(_contiguous) > 10_000:
-            _contiguous.clear()
-        strides = _contiguous[shape] = contiguous_strides(shape)
-    return strides
-
-
-def is_row_major(shape: tuple, strides: tuple):
-    """Whether strides are those of row-major order, exactly."""
-    return strides == row_major(shape)
+_rows = cython.declare(cython.int, ROWS)
+_view = cython.declare(cython.int, VIEW)
 
 
 def collect(pending: list) -> Program:
@@ -55,11 +50,11 @@ def collect(pending: list) -> Program:
             needed.append(node)
     known: dict = {}
     for node in needed:
-        if node not in program.places:
+        if not has_place(program, node):
             _visit(program, node, known)
     _note_ends(program)
     for node in program.order:
-        if node.row.kind == VIEW:
+        if node.row.kind == _view:
             _absorb(program)
             break
     return program
@@ -70,7 +65,10 @@ def _note_ends(program: Program) -> cython.void:
     """List what comes from outside, and what is seen from there afterwards."""
     node: Node
     place: Place
-    for node, place in program.places.items():
+    number: cython.Py_ssize_t
+    for number in range(len(program.placed)):
+        node = program.placed[number]
+        place = program.places[number]
         root: Node = place.root
         if root.state == DONE and place.value.slot < 0:
             place.value.slot = len(program.external)
@@ -95,27 +93,26 @@ def _absorb(program: Program) -> cython.void:
 def _visit(program: Program, start: Node, known: dict) -> cython.void:
     """Depth-first by an explicit stack: values before their readers."""
     stack: list = [start]
-    places: dict = program.places
     node: Node
     source: Node
     while stack:
         node = stack[len(stack) - 1]
-        if node in places:
+        if has_place(program, node):
             stack.pop()
             continue
         ready: cython.bint = True
         if node.quotient is not None and node.state == PENDING:
-            if node.quotient not in places:
+            if not has_place(program, node.quotient):
                 stack.append(node.quotient)
                 ready = False
         elif node.state == PENDING and node.row.kind == _macro:
             source = _stands_for(program, node)
-            if source not in places:
+            if not has_place(program, source):
                 stack.append(source)
                 ready = False
         elif node.state == PENDING:
             for source in node.inputs:
-                if source not in places:
+                if not has_place(program, source):
                     if source.state == PENDING:
                         stack.append(source)
                         ready = False
@@ -138,68 +135,89 @@ def _stands_for(program: Program, macro: Node) -> Node:
 @cython.cfunc
 def _place_value(program: Program, node: Node, known: dict) -> cython.void:
     """A value that exists: itself, or an equal number met before."""
-    if node.row is SCALAR_ROW:
-        key = (node.dtype.code, type(node.params), repr(node.params))
+    if node.row is _scalar_row:
+        key = _key_of_number(node)
         other = known.get(key)
         if other is None:
             known[key] = node
         else:
-            program.places[node] = program.places[other]
+            program.set_place(node, place_of(program, other))
             return
     strides = node.strides
     program.new_value(node, row_major(node.shape) if strides is None else strides)
 
 
 @cython.cfunc
+def _key_of_number(node: Node) -> tuple:
+    """What equal numbers have in common; zeros differ by their sign, and a NaN is equal to itself."""
+    number = node.params
+    if type(number) is int or (type(number) is float and (number > 0.0 or number < 0.0)):
+        return node.dtype.code, type(number), number
+    return node.dtype.code, type(number), repr(number)
+
+
+@cython.cfunc
 def _place(program: Program, node: Node, known: dict) -> cython.void:
-    places: dict = program.places
+    """Where a node lies whose operands have a place; what is to be computed for it comes next in the order."""
+    below: Place
     if node.state == DONE:
         _place_value(program, node, known)
-        return
-    below: Place
-    if node.quotient is not None:
-        below = places[node.quotient]
+    elif node.quotient is not None:
+        below = place_of(program, node.quotient)
         start: cython.longlong = below.strides[0]
-        places[node] = region(below, below.offset + node.qrow * start, below.strides[1:])
-        return
-    if node.row.kind == _macro:
-        places[node] = places[program.expanded[node]]
-        return
-    key = None if node.row.kind == ROWS else _digest(places, node)
-    other = known.get(key) if key is not None else None
-    if other is not None and _is_same(places, node, other):
-        places[node] = places[other]
-        return
-    place: Place = _view_place(program, node, known) if node.row.kind == VIEW else None
-    if len(node.inputs) == 1 and node.row.code in (_cat_row.code, _add_row.code):
-        place = places[node.inputs[0]]  # a batch of joined or added rows, which one gather has made
+        place: Place = region(
+            below, below.offset + node.qrow * start, below.strides[1:], node.shape
+        )
+        program.set_place(node, place)
+    elif node.row.kind == _macro:
+        program.set_place(node, place_of(program, program.expanded[node]))
+    elif node.row.kind == _rows:
+        _place_computed(program, node, known)
+    else:
+        key = _digest(program, node)
+        other = known.get(key)
+        if other is not None and _is_same(program, node, other):
+            program.set_place(node, place_of(program, other))
+            return
+        _place_computed(program, node, known)
+        if other is None:
+            known[key] = node
+
+
+@cython.cfunc
+def _place_computed(program: Program, node: Node, known: dict) -> cython.void:
+    """Where a node lies that nobody has computed yet: in its operand, or in memory of its own."""
+    place: Place = None
+    if node.row.kind == _view:
+        place = _view_place(program, node, known)
+    elif len(node.inputs) == 1 and (node.row is _cat_row or node.row is _add_row):
+        place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
     if place is None:
         program.new_value(node, row_major(node.shape))
         program.order.append(node)
     else:
-        places[node] = place
-    if key is not None and other is None:
-        known[key] = node
+        program.set_place(node, place)
+    program.connect(node)
 
 
 @cython.cfunc
-def _digest(places: dict, node: Node):
+def _digest(program: Program, node: Node):
     """A number that is the same for two nodes which compute the same."""
-    h: cython.ulonglong = mix(node.row.code, node.dtype.code)
-    h = mix(mix(h, hash(node.shape)), hash(node.params))
+    h: cython.ulonglong = mix(node.row.code, node.numel << 8 | node.dtype.code)
+    if node.params is not None:
+        h = mix(h, hash(node.params))
     source: Node
     place: Place
     for source in node.inputs:
-        place = places[source]
+        place = place_of(program, source)
         h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, place.root)))
         h = mix(h, place.offset)
-        h = mix(mix(h, hash(place.strides)), hash(source.shape))
     return h
 
 
 @cython.cfunc
-def _is_same(places: dict, node: Node, other: Node) -> cython.bint:
-    """Whether two nodes compute the same: one row, of the same regions."""
+def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
+    """Whether a node computes the same as one that has a place: one row, of the same regions."""
     if node.row is not other.row or node.dtype is not other.dtype:
         return False
     if len(node.inputs) != len(other.inputs) or not equal(node.shape, other.shape):
@@ -208,33 +226,29 @@ def _is_same(places: dict, node: Node, other: Node) -> cython.bint:
         return False
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
-        source: Node = node.inputs[index]
-        twin: Node = other.inputs[index]
-        here: Place = places[source]
-        there: Place = places[twin]
+        here: Place = place_of(program, node.inputs[index])
+        there: Place = operand(program, other, index)
+        if here is there:
+            continue
         if here.root is not there.root or here.offset != there.offset:
             return False
-        if not equal(here.strides, there.strides) or not equal(source.shape, twin.shape):
+        if not equal(here.strides, there.strides) or not equal(here.shape, there.shape):
             return False
     return True
 
 
 @cython.cfunc
-def _view_place(program: Program, node: Node, known: dict):
+def _view_place(program: Program, node: Node, known: dict) -> Place:
     """Where a view lies without moving anything, or None where it has to be copied."""
     source: Node = node.inputs[0]
-    below: Place = program.places[source]
-    if node.row is _strided_row() and below.strides != row_major(source.shape):
+    below: Place = place_of(program, source)
+    if node.row is _strided_row and below.strides != row_major(source.shape):
         copy: Node = make_node(TABLE["clone"], (source,), None, source.shape, source.dtype)
         finish(copy)
         _place(program, copy, known)
-        below = program.places[copy]
+        below = place_of(program, copy)
     strides, offset = node.row.strides(node.params, source.shape, below.strides, below.offset)
-    return None if strides is None else region(below, offset, strides)
-
-
-def _strided_row():
-    return TABLE["strided"]
+    return None if strides is None else region(below, offset, strides, node.shape)
 
 
 def verify(program: Program):
@@ -242,7 +256,7 @@ def verify(program: Program):
     seen: set = set()
     for node in program.order:
         for source in node.inputs:
-            root = program.places[source].root
+            root = program.place(source).root
             if root.state == PENDING and root not in seen:
                 raise VerificationError(
                     "collect", expected=f"{root!r} before {node!r}", got="after it or missing"
@@ -259,7 +273,7 @@ def text(program: Program):
     for node in program.order:
         operands = []
         for source in node.inputs:
-            place = program.places[source]
+            place = program.place(source)
             label = names.get(place.root)
             if label is None:
                 label = (

@@ -9,7 +9,6 @@ from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array, put
 from cython.cimports.weft.schedule.builder import LOAD, Builder, collapse
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.loops import (
     _specs,
     find_spec,
@@ -19,7 +18,7 @@ from cython.cimports.weft.schedule.loops import (
 )
 from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, joined, new_launch
 from cython.cimports.weft.schedule.plan import value_of
-from cython.cimports.weft.schedule.records import Place
+from cython.cimports.weft.schedule.records import Place, place_of, row_major
 
 from weft._compiled import require
 from weft.schedule.builder import REAL
@@ -83,7 +82,7 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
 @cython.cfunc
 def copy_base(lowering: Lowering, node: Node, base: Node) -> cython.void:
     """The base where the result is to be, unless it is there."""
-    place: Place = lowering.program.places[base]
+    place: Place = place_of(lowering.program, base)
     slot = value_of(lowering.plan, node).slot
     if place.root in lowering.plan.in_place and place.value.slot == slot:
         return
@@ -99,8 +98,8 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     table: Node = node.inputs[0]
     index: Node = node.inputs[1]
     axis: cython.Py_ssize_t = node.params[0]
-    place: Place = lowering.program.places[table]
-    index_place: Place = lowering.program.places[index]
+    place: Place = place_of(lowering.program, table)
+    index_place: Place = place_of(lowering.program, index)
     rank: cython.Py_ssize_t = len(node.shape)
     strides: tuple
     index_strides: tuple

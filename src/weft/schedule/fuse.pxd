@@ -2,7 +2,6 @@ from weft.graph.node cimport Node
 from weft.schedule.records cimport Kernel, Place, Program
 
 cdef Kernel find(Program program, Node node)
-cdef bint direct(Place place, tuple shape)
 cdef bint is_row_value(Kernel kernel, Node root)
 
 cdef int _max_nodes

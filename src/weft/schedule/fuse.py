@@ -9,8 +9,17 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.schedule.collect import row_major
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value, maker
+from cython.cimports.weft.schedule.hashing import equal
+from cython.cimports.weft.schedule.records import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    maker,
+    operand,
+    place_of,
+    row_major,
+)
 from cython.cimports.weft.schedule.sinking import sink
 
 from weft._compiled import require
@@ -53,7 +62,7 @@ def fuse(program: Program) -> Program:
             kernel = Kernel(node.row.kind, node.shape)
             _append(kernels, kernel)
         kernel.nodes.append(node)
-        cython.cast(Place, program.places[node]).value.kernel = kernel
+        place_of(program, node).value.kernel = kernel
         _note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
     mark_stores(program)
@@ -71,17 +80,7 @@ def _append(kernels: list, kernel: Kernel) -> cython.void:
 @cython.cfunc
 def find(program: Program, node: Node) -> Kernel:
     """The kernel that computes a node, through merges; None for a value that exists."""
-    return maker(program.places[node])
-
-
-@cython.cfunc
-def direct(place: Place, shape: tuple) -> cython.bint:
-    """Whether a value of this shape is its root, element by element."""
-    return (
-        place.offset == 0
-        and place.root.shape == shape
-        and (place.strides is row_major(shape) or place.strides == row_major(shape))
-    )
+    return maker(place_of(program, node))
 
 
 @cython.cfunc
@@ -91,13 +90,13 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
     best: Kernel = None
     floor: cython.int = -1
     candidates: list = []
-    source: Node
-    for source in node.inputs:
-        place: Place = program.places[source]
-        if place.root.state != PENDING:
-            continue
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
         kernel: Kernel = maker(place)
-        if _reads_inside(program, kernel, node, source, place):
+        if kernel is None:
+            continue
+        if _reads_inside(program, kernel, node, place):
             if kernel not in candidates:
                 candidates.append(kernel)
         elif kernel.position > floor:
@@ -129,18 +128,16 @@ def _position_of(kernel: Kernel):
 
 
 @cython.cfunc
-def _reads_inside(
-    program: Program, kernel: Kernel, node: Node, source: Node, place: Place
-) -> cython.bint:
+def _reads_inside(program: Program, kernel: Kernel, node: Node, place: Place) -> cython.bint:
     """Whether an elementwise node may read an input within the kernel that computes it."""
-    if direct(place, source.shape) and source.shape == node.shape:
+    if place.whole and equal(place.shape, node.shape):
         return _accepts(kernel, node, place.root)
     return (
         kernel.open
         and len(kernel.nodes) < _max_nodes
         and kernel.shape == node.shape
         and is_row_value(kernel, place.root)
-        and _by_row(kernel, place, source.shape)
+        and _by_row(kernel, place)
         and (kernel.staged or _may_be_staged(program, kernel))
     )
 
@@ -148,13 +145,12 @@ def _reads_inside(
 @cython.cfunc
 def _goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     """Whether an elementwise node of the whole space reads reductions of its kernel."""
-    source: Node
-    if node.shape != kernel.shape:
+    number: cython.Py_ssize_t
+    if not equal(node.shape, kernel.shape):
         return False
-    for source in node.inputs:
-        place: Place = program.places[source]
-        inside: cython.bint = place.root.state == PENDING and maker(place) is kernel
-        if inside and is_row_value(kernel, place.root):
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
+        if maker(place) is kernel and is_row_value(kernel, place.root):
             return True
     return False
 
@@ -166,8 +162,9 @@ def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _by_row(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
+def _by_row(kernel: Kernel, place: Place) -> cython.bint:
     """Whether a region of a value of the reduced space is that value for each element of its row."""
+    shape: tuple = place.shape
     rank: cython.Py_ssize_t = len(kernel.shape)
     if place.offset != 0 or len(shape) != rank or place.root.shape != kernel.reduced_shape:
         return False
@@ -201,14 +198,14 @@ def _may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
     if rows < _fewest_rows:
         return False
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for node in kernel.nodes:
-        for source in node.inputs:
-            place: Place = program.places[source]
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
             if (
                 len(place.strides) == rank
                 and place.strides[rank - 1] > 1
-                and source.shape[rank - 1] > 1
+                and place.shape[rank - 1] > 1
             ):
                 return False
     return True
@@ -269,16 +266,14 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
     if not early.open or len(early.nodes) + len(late.nodes) >= _max_nodes:
         return False
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for node in late.nodes:
-        for source in node.inputs:
-            place: Place = program.places[source]
-            if place.root.state != PENDING:
-                continue
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
             below: Kernel = maker(place)
-            if below is late or below.position < early.position:
+            if below is None or below is late or below.position < early.position:
                 continue
-            if below is not early or not _reads_inside(program, early, node, source, place):
+            if below is not early or not _reads_inside(program, early, node, place):
                 return False
     early.nodes = early.nodes + late.nodes
     early.first_consumer = min(early.first_consumer, late.first_consumer)
@@ -296,16 +291,14 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
 @cython.cfunc
 def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
     """The kernel that computes the operand, where that is one elementwise space without another reduction."""
-    source: Node = node.inputs[0]
-    place: Place = program.places[source]
+    place: Place = operand(program, node, 0)
+    shape: tuple = place.shape
     axes: tuple = node.params[0]
-    keep: tuple = tuple([1 if axis in axes else size for axis, size in enumerate(source.shape)])
-    kernel: Kernel = None
-    if place.root.state == PENDING and direct(place, source.shape):
-        kernel = maker(place)
+    kernel: Kernel = maker(place) if place.whole else None
+    if kernel is not None:
         if not (
             kernel.open
-            and kernel.shape == source.shape
+            and equal(kernel.shape, shape)
             and len(kernel.nodes) < _max_nodes
             and place.root.row.kind != _reduce
             and not _in_epilogue(kernel, place.root)
@@ -317,13 +310,23 @@ def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
         if kernel is None:
             kernel = _sibling(program, kernels, node, maker(place))
     if kernel is None:
-        kernel = Kernel(_elementwise, source.shape)
+        kernel = Kernel(_elementwise, shape)
         _append(kernels, kernel)
     kernel.axes = axes
     kernel.reduced_shape = node.shape
-    if len(axes) == 0 or 0 in keep:
+    if len(axes) == 0 or _is_empty_beside(shape, axes):
         kernel.open = False
     return kernel
+
+
+@cython.cfunc
+def _is_empty_beside(shape: tuple, axes: tuple) -> cython.bint:
+    """Whether a dimension that is not reduced has no elements."""
+    axis: cython.Py_ssize_t
+    for axis in range(len(shape)):
+        if shape[axis] == 0 and axis not in axes:
+            return True
+    return False
 
 
 @cython.cfunc
@@ -332,7 +335,7 @@ def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kern
     is read once."""
     shape: tuple = cython.cast(Node, node.inputs[0]).shape
     other: Node
-    source: Node
+    number: cython.Py_ssize_t
     for kernel in kernels[-SIBLINGS:]:
         candidate: Kernel = kernel
         if candidate is None or not candidate.open or candidate.position <= below.position:
@@ -342,26 +345,23 @@ def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kern
         if candidate.shape != shape or len(candidate.nodes) >= _max_nodes:
             continue
         for other in candidate.nodes:
-            for source in other.inputs:
-                place: Place = program.places[source]
-                if place.root.state == PENDING and maker(place) is below:
+            for number in range(len(other.inputs)):
+                if maker(operand(program, other, number)) is below:
                     return candidate
     return None
 
 
 @cython.cfunc
 def _note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
-    source: Node
-    for source in node.inputs:
-        place: Place = program.places[source]
-        if place.root.state != PENDING:
-            continue
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
         below: Kernel = maker(place)
-        if below is kernel:
+        if below is None or below is kernel:
             continue
         below.first_consumer = min(below.first_consumer, kernel.position)
         below.last_consumer = max(below.last_consumer, kernel.position)
-        if not direct(place, source.shape) or source.shape != node.shape:
+        if not place.whole or not equal(place.shape, node.shape):
             below.first_indirect = min(below.first_indirect, kernel.position)
     if kernel.axes is not None and node.row.kind != _reduce and node.shape != kernel.shape:
         if kernel.extra is None:
@@ -373,40 +373,36 @@ def mark_stores(program: Program):
     """Say which values leave their kernel, and number the kernels."""
     kernel: Kernel
     node: Node
-    source: Node
     value: Value
+    number: cython.Py_ssize_t
     for value in program.values:
-        value.stored = value.kept
+        value.stored = value.kept or value.kernel is None
     for kernel in program.kernels:
         for node in kernel.nodes:
-            for source in node.inputs:
-                place: Place = program.places[source]
-                if not place.value.stored and not _stays_within(kernel, source, place):
+            for number in range(len(node.inputs)):
+                place: Place = operand(program, node, number)
+                if not place.value.stored and not _stays_within(kernel, place):
                     place.value.stored = True
     for index, kernel in enumerate(program.kernels):
         kernel.position = index
         kernel.stores = []
         for node in kernel.nodes:
-            if cython.cast(Place, program.places[node]).value.stored:
+            if place_of(program, node).value.stored:
                 kernel.stores.append(node)
 
 
 @cython.cfunc
-def _stays_within(kernel: Kernel, source: Node, place: Place) -> cython.bint:
+def _stays_within(kernel: Kernel, place: Place) -> cython.bint:
     """Whether a kernel reads a value that it need not find in memory: one of its own."""
-    return (
-        kernel.kind == _elementwise
-        and maker(place) is kernel
-        and _within(kernel, place, source.shape)
-    )
+    return kernel.kind == _elementwise and maker(place) is kernel and _within(kernel, place)
 
 
 @cython.cfunc
-def _within(kernel: Kernel, place: Place, shape: tuple) -> cython.bint:
+def _within(kernel: Kernel, place: Place) -> cython.bint:
     """Whether a kernel's own value is read element by element, or row by row."""
-    if direct(place, shape):
+    if place.whole:
         return True
-    return kernel.staged and is_row_value(kernel, place.root) and _by_row(kernel, place, shape)
+    return kernel.staged and is_row_value(kernel, place.root) and _by_row(kernel, place)
 
 
 def verify(program: Program):
@@ -424,7 +420,7 @@ def verify(program: Program):
     for kernel in program.kernels:
         for node in kernel.nodes:
             for source in node.inputs:
-                place: Place = program.places[source]
+                place: Place = program.place(source)
                 root = place.root
                 if root.state != PENDING:
                     continue
@@ -436,11 +432,11 @@ def verify(program: Program):
                         "fuse", expected=f"{root!r} stored before {kernel!r}", got=repr(below)
                     )
                 if below is kernel:
-                    _verify_own(kernel, node, source, place, ranks[root] < ranks[node])
+                    _verify_own(kernel, node, place, ranks[root] < ranks[node])
 
 
 @cython.cfunc
-def _verify_own(kernel: Kernel, node: Node, source: Node, place: Place, earlier: cython.bint):
+def _verify_own(kernel: Kernel, node: Node, place: Place, earlier: cython.bint):
     """That a node may read a value of its own kernel: one before it, in its own region, finished where it is asked
     for."""
     if not earlier:
@@ -449,13 +445,13 @@ def _verify_own(kernel: Kernel, node: Node, source: Node, place: Place, earlier:
             expected=f"{kernel!r} computes {place.root!r} before it reads it",
             got=f"{node!r} before that",
         )
-    if not _within(kernel, place, source.shape):
+    if not _within(kernel, place):
         raise VerificationError(
             "fuse",
             expected=f"{kernel!r} reads its own {place.root!r} element by element",
             got=f"{node!r} reads another region of it",
         )
-    if not _is_finished(kernel, node, source, place):
+    if not _is_finished(kernel, node, place):
         raise VerificationError(
             "fuse",
             expected=f"{kernel!r} reads its own {place.root!r} where that is finished",
@@ -464,17 +460,17 @@ def _verify_own(kernel: Kernel, node: Node, source: Node, place: Place, earlier:
 
 
 @cython.cfunc
-def _is_finished(kernel: Kernel, node: Node, source: Node, place: Place) -> cython.bint:
+def _is_finished(kernel: Kernel, node: Node, place: Place) -> cython.bint:
     """Whether a value of the same kernel is there where a node is computed: in its body, behind its reductions, or in
     a later phase of its rows."""
     behind: cython.bint = _in_epilogue(kernel, node)
     if not is_row_value(kernel, place.root):
-        return source.shape == kernel.shape and not behind
+        return place.shape == kernel.shape and not behind
     if behind:
-        return source.shape == node.shape
+        return place.shape == node.shape
     if node.row.kind == _reduce:
         return False
-    return kernel.staged and _by_row(kernel, place, source.shape)
+    return kernel.staged and _by_row(kernel, place)
 
 
 def text(program: Program):

@@ -11,8 +11,8 @@ is the lowering's business; no bit depends on it.
 import bisect
 
 import cython
-from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.records import Kernel, Program, maker, operand
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -104,16 +104,14 @@ def _floor(program: Program, kernel: Kernel, enough: cython.Py_ssize_t) -> cytho
     """The last position that a kernel reads from, or one that is `enough`; -1 where it reads nothing computed here."""
     floor: cython.Py_ssize_t = -1
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for node in kernel.nodes:
-        for source in node.inputs:
-            place: Place = program.places[source]
-            if place.root.state == PENDING:
-                below: Kernel = maker(place)
-                if below is not kernel and below.position > floor:
-                    floor = below.position
-                    if floor >= enough:
-                        return floor
+        for number in range(len(node.inputs)):
+            below: Kernel = maker(operand(program, node, number))
+            if below is not None and below is not kernel and below.position > floor:
+                floor = below.position
+                if floor >= enough:
+                    return floor
     return floor
 
 

@@ -11,12 +11,18 @@ from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.copies import copy_base, lower_copy, lower_indexed, lower_region
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 from cython.cimports.weft.schedule.matmul import lower_matmul
 from cython.cimports.weft.schedule.plan import Plan, value_of
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import (
+    Kernel,
+    Place,
+    Program,
+    operand,
+    place_of,
+    row_major,
+)
 from cython.cimports.weft.schedule.rows import lower_rows
 from cython.cimports.weft.schedule.staging import lower_kernel
 
@@ -127,7 +133,7 @@ class Lowering:
 
     def place_of(self, node: Node):
         """(slot, byte offset, strides) of a value."""
-        place: Place = self.program.places[node]
+        place: Place = place_of(self.program, node)
         slot, offset = self.pointer(place, place.root.dtype.itemsize)
         return slot, offset, place.strides
 
@@ -278,7 +284,7 @@ def _together(members: list) -> Launch:
 def _lower_reshape(lowering: Lowering, node: Node) -> cython.void:
     """A view that its operand's strides cannot express: a copy in row-major order."""
     source: Node = node.inputs[0]
-    place: Place = lowering.program.places[source]
+    place: Place = operand(lowering.program, node, 0)
     slot, offset = lowering.pointer(place, source.dtype.itemsize)
     lower_copy(
         lowering,

@@ -11,11 +11,10 @@ from functools import cache, lru_cache
 import cython
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.schedule.matmul import Product
 from cython.cimports.weft.schedule.plan import value_of
-from cython.cimports.weft.schedule.records import Place
+from cython.cimports.weft.schedule.records import Place, operand, row_major
 
 from weft._compiled import require
 from weft.schedule.turning import turned
@@ -38,8 +37,8 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
 
         lower_attention(lowering, node)
         return
-    left: Place = lowering.program.places[node.inputs[0]]
-    right: Place = lowering.program.places[node.inputs[1]]
+    left: Place = operand(lowering.program, node, 0)
+    right: Place = operand(lowering.program, node, 1)
     if _is_nested(left.strides) or _is_nested(right.strides):
         from weft.schedule.products import lower_axes
 

@@ -1,12 +1,12 @@
 from cpython.object cimport PyObject
 from weft.graph.node cimport Node
-from weft.schedule.records cimport Value
+from weft.schedule.records cimport Program, Value
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
 
 cdef class Plan:
-    cdef readonly dict places
+    cdef Program program
     cdef public list external
     cdef public list sizes
     cdef public set kept

@@ -11,9 +11,17 @@ updates parameters where they lie.
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
-from cython.cimports.weft.schedule.collect import row_major
+from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.plan import Plan, Py_REFCNT
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value
+from cython.cimports.weft.schedule.records import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    operand,
+    place_of,
+    row_major,
+)
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -28,7 +36,7 @@ class Plan:
     """Which slots there are: those of `external` roots come first, `sizes` are those of the slots made here."""
 
     def __cinit__(self, program: Program):
-        self.places = program.places
+        self.program = program
         self.external = program.external
         self.sizes = []
         self.kept = program.kept
@@ -52,7 +60,7 @@ class Plan:
 @cython.cfunc
 def value_of(plan: Plan, node: Node) -> Value:
     """What a program knows of a value that a node computes."""
-    return cython.cast(Place, plan.places[node]).value
+    return place_of(plan.program, node).value
 
 
 _reuse = True
@@ -95,11 +103,11 @@ def _may_run_again(program: Program) -> cython.bint:
 def _note_last_uses(program: Program, result: Plan) -> cython.void:
     kernel: Kernel
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for kernel in program.kernels:
         for node in kernel.nodes:
-            for source in node.inputs:
-                value: Value = cython.cast(Place, program.places[source]).value
+            for number in range(len(node.inputs)):
+                value: Value = operand(program, node, number).value
                 if value.last_use < 0:
                     result.used.append(value)
                 if value.last_use != kernel.position:
@@ -164,14 +172,13 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     to go back to are not kept."""
     if not _reuse or (kernel.kind == REGION and node.row.name != "put"):
         return False
-    base: Node = node.inputs[0]
-    source: Node
-    place: Place = program.places[base]
+    number: cython.Py_ssize_t
+    place: Place = operand(program, node, 0)
     root: Node = place.root
     if place.offset != 0 or root.numel != node.numel or place.value.last_use != kernel.position:
         return False
-    for source in node.inputs[1:]:
-        if root is cython.cast(Place, program.places[source]).root:
+    for number in range(1, len(node.inputs)):
+        if root is operand(program, node, number).root:
             return False
     if root.dtype is not node.dtype:
         return False
@@ -199,14 +206,20 @@ def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython
 def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
     """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
     read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
-    if not _reuse or kernel.axes is not None or kernel.staged or node.shape != kernel.shape:
+    if not _reuse or kernel.axes is not None or kernel.staged:
+        return False
+    if not equal(node.shape, kernel.shape):
         return False
     inner: Node
-    source: Node
+    number: cython.Py_ssize_t
     for inner in kernel.nodes:
-        for source in inner.inputs:
-            value: Value = cython.cast(Place, program.places[source]).value
-            if value.node.state == DONE and _is_free_for(program, result, kernel, value, node):
+        for number in range(len(inner.inputs)):
+            value: Value = operand(program, inner, number).value
+            if (
+                value.kernel is None
+                and value.node.state == DONE
+                and _is_free_for(program, result, kernel, value, node)
+            ):
                 _overwrite(result, kernel, value, node)
                 return True
     return False
@@ -227,13 +240,13 @@ def _is_free_for(
         return False
     strides: tuple = row_major(kernel.shape)
     inner: Node
-    source: Node
     place: Place
+    number: cython.Py_ssize_t
     for inner in kernel.nodes:
-        for source in inner.inputs:
-            place = program.places[source]
+        for number in range(len(inner.inputs)):
+            place = operand(program, inner, number)
             if place.root is root and (
-                place.offset != 0 or source.shape != kernel.shape or place.strides != strides
+                place.offset != 0 or place.shape != kernel.shape or place.strides != strides
             ):
                 return False
     return True

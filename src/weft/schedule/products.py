@@ -51,21 +51,21 @@ class Form(NamedTuple):
 
 def absorb(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
-    places = program.places
     found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
     found -= program.kept
     readers: dict[Any, list[Any]] = {}  # of each reshape, in order
     for node in program.order:
         for source in node.inputs:
-            root = places[source].root
+            root = program.place(source).root
             if root in found:
                 readers.setdefault(root, []).append(node)
     gone = _left_out(program, found & readers.keys(), readers)
     for root, products in readers.items():
         for source in [source for node in products for source in node.inputs]:
-            if root in gone and places[source].root is root:
-                places[source] = nested(places, source, gone)
+            if root in gone and program.place(source).root is root:
+                program.set_place(source, nested(program, source, gone))
     program.order = [node for node in program.order if node not in gone]
+    program.connect_all()
 
 
 def _may_be(node: Any) -> bool:
@@ -90,33 +90,32 @@ def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
     """Whether a reader is a product that can read its operands through the reshapes."""
     if node.row.name != "matmul" or node.numel == 0:
         return False
-    places = program.places
     overlaps = False
     operands = []
     for source in node.inputs:
-        place = places[source]
+        place = program.place(source)
         if place.root in found:
-            overlaps = overlaps or _overlaps(places, place.root)
-            place = nested(places, source, found)
+            overlaps = overlaps or _overlaps(program, place.root)
+            place = nested(program, source, found)
             if place is None:
                 return False
         operands.append((source.shape, place.strides))
     return overlaps and choose(node.shape, *operands) is not None
 
 
-def _overlaps(places: Any, reshape: Any) -> bool:
+def _overlaps(program: Any, reshape: Any) -> bool:
     """Whether the source holds elements more than once."""
-    below = places[reshape.inputs[0]]
+    below = program.place(reshape.inputs[0])
     return bool(reshape.numel > below.root.numel)
 
 
-def nested(places: Any, node: Any, found: set[Any]) -> Any:
+def nested(program: Any, node: Any, found: set[Any]) -> Any:
     """The place of a view of a reshape in the reshape's source; None where its axes do not follow the dimensions."""
-    place = places[node]
+    place = program.place(node)
     if place.root not in found:
         return place
     source = place.root.inputs[0]
-    below = places[source]
+    below = program.place(source)
     if place.offset != 0:
         return None
     strides = []
@@ -125,7 +124,7 @@ def nested(places: Any, node: Any, found: set[Any]) -> Any:
         if dims is None:
             return None
         strides.append(dims)
-    return below.within(below.offset, tuple(strides))
+    return below.within(below.offset, tuple(strides), node.shape)
 
 
 def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:

@@ -1,5 +1,9 @@
-from weft.graph.dtype cimport DType
+from cpython.object cimport PyObject
 from weft.graph.node cimport Node
+from weft.schedule.arrays cimport Array
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(object, Py_ssize_t)
 
 cdef class Value:
     cdef readonly Node node
@@ -15,8 +19,10 @@ cdef class Value:
 cdef class Place:
     cdef readonly Value value
     cdef readonly Node root
-    cdef readonly long long offset
+    cdef readonly tuple shape
     cdef readonly tuple strides
+    cdef readonly long long offset
+    cdef readonly bint whole  # the value itself, element by element
 
 cdef class Kernel:
     cdef public int kind
@@ -39,7 +45,11 @@ cdef class Kernel:
 
 cdef class Program:
     cdef public list order
-    cdef public dict places
+    cdef readonly list placed  # the nodes that have a place, by number
+    cdef readonly list places  # where they lie
+    cdef long long stamp  # what their numbers are marked with in `Node.index`
+    cdef Array operands  # the places of what nodes read, one node's behind the other's
+    cdef Array first  # by number: where among the operands a node's own begin, -1 for what is not computed from any
     cdef public dict expanded
     cdef public list kernels
     cdef readonly list values
@@ -50,7 +60,24 @@ cdef class Program:
     cdef public list apart
 
     cpdef release(self)
+    cpdef Place place(self, Node node)
+    cpdef int set_place(self, Node node, Place place) except -1
+    cpdef int connect_all(self) except -1
+    cdef int connect(self, Node node) except -1
     cdef Place new_value(self, Node node, tuple strides)
 
-cdef Place region(Place place, long long offset, tuple strides)
+cdef Place region(Place place, long long offset, tuple strides, tuple shape)
 cdef Kernel maker(Place place)
+cdef tuple row_major(tuple shape)
+
+# Whether a node has a place.
+cdef inline bint has_place(Program program, Node node) noexcept:
+    return node.index >> 32 == program.stamp
+
+# Where a node lies that has a place.
+cdef inline Place place_of(Program program, Node node):
+    return <Place>PyList_GET_ITEM(program.places, node.index & 0xFFFFFFFFLL)
+
+# Where an operand of a computed node lies.
+cdef inline Place operand(Program program, Node node, Py_ssize_t number):
+    return <Place><PyObject*>program.operands.words[program.first.words[node.index & 0xFFFFFFFFLL] + number]

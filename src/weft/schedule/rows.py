@@ -9,11 +9,10 @@ import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.copies import lower_copy
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering, new_launch
 from cython.cimports.weft.schedule.plan import value_of
-from cython.cimports.weft.schedule.records import Place
+from cython.cimports.weft.schedule.records import Place, place_of, row_major
 
 from weft._compiled import require
 
@@ -146,7 +145,7 @@ def _words(data: bytearray) -> cython.p_longlong:
 def _rows_of(lowering: Lowering, source: Node, size: cython.longlong) -> tuple:
     """(slot, byte offset, bytes from row to row) of a source of rows of so many elements; it is copied to a temporary
     where a row has gaps."""
-    place: Place = lowering.program.places[source]
+    place: Place = place_of(lowering.program, source)
     itemsize: cython.longlong = source.dtype.itemsize
     strides: tuple = row_major(source.shape)
     slot, offset = lowering.pointer(place, itemsize)

@@ -14,7 +14,7 @@ from cython.cimports.weft.graph.making import count_elements
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.fuse import find
 from cython.cimports.weft.schedule.lower import KernelSpec
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Program, place_of
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -78,7 +78,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
             continue
         for node in kernel.nodes:
             piece = _single(node)
-            cython.cast(Place, program.places[node]).value.kernel = piece
+            place_of(program, node).value.kernel = piece
             kernels.append(piece)
             pieces.append(piece)
     program.kernels = kernels

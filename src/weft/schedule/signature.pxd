@@ -31,6 +31,13 @@ cdef class Record:
 cpdef Signature signature(list nodes, bint batched=*)
 
 cdef long long _stamp
+
+# What the numbers of a new signature, or program, are marked with in `Node.index`.
+cdef inline long long next_stamp() noexcept:
+    global _stamp
+    _stamp += 1
+    return _stamp
+
 cdef dict _others
 cdef Number _numbers[NUMBERS]
 cdef Py_ssize_t _numbered

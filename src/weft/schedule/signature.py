@@ -14,7 +14,7 @@ from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import equal, mix
-from cython.cimports.weft.schedule.signature import NUMBERS, Number
+from cython.cimports.weft.schedule.signature import NUMBERS, Number, next_stamp
 
 from weft._compiled import require
 from weft.graph.rows import ROWS, SCALAR_ROW
@@ -88,12 +88,11 @@ def _put_numbers(result: Signature, numbers: tuple) -> cython.int:
 def signature(nodes: list, batched: cython.bint = True) -> Signature:
     """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them. Members of
     batches that they read, and that are not on the tape, are appended to the list."""
-    global _stamp
     result: Signature = Signature(nodes)
     position: cython.longlong = 0
     h: cython.ulonglong = batched
     node: Node
-    _stamp += 1
+    next_stamp()
     for node in nodes:
         node.index = _stamp << 32 | position
         position += 1

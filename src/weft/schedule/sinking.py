@@ -7,9 +7,18 @@ what is decided in `fuse`.
 """
 
 import cython
-from cython.cimports.weft.graph.node import PENDING, Node
-from cython.cimports.weft.schedule.fuse import direct, is_row_value
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, Value, maker
+from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.schedule.fuse import is_row_value
+from cython.cimports.weft.schedule.hashing import equal
+from cython.cimports.weft.schedule.records import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    maker,
+    operand,
+    place_of,
+)
 
 from weft._compiled import require
 from weft.graph.rows import ELEMENTWISE
@@ -41,19 +50,19 @@ def _note_readers(program: Program) -> cython.void:
     memory."""
     kernel: Kernel
     node: Node
-    source: Node
     value: Value
+    number: cython.Py_ssize_t
     for value in program.values:
         value.read = False
         value.reader = None
     for kernel in program.kernels:
         for node in kernel.nodes:
-            for source in node.inputs:
-                place: Place = program.places[source]
+            for number in range(len(node.inputs)):
+                place: Place = operand(program, node, number)
                 value = place.value
-                if place.root.state != PENDING or (value.read and value.reader is None):
+                if value.kernel is None or (value.read and value.reader is None):
                     continue
-                fits: cython.bint = _element_by_element(kernel, source, place)
+                fits: cython.bint = _element_by_element(kernel, place)
                 if not fits or maker(place) is not kernel:
                     one: cython.bint = fits and (not value.read or value.reader is kernel)
                     value.read = True
@@ -65,16 +74,14 @@ def _may_give(program: Program, kernel: Kernel) -> cython.bint:
     """Whether one other kernel alone reads something that a kernel stores."""
     node: Node
     for node in kernel.stores:
-        if cython.cast(Place, program.places[node]).value.reader is not None:
+        if place_of(program, node).value.reader is not None:
             return True
     return False
 
 
 @cython.cfunc
-def _element_by_element(kernel: Kernel, source: Node, place: Place) -> cython.bint:
-    return (
-        kernel.kind == _elementwise and source.shape == kernel.shape and direct(place, source.shape)
-    )
+def _element_by_element(kernel: Kernel, place: Place) -> cython.bint:
+    return kernel.kind == _elementwise and place.whole and equal(place.shape, kernel.shape)
 
 
 @cython.cfunc
@@ -83,13 +90,13 @@ def _by_reader(program: Program, kernel: Kernel) -> dict:
     into: dict = {}  # node -> the kernel that alone needs it
     users: dict = {}  # value -> the kernel into which all of its users in this one go, or None
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for node in reversed(kernel.nodes):
         reader = _needed_by(program, kernel, node, users)
         if reader is not None:
             into[node] = reader
-        for source in node.inputs:
-            place: Place = program.places[source]
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
             if users.setdefault(place.root, reader) is not reader:
                 users[place.root] = None
     while into and _give_up(program, kernel, into):
@@ -110,7 +117,7 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
         return None
     if node not in kernel.stores:
         return users.get(node)
-    reader = cython.cast(Place, program.places[node]).value.reader
+    reader = place_of(program, node).value.reader
     return reader if users.get(node, reader) is reader else None
 
 
@@ -119,12 +126,12 @@ def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
     """Let stay what reads a value that stays and is not in memory, and what is read by a node that stays."""
     changed: cython.bint = False
     node: Node
-    source: Node
+    number: cython.Py_ssize_t
     for node in kernel.nodes:
-        for source in node.inputs:
-            place: Place = program.places[source]
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
             root: Node = place.root
-            if root.state != PENDING or maker(place) is not kernel:
+            if maker(place) is not kernel:
                 continue
             if node not in into:
                 changed |= into.pop(root, None) is not None
@@ -156,9 +163,9 @@ def _pays(
 def _roots(program: Program, node: Node) -> list:
     """The values that a node reads, without single elements."""
     found: list = []
-    source: Node
-    for source in node.inputs:
-        place: Place = program.places[source]
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
         if place.root.numel > 1:
             found.append(place.root)
     return found
@@ -170,4 +177,4 @@ def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cyth
     kernel.nodes = [node for node in kernel.nodes if node not in moving]
     reader.nodes = nodes + reader.nodes
     for node in nodes:
-        cython.cast(Place, program.places[node]).value.kernel = reader
+        place_of(program, node).value.kernel = reader

@@ -31,7 +31,7 @@ from cython.cimports.weft.schedule.loops import (
     remember,
 )
 from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, new_launch
-from cython.cimports.weft.schedule.records import Kernel, Place, Program
+from cython.cimports.weft.schedule.records import Kernel, Program, operand
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
@@ -89,9 +89,9 @@ class Staging:
     def inside(self, node: Node) -> list:
         """The values of this kernel that a node reads."""
         found: list = []
-        source: Node
-        for source in node.inputs:
-            root: Node = cython.cast(Place, self.program.places[source]).root
+        number: cython.Py_ssize_t
+        for number in range(len(node.inputs)):
+            root: Node = operand(self.program, node, number).root
             if root in self.born:
                 found.append(root)
         return found
@@ -138,10 +138,10 @@ class Staging:
             return
         local: cython.int = self.hold(root)
         dtype: cython.int = root.dtype.code
-        operand: cython.Py_ssize_t = builder.operands.count // REGION
+        position: cython.Py_ssize_t = builder.operands.count // REGION
         at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
         self.set_local_steps(root, builder, at)
-        known = builder.code(in_epilogue, LOAD, dtype, operand, 0)
+        known = builder.code(in_epilogue, LOAD, dtype, position, 0)
         if in_epilogue:
             builder.name_late(root, known)
         else:

@@ -72,7 +72,7 @@ def _key(program: Any, node: Any) -> Any:
         return None
     if not FEWEST <= node.numel // node.shape[-1] <= MOST:
         return None
-    place = program.places[weight]
+    place = program.place(weight)
     along_k, along_n = place.strides if node.row.name == "matmul" else place.strides[::-1]
     if along_k != 1 or along_n == 1 or isinstance(along_n, tuple):
         return None
