@@ -16,16 +16,12 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
-from cython.cimports.weft.graph.node import DONE as DONE_STATE
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.saves import drop_inputs
 from cython.cimports.weft.graph.tape import Mode, Tape, current_tape
-from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime import programs
-from cython.cimports.weft.runtime.cells import load_number
 from cython.cimports.weft.runtime.outcomes import Counters, commit, decide, note_failure
 from cython.cimports.weft.runtime.programs import Template
 from cython.cimports.weft.schedule.lower import Launch, Lowering
@@ -328,12 +324,13 @@ def launch(
         return True
     poisoned, raised = poisoned_by(program, memory, run, failed)
     finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
-    commits = decide(program, poisoned, finished)
+    gone: list[Any] = []
+    commits = decide(program, poisoned, finished, gone)
     try:
         if storable and complete and not failed:
-            store(form, program, memory, lowering, run, executable, commits)
+            store(form, program, memory, lowering, run, executable, commits, gone)
     finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
-        commit(commits, run)
+        commit(commits, gone, run)
     raised = executable.interrupt if raised is None else raised
     if raised is not None:
         raise raised
@@ -343,9 +340,10 @@ def launch(
 def prepared(lowering: Lowering) -> Any:
     """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
     from weft.runtime.compile import compile_specs
-    from weft.runtime.launch import Run
+    from weft.runtime.launch import Run, is_compiled
 
-    compile_specs(lowering)
+    if not is_compiled(lowering):
+        compile_specs(lowering)
     run = Run(lowering)
     run.fill_tables()
     return run
@@ -421,27 +419,6 @@ def require(node: Node) -> cython.void:
         raise node.error.again()
     if node.buffer is None and node.row is not SCALAR_ROW:
         raise released(node)
-
-
-@cython.ccall
-def number_of(tensor: Tensor) -> object:
-    """The value of a tensor with one element as a Python number, or None where it does not lie plainly in memory of
-    its own; computes what is pending."""
-    node: Node
-    storage: Storage = tensor.storage
-    if storage is None:
-        node = value(tensor)
-    elif tensor.lens != 0:
-        return None
-    elif storage.foreign is None:
-        node = storage.node
-    else:
-        return None
-    if node.state != DONE_STATE or node.buffer is None:
-        require(node)
-    if node.buffer is None or node.strides is not None:
-        return None
-    return load_number(node, tensor.offset * node.dtype.itemsize)
 
 
 def realize(*tensors: Any) -> None:

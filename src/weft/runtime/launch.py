@@ -74,6 +74,15 @@ class Run:
         return program
 
 
+def is_compiled(lowering: Lowering) -> bool:
+    """Whether all kernels of a program have their code."""
+    launch: Launch
+    for launch in lowering.launches:
+        if launch.spec.address == 0:
+            return False
+    return True
+
+
 @cython.cfunc
 def _checked(launches: list[Any]) -> list[Any]:
     """The launches that report to a status cell."""

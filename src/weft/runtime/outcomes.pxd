@@ -9,5 +9,5 @@ cdef class Counters:
     cdef long long failures
 
 cpdef note_failure(Node node, object error)
-cdef list decide(Program program, dict failed, Py_ssize_t finished)
-cdef void commit(list commits, object run)
+cdef list decide(Program program, dict failed, Py_ssize_t finished, list gone)
+cdef void commit(list commits, list gone, object run)

@@ -66,8 +66,11 @@ def raise_failure(sequence: int) -> None:
 
 
 @cython.cfunc
-def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t) -> list[Commit]:
-    """What becomes of each node that has run: (node, slot or -1, byte offset in the slot, strides)."""
+def decide(
+    program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t, gone: list[Any]
+) -> list[Commit]:
+    """What becomes of the nodes that have run: (node, slot, byte offset in the slot, strides) of each that keeps its
+    value; the others are appended to `gone`."""
     node: Node
     place: Place
     root: Node
@@ -84,7 +87,7 @@ def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t
             continue
         if root.state != DONE and not _ran(place, finished):
             continue
-        if (
+        if place.value.slot >= 0 and (
             place.value.kept
             or (root.state == DONE and node.live > 0)
             or (not complete and place.value.last_use >= finished)
@@ -93,7 +96,7 @@ def decide(program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t
             offset: cython.longlong = place.offset * root.dtype.itemsize
             commits.append((node, place.value.slot, offset, None if dense else place.strides))
         else:
-            commits.append((node, -1, 0, None))
+            gone.append(node)
     return commits
 
 
@@ -124,7 +127,7 @@ def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
 
 
 @cython.cfunc
-def commit(commits: list[Commit], run: Any) -> cython.void:
+def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
     """Hand buffers to the nodes that keep them and take what has run off the tape."""
     node: Node
     buffer: Buffer
@@ -132,10 +135,18 @@ def commit(commits: list[Commit], run: Any) -> cython.void:
     buffers: list[Any] = run.buffers
     addresses: list[Any] = run.addresses
     for node, slot, offset, strides in commits:
-        if slot >= 0:
-            buffer = buffers[slot]
-            node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
-            node.strides = strides
-        node.state = DONE
-        finish(node)
-        drop_inputs(node)
+        buffer = buffers[slot]
+        node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
+        node.strides = strides
+        _leave(node)
+    for node in gone:
+        _leave(node)
+
+
+@cython.cfunc
+@cython.inline
+def _leave(node: Node) -> cython.void:
+    """Take a node that has run off the tape."""
+    node.state = DONE
+    finish(node)
+    drop_inputs(node)

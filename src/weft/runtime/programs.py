@@ -138,8 +138,10 @@ def storable_as(signature: Signature, memory):
     return all([root.row is SCALAR_ROW or _name(root) in names for root in memory.external])
 
 
-def store(signature: Signature, program, memory, lowering, run, executable, commits: list):
-    """Keep a program that has just run."""
+def store(
+    signature: Signature, program, memory, lowering, run, executable, commits: list, gone: list
+):
+    """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
     global _stored_nodes, _uses
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
@@ -162,7 +164,8 @@ def store(signature: Signature, program, memory, lowering, run, executable, comm
     template.launches = len(lowering.launches)
     template.kernels = gang.count(program)
     template.size = len(signature.nodes)
-    _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], commits)
+    ends: list = commits + [(node, -1, 0, None) for node in gone]
+    _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
     _uses += 1
     template.used = _uses
     former: Template = _templates.get(signature.hash)

@@ -10,6 +10,7 @@ import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
 from cython.cimports.weft.schedule.copies import copy_base, lower_copy, lower_indexed, lower_region
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
@@ -23,15 +24,18 @@ from cython.cimports.weft.schedule.records import (
     place_of,
     row_major,
 )
-from cython.cimports.weft.schedule.rows import lower_rows
+from cython.cimports.weft.schedule.rows import lower_joined, lower_rows
 from cython.cimports.weft.schedule.staging import lower_kernel
 
 from weft._compiled import require
 from weft.errors import VerificationError
 from weft.graph.rows import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
+from weft.ops.row import TABLE
 from weft.schedule import families
 
 require(__name__, cython.compiled)
+
+_cat_row = cython.declare(OpRow, TABLE["cat"])
 
 
 @cython.cclass
@@ -223,7 +227,8 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
     elif kernel.kind == INDEX:
         lower_indexed(lowering, node)
     elif kernel.kind == REGION:
-        lower_region(lowering, node)
+        if node.row is not _cat_row or not lower_joined(lowering, node):
+            lower_region(lowering, node)
     elif kernel.kind == CONTRACT:
         lower_matmul(lowering, node)
     elif kernel.kind == SCAN:

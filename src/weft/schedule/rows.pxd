@@ -11,3 +11,4 @@ cdef class Table:
     cdef void fill(self, size_t* addresses)
 
 cdef void lower_rows(Lowering lowering, Node node)
+cdef bint lower_joined(Lowering lowering, Node node)

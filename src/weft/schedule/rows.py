@@ -1,8 +1,9 @@
 # cython: language_level=3
 """Lowering of gathered rows: each output row is the sum of listed source rows, through a table of addresses.
 
-In comes a `gather_rows` node, whose payload lists source numbers, rows and offsets; out goes one launch with a Table:
-the slots and byte offsets that become addresses when the runtime knows where the slots lie.
+In comes a `gather_rows` node, whose payload lists source numbers, rows and offsets, or a `cat` of many small parts; out
+goes one launch with a Table: the slots and byte offsets that become addresses when the runtime knows where the slots
+lie.
 """
 
 import cython
@@ -10,15 +11,22 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array
 from cython.cimports.weft.schedule.copies import lower_copy
+from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering, new_launch
 from cython.cimports.weft.schedule.plan import value_of
-from cython.cimports.weft.schedule.records import Place, place_of, row_major
+from cython.cimports.weft.schedule.records import Place, operand, place_of, row_major
 
 from weft._compiled import require
 
 require(__name__, cython.compiled)
 
 ELEMENTS_PER_GRAIN = 4096
+FEWEST_PARTS = 4  # of a `cat`: fewer are a copy each
+FEWEST_ELEMENTS = 16  # that an entry of the table is worth
+MOST_ENTRIES = 32  # of the table for each part
+_fewest_parts = cython.declare(cython.Py_ssize_t, FEWEST_PARTS)
+_fewest_elements = cython.declare(cython.longlong, FEWEST_ELEMENTS)
+_most_entries = cython.declare(cython.longlong, MOST_ENTRIES)
 _specs: dict = {}
 
 
@@ -111,7 +119,14 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
     """Append the gather of one node."""
     count: cython.longlong = node.shape[0]
     size: cython.longlong = node.numel // max(count, 1)
-    table: Table = _table_of(lowering, node, size)
+    _launch(lowering, node, _table_of(lowering, node, size), count, size)
+
+
+@cython.cfunc
+def _launch(
+    lowering: Lowering, node: Node, table: Table, count: cython.longlong, size: cython.longlong
+) -> cython.void:
+    """Append the gather of so many rows of so many elements."""
     grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
     words: cython.longlong[8]
     words[0], words[1] = table.slot, 0
@@ -132,6 +147,67 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
         table.count * (size // 8 + 2),
     )
     launch.table = table
+
+
+@cython.cfunc
+def lower_joined(lowering: Lowering, node: Node) -> cython.bint:
+    """Append a `cat` as one gather, where its parts lie one behind the other in it and a copy of each would cost more;
+    whether it is so."""
+    size: cython.longlong = _common_piece(lowering, node)
+    if size == 0:
+        return False
+    itemsize: cython.longlong = node.dtype.itemsize
+    entries: cython.longlong = node.numel // size
+    data = bytearray(24 * entries + 8)
+    packed: cython.p_longlong = _words(data)
+    bounds: cython.p_longlong = packed + 2 * entries
+    number: cython.Py_ssize_t
+    piece: cython.longlong
+    entry: cython.longlong = 0
+    for number in range(len(node.inputs)):
+        place: Place = operand(lowering.program, node, number)
+        for piece in range(cython.cast(Node, node.inputs[number]).numel // size):
+            packed[2 * entry] = place.value.slot
+            packed[2 * entry + 1] = (place.offset + piece * size) * itemsize
+            bounds[entry] = entry
+            entry += 1
+    bounds[entries] = entries
+    slots = lowering.temporary(8 * entries), lowering.temporary(8 * entries + 8)
+    table = Table(slots[0], slots[1], entries, entries + 1, data)
+    _launch(lowering, node, table, entries, size)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _common_piece(lowering: Lowering, node: Node) -> cython.longlong:
+    """The number of elements that all parts of a `cat` are multiples of, if it is to be a gather of such; else 0."""
+    axis: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    parts: cython.Py_ssize_t = len(node.inputs)
+    if parts < _fewest_parts:
+        return 0
+    for axis in range(node.params[0]):
+        if node.shape[axis] != 1:
+            return 0
+    size: cython.longlong = 0
+    for number in range(parts):
+        place: Place = operand(lowering.program, node, number)
+        if not equal(place.strides, row_major(place.shape)):
+            return 0
+        size = _greatest_divisor(size, cython.cast(Node, node.inputs[number]).numel)
+    if size < _fewest_elements or node.numel > _most_entries * parts * size:
+        return 0
+    return size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _greatest_divisor(one: cython.longlong, other: cython.longlong) -> cython.longlong:
+    """The greatest common divisor; of 0 and a number, the number."""
+    while other != 0:
+        one, other = other, one % other
+    return one
 
 
 @cython.cfunc

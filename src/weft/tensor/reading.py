@@ -9,7 +9,10 @@ import warnings
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.tensor import Storage, Tensor
+from cython.cimports.weft.runtime.cells import load_number
 
 from weft._compiled import require
 from weft._lazy import later
@@ -35,8 +38,46 @@ def _count(tensor: Tensor) -> cython.longlong:
 @cython.cfunc
 def _number(tensor: Tensor) -> object:
     """The one element of a tensor as a Python number."""
-    found = pipeline.number_of(tensor)
-    return values_array(tensor).item() if found is None else found
+    node: Node = _plain_node(tensor)
+    if node is None:
+        return values_array(tensor).item()
+    return load_number(node, tensor.offset * node.dtype.itemsize)
+
+
+@cython.cfunc
+def _numbers(tensor: Tensor) -> object:
+    """The values of a tensor with one dimension as a list of Python numbers, or None where they do not lie plainly one
+    behind the other; computes what is pending."""
+    node: Node = _plain_node(tensor) if tensor.strides is None else None
+    if node is None:
+        return None
+    numbers: list[Any] = []
+    place: cython.longlong = tensor.offset
+    end: cython.longlong = place + cython.cast(cython.longlong, tensor._shape[0])
+    while place < end:
+        numbers.append(load_number(node, place * node.dtype.itemsize))
+        place += 1
+    return numbers
+
+
+@cython.cfunc
+def _plain_node(tensor: Tensor) -> Node:
+    """The node in whose memory a tensor's values lie, computed now; None where they lie elsewhere, or with gaps."""
+    node: Node
+    storage: Storage = tensor.storage
+    if storage is None:
+        node = value(tensor)
+    elif tensor.lens != 0:
+        return None
+    elif storage.foreign is None:
+        node = storage.node
+    else:
+        return None
+    if node.state != DONE or node.buffer is None:
+        pipeline.require(node)
+    if node.buffer is None or node.strides is not None:
+        return None
+    return node
 
 
 def item(tensor: Tensor) -> Number:
@@ -61,7 +102,8 @@ def describe(tensor: Tensor) -> str:
 
 def tolist(tensor: Tensor) -> Any:
     """Nested lists of Python numbers; a number where there are no dimensions."""
-    return values_array(tensor).tolist()
+    found = _numbers(tensor) if len(tensor._shape) == 1 else None
+    return values_array(tensor).tolist() if found is None else found
 
 
 def truth(tensor: Tensor) -> bool:
