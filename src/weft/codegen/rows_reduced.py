@@ -8,6 +8,8 @@ function folds; any other keeps its blocks' states on the stack.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir as llvm
 
 from . import ir
@@ -20,6 +22,8 @@ from .text import Builder, Value, choose, counted, integer, minimum
 from .values import Lanes
 
 SHIFT = ir.BLOCK.bit_length() - 1
+FLIGHT = 4  # whole blocks at once: each is one chain of additions, which take longer than to load what is added
+SHORT = 4  # instructions of a body that is worth it
 
 
 def partial_bytes(kernel: ir.LoopKernel) -> int:
@@ -51,6 +55,48 @@ class Rows:
         else:
             state = self._segments(scope, start, stop, state)
         return self.reductions.fold(self.e, state)
+
+    def walk(
+        self,
+        scope: Scope,
+        begin: Value,
+        end: Value,
+        total: Value,
+        take: Callable[[Value, State], None],
+    ) -> None:
+        """Hand over the folded states of the blocks [begin, end), in order; several whole ones are accumulated at
+        once, where their elements stand on one axis."""
+        b, first = self.builder, begin
+
+        def one(number: Value, carry: list[Value]) -> list[Value]:
+            take(number, self.block(scope, number, total))
+            return carry
+
+        def several(number: Value, carry: list[Value]) -> list[Value]:
+            numbers = [b.add(number, integer(i)) for i in range(FLIGHT)]
+            for each, state in zip(numbers, self._whole_blocks(scope, numbers), strict=True):
+                take(each, state)
+            return carry
+
+        if len(self.axes) == 1 and len(self.frame.kernel.body) <= SHORT:
+            whole = minimum(b, end, b.lshr(total, integer(SHIFT)))
+            rounds = b.sdiv(b.sub(whole, begin), integer(FLIGHT))
+            rounds = b.select(b.icmp_signed("<", rounds, integer(0)), integer(0), rounds)
+            first = b.add(begin, b.mul(rounds, integer(FLIGHT)))
+            counted(b, begin, first, FLIGHT, [], several)
+        counted(b, first, end, 1, [], one)
+
+    def _whole_blocks(self, scope: Scope, numbers: list[Value]) -> list[State]:
+        """The folded states of blocks that no row's end cuts short."""
+        b = self.builder
+        starts = [b.shl(number, integer(SHIFT)) for number in numbers]
+        identity = self.reductions.identity(self.e)
+
+        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+            return self._accumulated(window, values, state, integer(0))
+
+        states = self.stage.abreast(scope, starts, ir.BLOCK, identity, finish)
+        return [self.reductions.fold(self.e, state) for state in states]
 
     def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
         """A block that is made of pieces of innermost rows."""
@@ -95,21 +141,27 @@ class Rows:
         state: State,
     ) -> State:
         """A piece of one innermost row, accumulated; `flat` is the flat index of its element 0."""
-        b, e = self.builder, self.e
+        b = self.builder
 
         def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
-            indexes = None
-            if self.reductions.indexed:
-                base = b.broadcast(b.add(window.index, flat), e.lanes)
-                indexes = b.add(base, self.stage.memory.lane_numbers())
-            lifted = self.reductions.lift(e, values, indexes)
-            combined = self.reductions.combine(e, state, lifted)
+            combined = self._accumulated(window, values, state, flat)
             if window.full:
                 return combined
             mask = self.stage.memory.mask(window.low, window.high)
             return [b.select(mask, x, y) for x, y in zip(combined, state, strict=True)]
 
         return self.stage.windows(scope, start, stop, state, finish, phase, masked=True)
+
+
+    def _accumulated(
+        self, window: Window, values: dict[int, Lanes], state: list[Value], flat: Value
+    ) -> State:
+        """A state and the values of a window, in all lanes; `flat` as for `_segment`."""
+        b, e, indexes = self.builder, self.e, None
+        if self.reductions.indexed:
+            base = b.broadcast(b.add(window.index, flat), e.lanes)
+            indexes = b.add(base, self.stage.memory.lane_numbers())
+        return self.reductions.combine(e, state, self.reductions.lift(e, values, indexes))
 
 
 def block_count(b: Builder, total: Value) -> Value:
@@ -134,11 +186,7 @@ def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
     rows.stage.uniform(root, -1)
 
     def row(scope: Scope) -> None:
-        def block(number: Value, carry: list[Value]) -> list[Value]:
-            tree.push(number, rows.block(scope, number, total))
-            return carry
-
-        counted(b, integer(0), blocks, 1, [], block)
+        rows.walk(scope, integer(0), blocks, total, tree.push)
         finish(rows.reductions, epilogue, scope, tree.result(blocks))
 
     frame.nest(root, range(kernel.parallel), row, rows.stage.entered)
@@ -162,11 +210,10 @@ def lower_full(
     rows.stage.uniform(root, -1)
     tree = Tree(rows.reductions, rows.one)
 
-    def block(number: Value, carry: list[Value]) -> list[Value]:
-        store_state(first, rows.block(root, number, total), tree.places(scratch, number))
-        return carry
+    def keep(number: Value, state: State) -> None:
+        store_state(first, state, tree.places(scratch, number))
 
-    counted(first, frame.begin, frame.end, 1, [], block)
+    rows.walk(root, frame.begin, frame.end, total, keep)
     first.ret_void()
     return [first, _final(kernel, lookup, target, Builder(module, f"{name}_final"))]
 

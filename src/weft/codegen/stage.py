@@ -220,6 +220,41 @@ class Stage:
 
         return counted(self.builder, first, stop, self.e.lanes, carry, body)
 
+    def abreast(
+        self,
+        scope: Scope,
+        starts: Sequence[Value],
+        length: int,
+        carry: Sequence[Value],
+        finish: Finish,
+    ) -> list[list[Value]]:
+        """Cover [start, start + length) from each of some starts, all at once; `length` is a multiple of the lanes. Each
+        has a carry of its own, at first this one."""
+        scope, width = self._prepared(scope), len(carry)
+
+        def body(step: Value, carries: list[Value]) -> list[Value]:
+            following: list[Value] = []
+            for number, start in enumerate(starts):
+                own = carries[number * width : (number + 1) * width]
+                following += self._whole(scope, self.builder.add(start, step), own, finish)
+            return following
+
+        initial = [value for _ in starts for value in carry]
+        found = counted(self.builder, integer(0), integer(length), self.e.lanes, initial, body)
+        return [found[at : at + width] for at in range(0, len(found), width)]
+
+    def _whole(
+        self, scope: Scope, index: Value, carry: list[Value], finish: Finish
+    ) -> list[Value]:
+        """A window of which all lanes take part."""
+        window = Window(index, None, integer(self.e.lanes), full=True)
+        direct = [item for item in self.instrs if self._direct(*item)]
+        raws = [self._load(scope, number, instr, window) for number, instr in direct]
+        values = self._evaluated(scope, window, direct, raws)
+        for number, item in self.stores:
+            self._store(scope, number, item, encode(self.e, values[item.value]), window)
+        return finish(window, values, carry)
+
     def _prepared(self, scope: Scope) -> Scope:
         """The scope with operands moved to where indexes, equal in all lanes, point."""
         scope = scope.inner()
