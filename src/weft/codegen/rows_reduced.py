@@ -152,7 +152,6 @@ class Rows:
 
         return self.stage.windows(scope, start, stop, state, finish, phase, masked=True)
 
-
     def _accumulated(
         self, window: Window, values: dict[int, Lanes], state: list[Value], flat: Value
     ) -> State:

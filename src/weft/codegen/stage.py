@@ -228,8 +228,8 @@ class Stage:
         carry: Sequence[Value],
         finish: Finish,
     ) -> list[list[Value]]:
-        """Cover [start, start + length) from each of some starts, all at once; `length` is a multiple of the lanes. Each
-        has a carry of its own, at first this one."""
+        """Cover [start, start + length) from each of some starts, all at once; `length` is a multiple of the lanes.
+        Each has a carry of its own, at first this one."""
         scope, width = self._prepared(scope), len(carry)
 
         def body(step: Value, carries: list[Value]) -> list[Value]:
@@ -243,9 +243,7 @@ class Stage:
         found = counted(self.builder, integer(0), integer(length), self.e.lanes, initial, body)
         return [found[at : at + width] for at in range(0, len(found), width)]
 
-    def _whole(
-        self, scope: Scope, index: Value, carry: list[Value], finish: Finish
-    ) -> list[Value]:
+    def _whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
         """A window of which all lanes take part."""
         window = Window(index, None, integer(self.e.lanes), full=True)
         direct = [item for item in self.instrs if self._direct(*item)]

@@ -13,7 +13,7 @@ from cython.cimports.weft.graph.saves import drop_inputs
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.runtime.pool import Buffer
 from cython.cimports.weft.schedule.hashing import equal
-from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker, row_major
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, maker, region, row_major
 
 from weft._compiled import require
 from weft.errors import WeftError
@@ -82,6 +82,8 @@ def decide(
         if node.state != PENDING:
             continue
         place = program.places[number]
+        if program.again is not None and not complete:
+            place = _remaining(program, place)
         root = place.root
         if failed and fail(node, place, failed):
             continue
@@ -98,6 +100,13 @@ def decide(
         else:
             gone.append(node)
     return commits
+
+
+@cython.cfunc
+def _remaining(program: Program, place: Place) -> Place:
+    """Where what has not run finds a value: at its twin, where that is computed again."""
+    twin: Place = program.again.get(place.root)
+    return place if twin is None else region(twin, place.offset, place.strides, place.shape)
 
 
 @cython.cfunc

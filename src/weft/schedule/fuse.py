@@ -10,6 +10,7 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.schedule.hashing import equal
+from cython.cimports.weft.schedule.recompute import recompute
 from cython.cimports.weft.schedule.records import (
     Kernel,
     Place,
@@ -49,7 +50,17 @@ def set_fusion(enabled: bool):
 
 
 def fuse(program: Program) -> Program:
-    """Assign every node of the order to a kernel, then say which values leave each."""
+    """Assign every node of the order to a kernel, then say which values leave each; again where some of them are better
+    computed twice."""
+    _form(program)
+    if _max_nodes > 1 and recompute(program):
+        _form(program)
+    return program
+
+
+@cython.cfunc
+def _form(program: Program) -> cython.void:
+    """Kernels for the order as it stands."""
     kernels: list = []
     node: Node
     for node in program.order:
@@ -68,7 +79,6 @@ def fuse(program: Program) -> Program:
     mark_stores(program)
     if _max_nodes > 1 and sink(program, _max_nodes):
         mark_stores(program)
-    return program
 
 
 @cython.cfunc
@@ -96,7 +106,8 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         kernel: Kernel = maker(place)
         if kernel is None:
             continue
-        if _reads_inside(program, kernel, node, place):
+        first: cython.bint = program.twins is not None and _is_first_twin(program, node, place.root)
+        if not first and _reads_inside(program, kernel, node, place):
             if kernel not in candidates:
                 candidates.append(kernel)
         elif kernel.position > floor:
@@ -121,6 +132,12 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         else:  # it is read by `best`, which cannot rise above it
             floor = max(floor, kernel.position)
     return best
+
+
+@cython.cfunc
+def _is_first_twin(program: Program, node: Node, root: Node) -> cython.bint:
+    """Whether a twin reads a value that is none: the kernel of that is the one that it is not to be computed in."""
+    return node in program.twins and root not in program.twins
 
 
 def _position_of(kernel: Kernel):

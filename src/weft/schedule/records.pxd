@@ -56,6 +56,8 @@ cdef class Program:
     cdef public list external
     cdef public set kept
     cdef public set viewed
+    cdef public set twins
+    cdef public dict again
     cdef public bint provisional
     cdef public list apart
 
