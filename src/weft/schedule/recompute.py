@@ -1,11 +1,11 @@
 # cython: language_level=3
 """Recompute: values that lie idle where a program needs most memory are computed again, where that is cheap.
 
-In comes a fused Program; out goes another order of its nodes, to be fused anew. What a kernel stores is idle at the peak
-if it is read before and behind it, or behind it only. It is computed again in front of the first that reads it behind,
-by chains of elementwise nodes of its kernel, from values that are in memory anyway or are smaller together than what
-becomes free: gelu and its slope from what gelu was given. Each of these nodes gets a *twin*, which computes the same;
-readers behind the peak read the twins. Bits are the same.
+In comes a fused Program; out goes another order of its nodes, to be fused anew. What a kernel stores is idle at the
+peak if it is read before and behind it, or behind it only. It is computed again in front of the first that reads it
+behind, by chains of elementwise nodes of its kernel, from values that are in memory anyway or are smaller together
+than what becomes free: gelu and its slope from what gelu was given. Each of these nodes gets a *twin*, which computes
+the same; readers behind the peak read the twins. Bits are the same.
 """
 
 import cython
@@ -164,7 +164,6 @@ class Choice:
 @cython.cfunc
 def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
     """The choice that frees most, of those with the fewest twins; None where none is worth it."""
-    node: Node
     idle: list = [
         node
         for node in kernel.stores
