@@ -30,8 +30,13 @@ class LRScheduler:
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        self._step_count = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count no step yet, and set the rates of the first time."""
+        self._step_count, self._is_initial = 0, True
         self.step()
+        self._is_initial = False
 
     def get_lr(self) -> list[float]:
         """The rates at time `last_epoch`, one for each group."""
@@ -52,7 +57,8 @@ class LRScheduler:
             )
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._set(self.get_lr())
+        closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+        self._set(self.get_lr() if closed is None else closed())
 
     def _rates(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
@@ -61,13 +67,6 @@ class LRScheduler:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         self._last_lr = self._rates()
-
-    def _restart(self) -> None:
-        """Begin at time zero from the initial rates."""
-        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = base
-        self.last_epoch = 0
-        self._set(self.get_lr())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""

@@ -41,18 +41,20 @@ class SequentialLR(LRScheduler):
         _check_same_optimizer(optimizer, schedulers)
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
-        schedulers[bisect_right(milestones, 0)]._restart()
+        for group in optimizer.param_groups:  # as before any of them was made
+            group["lr"] = group["initial_lr"]
+        for scheduler in schedulers:
+            scheduler.last_epoch -= 1
+        schedulers[0]._begin()
         self._last_lr = self._rates()
 
-    def step(self, epoch: int | None = None) -> None:
-        """Advance the schedule whose turn it is."""
+    def step(self) -> None:  # type: ignore[override]
+        """Advance the schedule whose turn it is; one whose turn begins starts at time zero."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
-        if index > 0 and self._milestones[index - 1] == self.last_epoch:
-            scheduler._restart()
-        else:
-            scheduler.step()
+        begins = index > 0 and self._milestones[index - 1] == self.last_epoch
+        scheduler.step(*([0] if begins else []))
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
@@ -87,7 +89,7 @@ class ChainedScheduler(SequentialLR):
         _check_same_optimizer(self.optimizer, self._schedulers)
         self._last_lr = self._rates()
 
-    def step(self, epoch: int | None = None) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """Advance all of them."""
         for scheduler in self._schedulers:
             scheduler.step()

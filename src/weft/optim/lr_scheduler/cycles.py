@@ -34,16 +34,35 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 got=repr(T_mult),
                 fix="use T_mult=1 for cycles of one length",
             )
-        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
+        self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """The rates now."""
-        done, length = float(self.last_epoch), self.T_0
-        while done >= length:
-            done, length = done - length, length * self.T_mult
-        share = (1 + math.cos(math.pi * done / length)) / 2
-        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+        low, wave = self.eta_min, 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        return [low + (base - low) * wave / 2 for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+        """Advance the time by one, or to `epoch`, which may lie between two epochs. Errors: ValueError before 0."""
+        if epoch is not None and epoch < 0:
+            raise ArgumentError(
+                f"Expected non-negative epoch, but got {epoch}",
+                expected="epoch >= 0",
+                got=repr(epoch),
+                fix="count from 0",
+            )
+        if epoch is None:
+            epoch = 0 if self.last_epoch < 0 else self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
+        else:
+            self.T_cur, self.T_i = epoch, self.T_0
+            while self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        self.last_epoch = math.floor(epoch)
+        self._set(self.get_lr())
 
 
 class OneCycleLR(LRScheduler):

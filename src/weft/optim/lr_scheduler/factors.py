@@ -1,7 +1,8 @@
 """Schedules that are a factor as a function of time.
 
-The factor is applied as the ratio of one time to the one before, so that schedules can be chained and a rate changed
-by hand stays changed.
+`get_lr` makes the rates now of those before, so that schedules can be chained and a rate changed by hand stays changed;
+`_get_closed_form_lr` makes them of the initial ones, for a step to a time that is named. Both in PyTorch's order of
+operations: rates agree to the last digit.
 """
 
 from __future__ import annotations
@@ -10,29 +11,12 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 from weft.errors import ArgumentError
 from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
 from weft.optim.optimizer import Optimizer
-
-
-class _FactorLR(LRScheduler):
-    """A schedule `low + (initial - low) * factor(time)`."""
-
-    low = 0.0
-
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        raise NotImplementedError
-
-    def get_lr(self) -> list[float]:
-        """The rates now, from those before."""
-        time, low = self.last_epoch, self.low
-        now, before = self.factor(time), 1.0 if time == 0 else self.factor(time - 1)
-        if before == 0.0:
-            return [low + (base - low) * now for base in self.base_lrs]
-        return [low + (rate - low) * (now / before) for rate in self._rates()]
 
 
 class LambdaLR(LRScheduler):
@@ -53,10 +37,22 @@ class LambdaLR(LRScheduler):
         return [base * function(self.last_epoch) for base, function in pairs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the functions."""
+        """Everything but the optimizer; of the functions only what callable objects hold."""
         kept = super().state_dict()
-        del kept["lr_lambdas"]
+        held = [
+            vars(f).copy() if not isinstance(f, FunctionType) else None for f in self.lr_lambdas
+        ]
+        kept["lr_lambdas"] = held
         return kept
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the functions are those that are here."""
+        functions = self.lr_lambdas
+        super().load_state_dict(state_dict)
+        self.lr_lambdas = functions
+        for function, held in zip(functions, state_dict.get("lr_lambdas", ()), strict=False):
+            if held is not None:
+                vars(function).update(held)
 
 
 class MultiplicativeLR(LambdaLR):
@@ -64,13 +60,13 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
-        if self.last_epoch == 0:
+        if self._is_initial:
             return self._rates()
         pairs = zip(self._rates(), self.lr_lambdas, strict=True)
         return [rate * function(self.last_epoch) for rate, function in pairs]
 
 
-class StepLR(_FactorLR):
+class StepLR(LRScheduler):
     """Times gamma every `step_size` epochs."""
 
     def __init__(
@@ -79,12 +75,18 @@ class StepLR(_FactorLR):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        return self.gamma ** (time // self.step_size)
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        if self.last_epoch == 0 or self.last_epoch % self.step_size:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        steps = self.last_epoch // self.step_size
+        return [base * self.gamma**steps for base in self.base_lrs]
 
 
-class MultiStepLR(_FactorLR):
+class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
 
     def __init__(
@@ -97,12 +99,18 @@ class MultiStepLR(_FactorLR):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        return self.gamma ** bisect_right(sorted(self.milestones.elements()), time)
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        if self.last_epoch not in self.milestones:
+            return self._rates()
+        return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        steps = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [base * self.gamma**steps for base in self.base_lrs]
 
 
-class ConstantLR(_FactorLR):
+class ConstantLR(LRScheduler):
     """A fixed share of the rate until `total_iters`."""
 
     def __init__(
@@ -119,15 +127,23 @@ class ConstantLR(_FactorLR):
                 got=repr(factor),
                 fix="scale the optimizer's lr instead",
             )
-        self.share, self.total_iters = factor, total_iters
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        return self.share if time < self.total_iters else 1.0
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        if self.last_epoch == 0:
+            return [rate * self.factor for rate in self._rates()]
+        if self.last_epoch != self.total_iters:
+            return self._rates()
+        return [rate * (1.0 / self.factor) for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        share = self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
+        return [base * share for base in self.base_lrs]
 
 
-class LinearLR(_FactorLR):
+class LinearLR(LRScheduler):
     """A share that moves in a straight line for `total_iters` epochs."""
 
     def __init__(
@@ -156,25 +172,41 @@ class LinearLR(_FactorLR):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        done = min(time, self.total_iters) / self.total_iters
-        return self.start_factor + (self.end_factor - self.start_factor) * done
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        time, total = self.last_epoch, self.total_iters
+        if time == 0:
+            return [rate * self.start_factor for rate in self._rates()]
+        if self._is_initial or time > total:
+            return self._rates()
+        slope = self.end_factor - self.start_factor
+        growth = 1.0 + slope / (total * self.start_factor + (time - 1) * slope)
+        return [rate * growth for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        slope, time = self.end_factor - self.start_factor, min(self.total_iters, self.last_epoch)
+        share = self.start_factor + slope * time / self.total_iters
+        return [base * share for base in self.base_lrs]
 
 
-class ExponentialLR(_FactorLR):
+class ExponentialLR(LRScheduler):
     """Times gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        return self.gamma**time
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        if self._is_initial:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
-class PolynomialLR(_FactorLR):
+class PolynomialLR(LRScheduler):
     """A polynomial that reaches zero after `total_iters` epochs."""
 
     def __init__(
@@ -187,22 +219,40 @@ class PolynomialLR(_FactorLR):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the initial rate at a time."""
-        share: float = (1.0 - min(time, self.total_iters) / self.total_iters) ** self.power
-        return share
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        time, total = self.last_epoch, self.total_iters
+        if self._is_initial or time > total:
+            return self._rates()
+        share = ((1.0 - time / total) / (1.0 - (time - 1) / total)) ** self.power
+        return [rate * share for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        share = (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+        return [base * share for base in self.base_lrs]
 
 
-class CosineAnnealingLR(_FactorLR):
+class CosineAnnealingLR(LRScheduler):
     """Half a cosine wave from the initial rate to `eta_min` (Loshchilov and Hutter 2017)."""
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         self.T_max, self.eta_min = T_max, eta_min
-        self.low = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, time: int) -> float:
-        """The share of the way from `eta_min` to the initial rate at a time."""
-        return (1 + math.cos(math.pi * time / self.T_max)) / 2
+    def get_lr(self) -> list[float]:
+        """The rates now."""
+        time, low = self.last_epoch, self.eta_min
+        if self._is_initial or time == 0:
+            return self._rates()
+        if (time - 1 - self.T_max) % (2 * self.T_max) == 0:  # up again from the lowest rate
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            pairs = zip(self.base_lrs, self._rates(), strict=True)
+            return [rate + (base - low) * rise for base, rate in pairs]
+        now, before = (1 + math.cos(math.pi * t / self.T_max) for t in (time, time - 1))
+        return [now / before * (rate - low) + low for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        low, wave = self.eta_min, 1 + math.cos(math.pi * self.last_epoch / self.T_max)
+        return [low + (base - low) * wave / 2 for base in self.base_lrs]
