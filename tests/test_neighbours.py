@@ -310,3 +310,41 @@ def test_containers_of_optree() -> None:
     assert optree.tree_map(lambda leaf: leaf.tolist(), total(tree)) == optree.tree_map(
         lambda leaf: (leaf * 2).tolist(), tree
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, x: lib.einsum("ij,jk->ik", x, x),
+        lambda lib, x: lib.einsum("i,j->ij", x[0], x[0]),
+        lambda lib, x: lib.einsum("ij->j", x),
+        lambda lib, x: lib.inner(x, x),
+        lambda lib, x: lib.inner(x[0], x[0]),
+        lambda lib, x: lib.tensordot(x, x, 1),
+        lambda lib, x: lib.tensordot(x[0], x[0], 1),
+        lambda lib, x: lib.mv(x, x[0]) if x.dtype == lib.float32 else x,
+        lambda lib, x: lib.linalg.inv(x + 2 * lib.eye(4)),
+        lambda lib, x: lib.nn.functional.pad(x, (1, 1), mode="reflect"),
+        lambda lib, x: lib.nn.functional.pad(x, (1, 1)),
+        lambda lib, x: lib.nn.functional.cosine_similarity(x, x),
+        lambda lib, x: lib.nn.RNN(4, 2)(x)[0],
+        lambda lib, x: lib.nn.LSTM(4, 2, bidirectional=True)(x)[0],
+        lambda lib, x: lib.nn.LSTM(4, 2)(x)[1][1],
+        lambda lib, x: lib.nn.GRU(4, 2)(x)[0],
+        lambda lib, x: lib.nn.LSTMCell(4, 2)(x)[0],
+        lambda lib, x: lib.nn.GRUCell(4, 2)(x),
+        lambda lib, x: lib.nn.MultiheadAttention(4, 2)(x, x, x)[0],
+        lambda lib, x: lib.nn.TransformerEncoderLayer(4, 2, 8)(x),
+    ],
+)
+def test_autocast_gives_pytorchs_types(call: Any, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (weft, torch):
+        x = lib.tensor(
+            [[0.5 * i + j for i in range(4)] for j in range(4)], dtype=getattr(lib, dtype)
+        )
+        with lib.autocast("cpu", dtype=lib.bfloat16):
+            found.append(str(call(lib, x).dtype).split(".")[1])
+    assert found[0] == found[1]

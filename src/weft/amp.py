@@ -25,8 +25,9 @@ __all__ = [
 
 _LOWER = {
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    *("bmm", "mm", "mv", "matmul", "linear", "baddbmm", "addmm", "addbmm", "prelu", "vecdot"),
+    *("bmm", "mm", "matmul", "linear", "baddbmm", "addmm", "addbmm", "prelu", "vecdot"),
     *("scaled_dot_product_attention", "chain_matmul", "multi_dot"),
+    "multi_head_attention_forward",
 }
 _FULL = {
     *(
@@ -69,7 +70,6 @@ _FULL = {
     *("triplet_margin_loss", "multi_margin_loss", "ctc_loss", "kl_div", "multilabel_margin_loss"),
     *(
         "binary_cross_entropy_with_logits",
-        "cosine_similarity",
         "fft",
         "ifft",
         "fft2",
@@ -78,7 +78,7 @@ _FULL = {
     ),
     *("ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft"),
     *("eig", "eigh", "eigvals", "eigvalsh", "lstsq", "qr", "svd", "svdvals", "solve", "tensorinv"),
-    *("tensorsolve", "matrix_norm", "cond", "slogdet", "det", "ldl_factor", "householder_product"),
+    *("tensorsolve", "inv", "cond", "slogdet", "det", "ldl_factor", "householder_product"),
 }
 _WIDEST = {"cat", "stack", "index_copy", "concat", "concatenate"}
 _modes: list[autocast] = []
@@ -150,19 +150,44 @@ class autocast:  # noqa: N801 - PyTorch's name
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Cast the operands of a function of the lists; NotImplemented leaves the call as it is."""
         name = getattr(func.function, "__name__", "") if self._enabled else ""
-        if name in _LOWER:
-            target: Any = self.fast_dtype
-        elif name in _FULL:
-            target = weft.float32
-        elif name in _WIDEST:
-            found = {tensor.dtype for tensor in _tensors(args)}
-            target = weft.float32 if len(found) > 1 and weft.float32 in found else None
-        else:
-            return NotImplemented
+        target = _target(name, args, kwargs or {}, self.fast_dtype)
         if target is None:
             return NotImplemented
         named = {key: _cast(value, target) for key, value in (kwargs or {}).items()}
         return func.function(*(_cast(value, target) for value in args), **named)
+
+
+def _target(name: str, args: Any, kwargs: Any, fast: Any) -> Any:
+    """The type that a function's operands are cast to, or None."""
+    if name in _LOWER or (name in _PRODUCTS and _PRODUCTS[name](*args, **kwargs)):
+        return fast
+    if name in _FULL or (name == "pad" and _repeats(*args, **kwargs)):
+        return weft.float32
+    if name in _WIDEST:
+        found = {tensor.dtype for tensor in _tensors(args)}
+        return weft.float32 if len(found) > 1 and weft.float32 in found else None
+    return None
+
+
+def _repeats(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
+    """Whether `pad` repeats elements of the input."""
+    return mode in ("reflect", "replicate")
+
+
+def _sums(equation: str) -> bool:
+    """Whether an equation of einsum is a product of matrices: names that several operands have are summed."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    shared = {name for name in given if name.isalpha() and sum(name in term for term in terms) > 1}
+    return bool(shared - set(result)) if arrow else bool(shared)
+
+
+# Functions that are products of matrices for some operands only.
+_PRODUCTS: dict[str, Callable[..., bool]] = {
+    "einsum": lambda equation, *operands: _sums(equation),
+    "inner": lambda a, b, **_: a.dim() > 0 < b.dim() and a.dim() + b.dim() > 2,
+    "tensordot": lambda a, b, dims=2, **_: a.dim() + b.dim() > 2 or dims == 0,
+}
 
 
 def _tensors(args: Any) -> list[Any]:

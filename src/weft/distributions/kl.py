@@ -310,7 +310,7 @@ def _beta_uniform(p: Any, q: Any) -> Any:
 @register_kl(Laplace, Beta)
 def _outside(p: Any, q: Any) -> Any:
     """Values that q never gives."""
-    return _infinite(p.loc + 0 * _a_parameter(q))
+    return _infinite(p.loc + weft.zeros(q.batch_shape))
 
 
 @register_kl(Gamma, Uniform)
@@ -321,11 +321,7 @@ def _outside(p: Any, q: Any) -> Any:
 @register_kl(Poisson, Binomial)
 def _outside_of_rates(p: Any, q: Any) -> Any:
     """Values that q never gives."""
-    return _infinite(p.rate + 0 * _a_parameter(q))
-
-
-def _a_parameter(q: Any) -> Any:
-    return getattr(q, next(iter(q._parameters())))
+    return _infinite(p.rate + weft.zeros(q.batch_shape))
 
 
 # Behind the table and `register_kl`, which the module of the other pairs uses.

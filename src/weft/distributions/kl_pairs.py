@@ -15,7 +15,7 @@ from weft.distributions.distribution import LOG_SQRT_TAU, special
 from weft.distributions.gammas import Beta, Gamma
 from weft.distributions.images import Pareto
 from weft.distributions.kl import register_kl
-from weft.distributions.matrices import ContinuousBernoulli
+from weft.distributions.matrices import ContinuousBernoulli, Wishart
 from weft.distributions.multivariate import MultivariateNormal, half_log_det, solve_lower
 from weft.distributions.rare import LowRankMultivariateNormal
 from weft.distributions.real import Exponential, Gumbel, Laplace, Normal, Uniform
@@ -229,3 +229,21 @@ def _vectors(p: Any, q: Any) -> Any:
         )
     distance = _whitened(q, (q.loc - p.loc).unsqueeze(-1))
     return _log_det(q) - _log_det(p) + 0.5 * (_whitened(q, _root(p)) + distance - p.event_shape[0])
+
+
+# -- matrices ----------------------------------------------------------------------------------------------------------
+
+
+@register_kl(Wishart, Wishart)
+def _wishart_wishart(p: Any, q: Any) -> Any:
+    size = p.event_shape[0]
+    ratio = half_log_det(q.scale_tril) - half_log_det(p.scale_tril)
+    trace = solve_lower(q.scale_tril, p.scale_tril).square().sum((-2, -1))
+    halves = p.df.unsqueeze(-1) / 2 - weft.arange(size) / 2
+    shape_terms = (q.df / 2).mvlgamma(size) - (p.df / 2).mvlgamma(size)
+    return (
+        q.df * ratio
+        + 0.5 * p.df * (trace - size)
+        + shape_terms
+        + 0.5 * (p.df - q.df) * halves.digamma().sum(-1)
+    )

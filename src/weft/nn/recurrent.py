@@ -144,7 +144,10 @@ class RNNBase(Module):
             (self.num_layers * self._directions, batch, size) for size in sizes
         ]
         if hx is None:
-            return [weft.zeros(shape, dtype=input.dtype) for shape in shapes]
+            kind = input.dtype
+            if self.mode != "GRU" and weft.is_autocast_enabled("cpu"):
+                kind = weft.get_autocast_dtype("cpu")  # that of the products: so is every state
+            return [weft.zeros(shape, dtype=kind) for shape in shapes]
         return check_states(type(self).__name__, hx, shapes, alone)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:

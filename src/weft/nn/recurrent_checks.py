@@ -79,7 +79,7 @@ def check_input(name: str, input: Any) -> None:
 
 def check_entries(input: Tensor, size: int, weight: Tensor) -> None:
     """Entries against the first layer's weight. Errors: ValueError on its dtype, ShapeError on its width."""
-    if input.dtype != weight.dtype and not weft.is_autocast_enabled():
+    if input.dtype != weight.dtype and not weft.is_autocast_enabled("cpu"):
         have, want = input.dtype, weight.dtype
         raise ArgumentError(
             f"RNN input dtype ({have}) does not match weight dtype ({want}). "
