@@ -22,7 +22,7 @@ from .text import Builder, Value, choose, counted, integer, minimum
 from .values import Lanes
 
 SHIFT = ir.BLOCK.bit_length() - 1
-FLIGHT = 4  # whole blocks at once: each is one chain of additions, which take longer than to load what is added
+FLIGHT = 4  # blocks or rows at once: each is one chain of additions, which take longer than to load what is added
 SHORT = 4  # instructions of a body that is worth it
 
 
@@ -78,7 +78,7 @@ class Rows:
                 take(each, state)
             return carry
 
-        if len(self.axes) == 1 and len(self.frame.kernel.body) <= SHORT:
+        if self.flies:
             whole = minimum(b, end, b.lshr(total, integer(SHIFT)))
             rounds = b.sdiv(b.sub(whole, begin), integer(FLIGHT))
             rounds = b.select(b.icmp_signed("<", rounds, integer(0)), integer(0), rounds)
@@ -88,15 +88,33 @@ class Rows:
 
     def _whole_blocks(self, scope: Scope, numbers: list[Value]) -> list[State]:
         """The folded states of blocks that no row's end cuts short."""
-        b = self.builder
-        starts = [b.shl(number, integer(SHIFT)) for number in numbers]
-        identity = self.reductions.identity(self.e)
+        places = [(scope, self.builder.shl(number, integer(SHIFT))) for number in numbers]
+        states = self._abreast(places, integer(ir.BLOCK))
+        return [self.reductions.fold(self.e, state) for state in states]
+
+    def _abreast(self, places: list[tuple[Scope, Value]], length: Value) -> list[State]:
+        """The states of equally many elements, a multiple of the lanes, from several places."""
 
         def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
             return self._accumulated(window, values, state, integer(0))
 
-        states = self.stage.abreast(scope, starts, ir.BLOCK, identity, finish)
-        return [self.reductions.fold(self.e, state) for state in states]
+        return self.stage.abreast(places, length, self.reductions.identity(self.e), finish)
+
+    def short_rows(self, scopes: list[Scope], total: Value) -> list[State]:
+        """The folded states of rows of one block or less, on one axis: what fills all lanes at once, then the rest."""
+        b = self.builder
+        whole = b.and_(total, integer(-ir.LANES))
+        states = self._abreast([(scope, integer(0)) for scope in scopes], whole)
+        found = []
+        for scope, state in zip(scopes, states, strict=True):
+            state = self._segment(scope, whole, total, None, integer(0), state)
+            found.append(self.reductions.fold(self.e, state))
+        return found
+
+    @property
+    def flies(self) -> bool:
+        """Whether several chains at once are worth it, and their elements stand on one axis."""
+        return len(self.axes) == 1 and len(self.frame.kernel.body) <= SHORT
 
     def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
         """A block that is made of pieces of innermost rows."""
@@ -181,14 +199,56 @@ def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
     tree = Tree(rows.reductions, rows.one)
     total = frame.extent(rows.axes)
     blocks = block_count(b, total)
-    root = frame.root()
+    root, entered = frame.root(), rows.stage.entered
     rows.stage.uniform(root, -1)
 
     def row(scope: Scope) -> None:
         rows.walk(scope, integer(0), blocks, total, tree.push)
         finish(rows.reductions, epilogue, scope, tree.result(blocks))
 
-    frame.nest(root, range(kernel.parallel), row, rows.stage.entered)
+    def done(scope: Scope, state: State) -> None:
+        finish(rows.reductions, epilogue, scope, state)
+
+    if rows.flies and kernel.parallel:
+        frame.nest(root, range(kernel.parallel - 1), _line(rows, total, row, done), entered)
+    else:
+        frame.nest(root, range(kernel.parallel), row, entered)
+
+
+def _line(
+    rows: Rows,
+    total: Value,
+    row: Callable[[Scope], None],
+    done: Callable[[Scope, State], None],
+) -> Callable[[Scope], None]:
+    """What runs all rows along the innermost of the parallel axes: short ones several at a time, handed to `done`."""
+    frame, b, axis = rows.frame, rows.builder, rows.frame.kernel.parallel - 1
+
+    def line(scope: Scope) -> None:
+        start, stop = (frame.begin, frame.end) if axis == 0 else (integer(0), frame.dims[axis])
+        rounds = b.sdiv(b.sub(stop, start), integer(FLIGHT))
+        rounds = b.select(b.icmp_signed("<=", total, integer(ir.BLOCK)), rounds, integer(0))
+        first = b.add(start, b.mul(rounds, integer(FLIGHT)))
+
+        def entered(index: Value) -> Scope:
+            here = frame.enter(scope, axis, index)
+            rows.stage.entered(here, axis)
+            return here
+
+        def several(index: Value, carry: list[Value]) -> list[Value]:
+            scopes = [entered(b.add(index, integer(i))) for i in range(FLIGHT)]
+            for here, state in zip(scopes, rows.short_rows(scopes, total), strict=True):
+                done(here, state)
+            return carry
+
+        def one(index: Value, carry: list[Value]) -> list[Value]:
+            row(entered(index))
+            return carry
+
+        counted(b, start, first, FLIGHT, [], several)
+        counted(b, first, stop, 1, [], one)
+
+    return line
 
 
 def finish(reductions: Reductions, epilogue: Stage, scope: Scope, state: State) -> None:

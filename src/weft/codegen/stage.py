@@ -222,25 +222,25 @@ class Stage:
 
     def abreast(
         self,
-        scope: Scope,
-        starts: Sequence[Value],
-        length: int,
+        places: Sequence[tuple[Scope, Value]],
+        length: Value,
         carry: Sequence[Value],
         finish: Finish,
     ) -> list[list[Value]]:
-        """Cover [start, start + length) from each of some starts, all at once; `length` is a multiple of the lanes.
-        Each has a carry of its own, at first this one."""
-        scope, width = self._prepared(scope), len(carry)
+        """Cover [start, start + length) in each of some scopes, all at once; `length` is a multiple of the lanes. Each
+        has a carry of its own, at first this one."""
+        width = len(carry)
+        prepared = [(self._prepared(scope), start) for scope, start in places]
 
         def body(step: Value, carries: list[Value]) -> list[Value]:
             following: list[Value] = []
-            for number, start in enumerate(starts):
+            for number, (scope, start) in enumerate(prepared):
                 own = carries[number * width : (number + 1) * width]
                 following += self._whole(scope, self.builder.add(start, step), own, finish)
             return following
 
-        initial = [value for _ in starts for value in carry]
-        found = counted(self.builder, integer(0), integer(length), self.e.lanes, initial, body)
+        initial = [value for _ in places for value in carry]
+        found = counted(self.builder, integer(0), length, self.e.lanes, initial, body)
         return [found[at : at + width] for at in range(0, len(found), width)]
 
     def _whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
