@@ -34,6 +34,7 @@ require(__name__, cython.compiled)
 _add_row = cython.declare(OpRow, TABLE["add"])
 _cat_row = cython.declare(OpRow, TABLE["cat"])
 _strided_row = cython.declare(OpRow, TABLE["strided"])
+_view_row = cython.declare(OpRow, TABLE["view"])
 _scalar_row = cython.declare(OpRow, SCALAR_ROW)
 _macro = cython.declare(cython.int, MACRO)
 _rows = cython.declare(cython.int, ROWS)
@@ -242,7 +243,10 @@ def _view_place(program: Program, node: Node, known: dict) -> Place:
     """Where a view lies without moving anything, or None where it has to be copied."""
     source: Node = node.inputs[0]
     below: Place = place_of(program, source)
-    if node.row is _strided_row and below.strides != row_major(source.shape):
+    dense: cython.bint = equal(below.strides, row_major(source.shape))
+    if dense and node.row is _view_row:
+        return region(below, below.offset, row_major(node.shape), node.shape)
+    if node.row is _strided_row and not dense:
         copy: Node = make_node(TABLE["clone"], (source,), None, source.shape, source.dtype)
         finish(copy)
         _place(program, copy, known)
