@@ -181,7 +181,7 @@ def put_classes(
     steps: cython.p_longlong = builder.steps.words + region[2]
     word: cython.longlong = 0
     axis: cython.Py_ssize_t
-    put(key, region[0] | region[1] << 16 | region[4] << 8)
+    put(key, region[0] | region[1] * 65536 | region[4] * 256)  # some are below 0: no shifts
     put(key, region[3])
     for axis in range(builder.rank):
         if axis > 0 and axis % _IN_WORD == 0:

@@ -141,11 +141,12 @@ def _put_batch(node: Node, left: tuple, right: tuple, dims: cython.pointer(Array
         x: cython.longlong = _lead(left[0], left[1], axis - batch)
         y: cython.longlong = _lead(right[0], right[1], axis - batch)
         z: cython.longlong = strides[axis]
-        last = dims.words + dims.count - _WORDS
-        if dims.count > 0 and last[1] == x * size and last[2] == y * size and last[3] == z * size:
-            last[0] *= size
-            last[1], last[2], last[3] = x, y, z
-            continue
+        if dims.count > 0:
+            last = dims.words + dims.count - _WORDS
+            if last[1] == x * size and last[2] == y * size and last[3] == z * size:
+                last[0] *= size
+                last[1], last[2], last[3] = x, y, z
+                continue
         put(dims, size)
         put(dims, x)
         put(dims, y)
