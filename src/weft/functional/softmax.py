@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.weft.graph.recording import cast, record, record_elementwise
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import DTypeError
@@ -20,15 +23,18 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
-from weft.functional.reductions import reduce_over
-from weft.graph.recording import cast, record_gradient
+from weft.functional.reductions import reduced_shape
+from weft.graph.recording import record_gradient
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 
 require(__name__, cython.compiled)
 
-_AMAX, _SUM = TABLE["amax"], TABLE["sum"]
+_AMAX = cython.declare(OpRow, TABLE["amax"])
+_SUM = cython.declare(OpRow, TABLE["sum"])
+_EXP = cython.declare(OpRow, TABLE["exp"])
+_LOG = cython.declare(OpRow, TABLE["log"])
 _SOFTMAX, _LOG_SOFTMAX = TABLE["softmax"], TABLE["log_softmax"]
 
 
@@ -51,6 +57,13 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
     return widen(input), axis, input._dtype
 
 
+@cython.cfunc
+@cython.locals(x=Tensor, shape=tuple)
+def _over(row: OpRow, x: Any, axis: int, shape: Any) -> Any:
+    """A reduction over one axis, which stays with size 1, as `shape` says."""
+    return record(row, (x,), ((axis,), True), shape, x._dtype)
+
+
 def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """exp(x) / sum(exp(x)) along a dimension."""
     x, axis, dtype = _prepared("softmax", input, dim, dtype)
@@ -59,8 +72,9 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stackleve
     if 0 in x._shape:
         return call("clone", cast(x, dtype))
     with untracked():
-        powers = call("exp", x - reduce_over(_AMAX, x, (axis,), True, x._dtype))
-        result = powers / reduce_over(_SUM, powers, (axis,), True, x._dtype)
+        shape = reduced_shape(x._shape, (axis,), True)
+        powers = record_elementwise(_EXP, (x - _over(_AMAX, x, axis, shape),), None)
+        result = powers / _over(_SUM, powers, axis, shape)
     result.strides = None  # row-major, whatever the input's layout
     return cast(record_gradient(_SOFTMAX, (x,), (axis,), result), dtype)
 
@@ -69,9 +83,10 @@ def masked_softmax(x: Any) -> Any:
     """softmax over the last dimension of scores with -inf where masked; a row that is all masked gives zeros."""
     axis = len(x._shape) - 1
     with untracked():
-        top = reduce_over(_AMAX, x, (axis,), True, x._dtype)
-        powers = call("exp", x - where(top == -float("inf"), 0, top))
-        total = reduce_over(_SUM, powers, (axis,), True, x._dtype)
+        shape = reduced_shape(x._shape, (axis,), True)
+        top = _over(_AMAX, x, axis, shape)
+        powers = record_elementwise(_EXP, (x - where(top == -float("inf"), 0, top),), None)
+        total = _over(_SUM, powers, axis, shape)
         result = powers / where(total == 0, 1, total)
     return record_gradient(_SOFTMAX, (x,), (axis,), result)
 
@@ -86,10 +101,11 @@ def log_softmax(
     if 0 in x._shape:
         return call("clone", cast(x, dtype))
     with untracked():
-        shifted = x - reduce_over(_AMAX, x, (axis,), True, x._dtype)
-        result = shifted - call(
-            "log", reduce_over(_SUM, call("exp", shifted), (axis,), True, x._dtype)
-        )
+        shape = reduced_shape(x._shape, (axis,), True)
+        shifted = x - _over(_AMAX, x, axis, shape)
+        powers = record_elementwise(_EXP, (shifted,), None)
+        total = _over(_SUM, powers, axis, shape)
+        result = shifted - record_elementwise(_LOG, (total,), None)
     result.strides = None
     return cast(record_gradient(_LOG_SOFTMAX, (x,), (axis,), result), dtype)
 

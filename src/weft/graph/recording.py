@@ -28,6 +28,7 @@ from cython.cimports.weft.graph.recording import (
     PyTuple_GET_ITEM,
 )
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.strides import common_shape
 from cython.cimports.weft.graph.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.tuples import one, three, two
@@ -129,9 +130,10 @@ def binary(row: OpRow, a, b):
                 or row.rule == RULE_COMPARE
                 or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
             )
-            and (_same_shape(x._shape, y._shape) or x._shape == y._shape)
         ):
-            return _record_same(row, x, y)
+            if _same_shape(x._shape, y._shape) or x._shape == y._shape:
+                return _record_pair(row, x, y, None)
+            return _record_pair(row, x, y, common_shape(x._shape, y._shape, row.name))
         return record_elementwise(row, (a, b), None)
     if isinstance(a, Tensor):
         if (type(b) is float or type(b) is int) and _keeps_type(row, cython.cast(Tensor, a)):
@@ -233,7 +235,8 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
 
 
 @cython.cfunc
-def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
+def _record_pair(row: OpRow, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
+    """A row on two tensors of one dtype; `shape` is what they broadcast to, None where they have it."""
     need_type(row, x._dtype)
     a: Node = value(x)
     b: Node = value(y)
@@ -253,7 +256,13 @@ def _record_same(row: OpRow, x: Tensor, y: Tensor) -> Tensor:
     inputs: tuple = edges
     if edges is None or edges[0] is not a or edges[1] is not b:
         inputs = two(a, b)
-    node: Node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
+    node: Node
+    if shape is None:
+        node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
+    else:
+        node = append(tape, row, inputs, None, shape, count_elements(shape), dtype, edges)
+        if edges is not None:
+            node.payload = shapes_of(inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result

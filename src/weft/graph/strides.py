@@ -67,7 +67,7 @@ def overlaps(shape: tuple, strides: tuple) -> bool:
 
 
 def broadcast_shapes(shapes, name="broadcast"):
-    """The common shape of operands, by NumPy's rule. Errors: ShapeError."""
+    """The common shape of operands, by NumPy's rule: the tuple of one of them where it has it. Errors: ShapeError."""
     rank: cython.Py_ssize_t = 0
     for shape in shapes:
         if len(shape) > rank:
@@ -85,7 +85,39 @@ def broadcast_shapes(shapes, name="broadcast"):
                     result[lead + axis] = shape[axis]
                 elif have != size:
                     raise _cannot_broadcast(name, shapes, have, size, lead + axis)
-    return tuple(result)
+    common: tuple = tuple(result)
+    for shape in shapes:
+        if type(shape) is tuple and shape == common:
+            return shape
+    return common
+
+
+@cython.cfunc
+def common_shape(one: tuple, other: tuple, name: str) -> tuple:
+    """`broadcast_shapes` of two. Errors: ShapeError."""
+    longer: tuple = one
+    shorter: tuple = other
+    if len(other) > len(one):
+        longer, shorter = other, one
+    if _spreads(shorter, longer):
+        return longer
+    if len(one) == len(other) and _spreads(longer, shorter):
+        return shorter
+    return broadcast_shapes((one, other), name)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _spreads(shorter: tuple, longer: tuple) -> cython.bint:
+    """Whether a shape of no more dimensions becomes the other where its elements are repeated."""
+    lead: cython.Py_ssize_t = len(longer) - len(shorter)
+    axis: cython.Py_ssize_t
+    for axis in range(len(shorter)):
+        size: cython.longlong = shorter[axis]
+        if size != 1 and size != cython.cast(cython.longlong, longer[lead + axis]):
+            return False
+    return True
 
 
 def _cannot_broadcast(name: str, shapes, have: int, size: int, axis: int):
