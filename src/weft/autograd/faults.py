@@ -394,7 +394,11 @@ class Diagnosis:
             return None
         array = self.values.array(fault)
         for member in sorted(members, key=lambda node: int(node.qrow)):
-            if _state_of(array[member.qrow])[1]:
+            ragged = len(member.shape) == array.ndim
+            axis = next((n for n, size in enumerate(array.shape) if size != 1), 0) if ragged else 0
+            height = member.shape[axis] if ragged else 1
+            rows = range(member.qrow, member.qrow + height)
+            if _state_of(array.take(rows, axis))[1]:
                 return member
         return None
 

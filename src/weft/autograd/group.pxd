@@ -13,6 +13,8 @@ cdef class Group:
     cdef Node quotient  # members let go of theirs where a hook walks over them too
     cdef Integers members  # the numbers of those that are reached
     cdef list rows  # of the quotient that have been reached; None for all
+    cdef bint ragged  # members have as many rows as they are high
+    cdef Py_ssize_t axis  # along this dimension
     cdef list whole
     cdef list bundles
     cdef public list parts
@@ -25,9 +27,13 @@ cdef class Group:
     cdef list nodes(self)
     cdef int add(self, int place, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
+    cdef list slices(self, object whole)
+    cdef list reached_rows(self)
     cdef object assemble(self, tuple shape)
     cdef object stack_blocks(self, tuple shape)
     cdef object stack_rows(self)
+    cdef object lay_rows(self)
+    cdef object sum_of(self, list parts, Py_ssize_t place)
     cdef tuple in_order(self)
 
 cdef Group new_group(Reached* known, Node quotient, Py_ssize_t rows)

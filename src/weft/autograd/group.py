@@ -15,12 +15,15 @@ from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.schedule.members import row_axis, with_height
+from cython.cimports.weft.schedule.ragged import lay, piece
 
 from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW, VIEW
-from weft.ops.primitives import reshape, slice_axis
+from weft.ops.primitives import full, reshape, slice_axis
 from weft.ops.row import TABLE
 from weft.schedule.gathers import gather_rows
+from weft.schedule.stacking import row_of
 
 require(__name__, cython.compiled)
 
@@ -66,10 +69,25 @@ class Group:
                 self.known[number].place = cython.cast(cython.int, rows.count)
                 self.left += self.known[number].consumers
                 push(rows, row)
-        if rows.count < self.members.count:
-            self.members.count = rows.count
+        every: cython.bint = rows.count == self.members.count
+        self.members.count = rows.count
+        self.ragged = rows.count > 0 and len(self.quotient.shape) == len(self.at(0).shape)
+        if self.ragged:
+            self.axis = self.quotient.info[2]
+            self.rows = self.reached_rows()
+        elif not every:
             self.rows = rows.listed()
         return 0
+
+    @cython.cfunc
+    def reached_rows(self) -> list:
+        """The rows of members of different heights; None where these are all."""
+        rows: list = []
+        node: Node
+        for node in self.nodes():
+            height: cython.longlong = node.shape[self.axis]
+            rows.extend(range(node.qrow, node.qrow + height))
+        return None if len(rows) == self.quotient.info[1] else rows
 
     @cython.cfunc
     def at(self, place: cython.Py_ssize_t) -> Node:
@@ -110,11 +128,31 @@ class Group:
                     (bundle.cotangent, bundle.rows.items[index], 0)
                 )
         for whole in self.whole:
+            pieces = self.slices(whole) if self.ragged else None
             for place in range(self.members.count):
                 if result[place] is None:
                     result[place] = []
-                cython.cast(list, result[place]).append((whole, place, 0))
+                one: tuple = (whole, place, 0) if pieces is None else (pieces[place], -1, 0)
+                cython.cast(list, result[place]).append(one)
         return result
+
+    @cython.cfunc
+    def slices(self, whole) -> list:
+        """What a value with the rows of all members of different heights has for each."""
+        found: list = []
+        nodes: list = self.nodes()
+        heights: list = [cython.cast(Node, node).shape[self.axis] for node in nodes]
+        batched: Tensor = whole
+        axis: cython.Py_ssize_t = row_axis(batched._shape)
+        if len(batched._shape) == 0 or batched._shape[axis] != sum(heights):
+            axis = self.axis
+            first: Node = nodes[0]
+            batched = reshape(whole, with_height(first.shape, axis, sum(heights)))
+        start: cython.longlong = 0
+        for height in heights:
+            found.append(wrap(piece(value(batched), axis, start, height), None))
+            start += cython.cast(cython.longlong, height)
+        return found
 
     @cython.cfunc
     def assemble(self, shape: tuple):
@@ -139,7 +177,7 @@ class Group:
         blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
         part: Tensor
         bundle: Bundle
-        if not self.whole or not self.bundles:
+        if not self.whole or not self.bundles or self.ragged:
             return None
         for part in self.whole:
             if part.edge is not None or not _is_block(value(part), shape):
@@ -172,6 +210,8 @@ class Group:
         bundle: Bundle
         if not self.bundles:
             return None
+        if self.ragged:
+            return self.lay_rows()
         shape: tuple = (count, *first.shape)
         if len(self.bundles) == 1:
             bundle = self.bundles[0]
@@ -193,6 +233,40 @@ class Group:
                 )
         sources, numbers, chosen, offsets = self.in_order()
         return wrap(gather_rows(sources, numbers, chosen, offsets, shape, first.dtype), None)
+
+    @cython.cfunc
+    def lay_rows(self):
+        """Contributions to single members of different heights, added where there are several, one behind the other."""
+        came: list = [[] for _ in range(self.members.count)]
+        bundle: Bundle
+        index: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        for bundle in self.bundles:
+            for index in range(bundle.rows.count):
+                place = bundle.places.items[index]
+                part: Tensor = bundle.cotangent
+                if bundle.rows.items[index] >= 0:
+                    part = wrap(row_of(value(part), bundle.rows.items[index]), None)
+                cython.cast(list, came[place]).append(in_shape(part, self.at(place).shape))
+        came = [join_blocks(came[place], self.at(place).shape) for place in range(len(came))]
+        most: cython.Py_ssize_t = max([len(parts) for parts in came])
+        if min([len(parts) for parts in came]) < most:
+            came, most = [[self.sum_of(came[place], place)] for place in range(len(came))], 1
+        total = None
+        for index in range(most):
+            parts = [value(cython.cast(list, parts)[index]) for parts in came]
+            layer = wrap(lay(parts, self.axis), None)
+            total = layer if total is None else total + layer
+        return total
+
+    @cython.cfunc
+    def sum_of(self, parts: list, place: cython.Py_ssize_t):
+        """The sum of what came for one member."""
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        node: Node = self.at(place)
+        return full(node.shape, 0, node.dtype) if total is None else total
 
     @cython.cfunc
     def in_order(self) -> tuple:

@@ -34,6 +34,7 @@ def likeness(group: Group):
         or quotient.numel * quotient.dtype.itemsize > _MOST_BYTES
         or quotient.payload is None
         or first.row.kind == COMPOSITE
+        or group.ragged
     ):
         return None
     flags: tuple = quotient.info[0]

@@ -215,6 +215,7 @@ class Settling(Discovery):
         row: cython.int
         target: cython.int
         output: cython.int
+        pieces: list = members.slices(part) if members.ragged and part is not None else None
         for row in range(cython.cast(cython.int, members.members.count)):
             target = self.target(members, row, index)
             if target < 0:
@@ -223,7 +224,10 @@ class Settling(Discovery):
                 output = 0
                 if self.known[target].group < 0:
                     output = output_of(members.at(row).edges[index])
-                self.give(target, output, part, row)
+                if pieces is None:
+                    self.give(target, output, part, row)
+                else:
+                    self.give(target, output, pieces[row], -1)
             self.settle(target)
 
     @cython.cfunc

@@ -69,7 +69,7 @@ def _labels(made: Batch) -> tuple[str, str, str]:
     copied = [str(operand) for operand in made.operands if operand.nbytes]
     return (
         f"{facts.operation} x {made.size}",
-        f"{facts.dtype}{list(facts.shape)}" + (f", {', '.join(copied)}" if copied else ""),
+        f"{facts.dtype}{made.shape}" + (f", {', '.join(copied)}" if copied else ""),
         facts.where(),
     )
 

@@ -62,7 +62,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Batch:
-    """Equal operations that ran as one; `sources` are the batches of the same run that it reads from."""
+    """Equal operations that ran as one; `sources` are the batches of the same run that it reads from. Where they are
+    of different heights, `rows` is the shape of all together."""
 
     number: int
     facts: Facts
@@ -70,6 +71,20 @@ class Batch:
     level: int
     operands: tuple[Operand, ...]
     sources: tuple[int, ...]
+    rows: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.facts.operation} x {self.size} {self.shape}"
+
+    @property
+    def shape(self) -> str:
+        """That of one of them, or of all where they are of different heights."""
+        if self.rows is None:
+            return str(list(self.facts.shape))
+        sizes = [str(size) for size in self.rows]
+        axis = next(n for n, size in enumerate(self.rows) if size != 1)
+        sizes[axis] += " rows"
+        return f"[{', '.join(sizes)}]"
 
     @property
     def nbytes(self) -> int:
@@ -248,10 +263,7 @@ def _run_lines(run: Run) -> list[str]:
             level = made.level
             lines.append(f"  level {level}")
         ways = "; ".join(map(str, made.operands))
-        facts = made.facts
-        lines.append(
-            f"    {facts.operation} x {made.size} {list(facts.shape)}  {facts.where()}  {ways}"
-        )
+        lines.append(f"    {made}  {made.facts.where()}  {ways}")
     lines += _section(
         "alone, for fewer than gain from it",
         [f"{lot.facts} x {lot.count} (of {lot.least}), {lot.facts.where()}" for lot in run.alone],
@@ -337,7 +349,8 @@ def _batch_of(
             continue
         root = _below_views(node)
         roots = (root,)
-        if root.row.kind != ROWS:
+        joined = root.row.name == "cat" and id(root) not in numbers  # rows of different heights
+        if root.row.kind != ROWS and not joined:
             operands.append(Operand(IN_PLACE))
         elif id(root) in gathered:
             operands.append(Operand(AGAIN))
@@ -348,7 +361,9 @@ def _batch_of(
         sources |= {numbers[key]: None for key in map(_key, roots) if key in numbers}
     level = 1 + max((run.batches[number].level for number in sources), default=0)
     number = numbers[id(quotient)] = len(run.batches)
-    return Batch(number, facts, count, level, tuple(operands), tuple(sources))
+    ragged = len(quotient.shape) == len(facts.shape)
+    rows = quotient.shape if ragged else None
+    return Batch(number, facts, count, level, tuple(operands), tuple(sources), rows)
 
 
 def _below_views(node: Any) -> Any:

@@ -16,7 +16,7 @@ from weft.graph.recording import cast
 from weft.graph.tape import tape
 from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import define
+from weft.ops.row import define, every_row
 
 require(__name__, cython.compiled)
 
@@ -32,6 +32,7 @@ def composite_row(
     grad_name: str = "",
     dtype: Any = None,
     shape: Any = lambda p, *shapes: shapes[0],
+    rowwise: Any = None,
 ) -> None:
     """Define a row whose value is composed; the parameters are those of `weft.ops.row.define`."""
     define(
@@ -41,6 +42,7 @@ def composite_row(
         numpy=numpy,
         pull=pull,
         batch=batch,
+        rowwise=rowwise,
         samples=samples,
         shape=shape,
         dtype=dtype,
@@ -48,6 +50,12 @@ def composite_row(
         takes=takes,
         grad_name=grad_name,
     )
+
+
+def _off_rows(params: Any, shapes: Any, axis: int) -> bool:
+    """`rowwise` of what works along axes."""
+    axes = params[0]
+    return (min(axes) if isinstance(axes, tuple) else axes) > axis
 
 
 def _over(x: Any, axis: int) -> Any:
@@ -71,6 +79,7 @@ composite_row(
     {"self": _pull_softmax},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (1,))],
+    rowwise=_off_rows,
 )
 composite_row(
     "log_softmax",
@@ -79,6 +88,7 @@ composite_row(
     {"self": lambda g, result, at: g - call("exp", result) * _over(g, at.params[0])},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (0,))],
+    rowwise=_off_rows,
 )
 
 
@@ -126,6 +136,7 @@ composite_row(
     [((3, 4), (3, 1), (1,)), ((2, 3, 2), (2, 1, 2), (1,))],
     shape=lambda p, x, index: index,
     grad_name="LogSoftmaxBackward0",
+    rowwise=_off_rows,
 )
 composite_row(
     "norm",
@@ -135,6 +146,7 @@ composite_row(
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]),),
     [((3, 4), ((1,),))],
     "float complex",
+    rowwise=_off_rows,
 )
 
 
@@ -174,6 +186,7 @@ composite_row(
     {"self": _pull_standardize},
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), 1e-5))],
+    rowwise=_off_rows,
 )
 
 # -- means and limits ------------------------------------------------------------------------------------------------
@@ -194,6 +207,7 @@ composite_row(
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True)), ((3, 4), ((0, 1), False))],
     "float complex",
+    rowwise=_off_rows,
 )
 composite_row(
     "clamp",
@@ -204,6 +218,7 @@ composite_row(
     [((3, 4), (-0.5, 0.75)), ((3, 4), (0.25, -0.25))],
     "float",
     "ClampBackward1",
+    rowwise=every_row,
 )
 composite_row(
     "clamp_between",
@@ -218,6 +233,7 @@ composite_row(
     [((3, 4), (3, 4), (3, 4), None)],
     "float",
     "ClampBackward0",
+    rowwise=every_row,
 )
 
 # -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
@@ -240,6 +256,7 @@ for _name, _function in (("max", np.max), ("min", np.min)):
         {"self": _pull_first},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True))],
+        rowwise=_off_rows,
     )
 
 
@@ -271,6 +288,7 @@ for _name, _function, _grad_name in (
         [((3, 4), ((0, 1), False)), ((3, 4), ((1,), True))],
         "float",
         _grad_name,
+        rowwise=_off_rows,
     )
 composite_row(
     "hypot",
@@ -282,6 +300,7 @@ composite_row(
     },
     lambda p, shapes, flags, n: p,
     [((3, 4), (3, 4), None)],
+    rowwise=every_row,
 )
 
 # -- complex numbers and pairs of their parts ------------------------------------------------------------------------
@@ -309,6 +328,7 @@ composite_row(
     "complex",
     dtype=lambda params, d: d.to_real(),
     shape=lambda p, shape: (*shape, 2),
+    rowwise=every_row,
 )
 composite_row(
     "view_as_complex",
@@ -320,6 +340,7 @@ composite_row(
     "float32 float64",
     dtype=lambda params, d: d.to_complex(),
     shape=lambda p, shape: shape[:-1],
+    rowwise=every_row,
 )
 
 # -- activations -----------------------------------------------------------------------------------------------------
@@ -363,6 +384,7 @@ composite_row(
     {"self": _pull_gelu},
     lambda p, shapes, flags, n: p,
     [((3, 4), "none"), ((3, 4), "tanh")],
+    rowwise=every_row,
 )
 
 # -- losses ----------------------------------------------------------------------------------------------------------
@@ -387,4 +409,5 @@ composite_row(
     },
     lambda p, shapes, flags, n: p,
     [((3, 4), (3, 4), None)],
+    rowwise=every_row,
 )

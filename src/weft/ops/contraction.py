@@ -56,11 +56,17 @@ define(
     numpy=lambda a, b, params: np.matmul(a, b),
     batch=lambda p, shapes, flags, n: p,
     batch_operands=("b", "w"),
+    rowwise=lambda p, shapes, axis: len(shapes[1]) == 2 and axis < len(shapes[0]) - 1,
     push="multilinear",
     takes="integer float complex",
     grad_name="MmBackward0",
     pull={"self": lambda g, mat2: matmul(g, transpose(conj(mat2))), "mat2": _pull_right},
 )
+
+
+def _has_rows(params: None, shapes: Any, axis: int) -> bool:
+    """Rows of the input do not know each other; the last dimension is within a row."""
+    return axis < len(shapes[0]) - 1
 
 
 def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
@@ -97,6 +103,7 @@ define(
     numpy=lambda x, weight, params: np.matmul(x, weight.T),
     batch=lambda p, shapes, flags, n: p if flags == (True, False) else None,
     batch_operands=("b", "s"),
+    rowwise=_has_rows,
     push="multilinear",
     takes="integer float complex",
     grad_name="LinearBackward0",
@@ -131,6 +138,7 @@ define(
     numpy=lambda x, weight, bias, params: np.matmul(x, weight.T) + bias,
     batch=lambda p, shapes, flags, n: p if flags == (True, False, False) else None,
     batch_operands=("b", "s", "s"),
+    rowwise=_has_rows,
     push="rule",
     takes="float32 float64",
     grad_name="AddmmBackward0",

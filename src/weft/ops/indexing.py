@@ -208,6 +208,7 @@ define(
     numpy=lambda x, index, params: x[_take_places(x.ndim, params[0], index)],
     batch=_batch_take,
     batch_operands=("s", "b"),
+    rowwise=lambda p, shapes, axis: p[0] == 0 and axis < len(shapes[1]),
     push="linear",
     grad_name="IndexSelectBackward0",
     pull={

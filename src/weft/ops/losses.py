@@ -75,5 +75,5 @@ macro_row(
     [((5,), (), (-1,)), ((3, 4), (3,), (-1,)), ((2, 3, 2), (2, 2), (-2,))],
     lambda p, x, index: index,
     takes="float32 float64",
-    rowwise=lambda p, shapes: len(shapes[0]) > -p[0],
+    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) + p[0],
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.making import count_elements
 from cython.cimports.weft.graph.recording import record, record_elementwise
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
@@ -153,8 +154,19 @@ def put(base: Tensor, new: Tensor, offset: int, strides: Shape):
 
 
 def embed(g: Tensor, shape: Shape, offset: int, strides: Shape):
-    """`g` in a strided region of zeros."""
+    """`g` in a strided region of zeros; `g` in another shape where that is all of it."""
+    if _is_whole(g._shape, shape, offset, strides):
+        return reshape(g, shape)
     return put(full(shape, 0, g.dtype), g, offset, strides)
+
+
+@cython.cfunc
+def _is_whole(region: tuple, shape: tuple, offset: int, strides: tuple) -> cython.bint:
+    """Whether a region is all elements of a shape in their order."""
+    if offset != 0 or count_elements(region) != count_elements(shape):
+        return False
+    pairs = zip(region, strides, contiguous_strides(region), strict=True)
+    return all([size == 1 or stride == own for size, stride, own in pairs])
 
 
 def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):

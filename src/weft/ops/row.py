@@ -115,8 +115,10 @@ def define(
     takes: str = EVERY_TYPE,
     grad_name: str = "",
 ) -> OpRow:
-    """Add one row. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative that names
-    something that the row does not have."""
+    """Add one row; `rowwise(params, shapes, axis)` says whether each row of the result (along a dimension that is the
+    first one of more than one element) comes from one row of the operands, so that examples of different heights can
+    be laid one behind the other. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative
+    that names something that the row does not have."""
     names = tuple(operands.split())
     given = {} if isinstance(pull, NotDifferentiable) else pull
     _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, samples=samples)
@@ -145,7 +147,7 @@ def define(
         batchable=kind == "elementwise" or batch is not None,
         push=push,
         batch=batch,
-        rowwise=rowwise or (_always if kind in ("elementwise", "macro") else None),
+        rowwise=rowwise or (every_row if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
         samples=samples,
@@ -155,7 +157,7 @@ def define(
     return row
 
 
-def _always(params: Any, shapes: Any) -> bool:
+def every_row(params: Any, shapes: Any, axis: int) -> bool:
     """`rowwise` of operations that know no rows: each element of the result comes from one row of the operands."""
     return True
 

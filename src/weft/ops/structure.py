@@ -56,6 +56,7 @@ def _view(
     batch: Any,
     pull: Any = None,
     grad_name: str = "",
+    rowwise: Any = None,
 ) -> None:
     def write_back(g: Any, at: Any) -> Any:
         return embed(g, at.shapes[0], *_region(at, strides))
@@ -69,6 +70,7 @@ def _view(
         shape=shape,
         strides=strides,
         batch=batch,
+        rowwise=rowwise,
         pull={"self": pull or write_back},
         push="linear",
         grad_name=grad_name,
@@ -100,6 +102,7 @@ _view(
     [((2, 3, 4), (2, 0, 1))],
     lambda order, shapes, flags, n: (0, *(axis + 1 for axis in order)),
     lambda g, at: permute(g, tuple(int(axis) for axis in np.argsort(at.params))),
+    rowwise=lambda p, shapes, axis: p[: axis + 1] == tuple(range(axis + 1)),
 )
 _view(
     "expand",
@@ -139,6 +142,7 @@ _view(
     ],
     [((6,), (0, 1, 2, 2)), ((3, 4), (1, 1, 3, 1))],
     lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
+    rowwise=lambda p, shapes, axis: p[0] > axis,
 )
 _view(
     "select",
@@ -147,6 +151,7 @@ _view(
     lambda x, params: np.take(x, params[1], params[0]),
     [((3, 4), (1, 2))],
     lambda p, shapes, flags, n: (p[0] + 1, p[1]),
+    rowwise=lambda p, shapes, axis: p[0] > axis,
 )
 _view(
     "unfold",
@@ -351,6 +356,7 @@ def _reduction(
         takes=takes,
         numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
         batch=lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+        rowwise=lambda p, shapes, axis: min(p[0], default=axis + 1) > axis,
         samples=samples
         or [((3, 4), ((1,), False)), ((3, 4), ((0, 1), True)), ((2, 3, 2), ((0, 2), False))],
     )

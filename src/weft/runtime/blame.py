@@ -17,7 +17,7 @@ from weft.graph.bounds import range_error
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.rows import SCALAR_ROW
 from weft.ops.indexing import public_name
-from weft.schedule.members import batched_operands
+from weft.schedule.members import batched_operands, rows_along
 
 
 class FailedRows(dict[int, WeftError]):
@@ -109,8 +109,9 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
 def _row_by_row(node: Any, source: Any, place: Any, failure: FailedRows) -> FailedRows:
     """Examples of a batch fail with their own operand."""
     found = FailedRows()
-    for row in range(node.shape[0]):
-        error = _failure_of_row(source, row, place, failure)
+    axis = rows_along(node) + len(source.shape) - len(node.shape)
+    for row in range(node.info[1]):
+        error = _failure_of_row(source, row, place, failure, max(axis, 0))
         if error is not None:
             found[row] = error
     return found
@@ -132,12 +133,15 @@ def _gathered(node: Any, number: int, place: Any, failure: Failure) -> FailedRow
     return found
 
 
-def _failure_of_row(source: Any, row: int, place: Any, failure: Failure) -> WeftError | None:
-    """The error of one row of a value, or of all of it (row -1)."""
+def _failure_of_row(
+    source: Any, row: int, place: Any, failure: Failure, axis: int = 0
+) -> WeftError | None:
+    """The error of one row of a value along a dimension, or of all of it (row -1)."""
     if row < 0 or not isinstance(failure, FailedRows):
         return failure_of(source, place, failure)
-    start = place.offset + row * place.strides[0]
-    return failure.first_of(_rows_of(place.root, start, source.shape[1:], place.strides[1:]))
+    start = place.offset + row * place.strides[axis]
+    shape, strides = source.shape[axis + 1 :], place.strides[axis + 1 :]
+    return failure.first_of(_rows_of(place.root, start, shape, strides))
 
 
 def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
@@ -145,7 +149,7 @@ def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
     rows at equal distances: then these."""
     if 0 in shape:
         return range(0)
-    length = max(root.numel // root.shape[0], 1)
+    length = max(root.numel // root.shape[rows_along(root)], 1)
     if shape and strides[0] > length and strides[0] % length == 0:
         one = _rows_of(root, offset, shape[1:], strides[1:])
         if len(one) == 1:
@@ -168,10 +172,11 @@ def index_failure(node: Any, values: Any) -> Failure:
     if flags is None or not flags[1]:
         return _outside(name, values, size, axis, wraps, node.where)
     least = -size if wraps else 0
-    outside = ((values < least) | (values >= size)).reshape(len(values), -1).any(1)
+    rows = values.reshape(values.shape[rows_along(node)], -1)
+    outside = ((rows < least) | (rows >= size)).any(1)
     axis -= flags[0]
     return FailedRows(
-        (int(row), _outside(name, values[row], size, axis, wraps, node.where))
+        (int(row), _outside(name, rows[row], size, axis, wraps, node.where))
         for row in np.flatnonzero(outside)
     )
 

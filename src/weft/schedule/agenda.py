@@ -24,6 +24,7 @@ from cython.cimports.weft.graph.prefetch import (
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 from cython.cimports.weft.schedule.likeness import (
+    LEAST_ROWS,
     ROW_BYTES,
     address_of,
     adds_rows,
@@ -45,8 +46,6 @@ _SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _RECENT = cython.declare(cython.int, 256)
-# Smaller groups cost more in gathering than they save.
-_LEAST_ROWS = cython.declare(cython.Py_ssize_t, 3)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -185,7 +184,7 @@ class Agenda:
                 if may_join(node):
                     signature = self.signature_of(node)
                     signature.remaining += 1
-                    self.crowded = self.crowded or signature.remaining >= _LEAST_ROWS
+                    self.crowded = self.crowded or signature.remaining >= LEAST_ROWS
                     self.signatures[position] = signature
             if node.quotient is not None:
                 self.await_operand(position, node.quotient, True)
@@ -279,7 +278,7 @@ class Agenda:
         signature: Signature
         counted: list = []
         for signature in self.known:
-            if signature.remaining >= _LEAST_ROWS and not signature.chained:
+            if signature.remaining >= LEAST_ROWS and not signature.chained:
                 cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
                 counted.append((cheap, -signature.remaining, signature.number, signature))
         counted.sort()
@@ -341,9 +340,9 @@ class Agenda:
         """The ready nodes of a signature, oldest first; where they are few, with those of other lines that are few."""
         members: list = _ready_of(signature)
         other: Signature
-        if len(members) < _LEAST_ROWS and not signature.chained:
+        if len(members) < LEAST_ROWS and not signature.chained:
             for other in signature.others:
-                if 0 < len(other.ready) < _LEAST_ROWS and not other.chained:
+                if 0 < len(other.ready) < LEAST_ROWS and not other.chained:
                     members.extend(_ready_of(other))
         members.sort()
         return members
@@ -354,13 +353,13 @@ class Agenda:
         alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
         rows that grows by one at a time is one gather in the end, also for one example."""
         if node.row.kind != _ELEMENTWISE:
-            return _LEAST_ROWS
+            return LEAST_ROWS
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if not self.reads_batch(node):
             return max(_LEAST_LONE, nbytes >> 7)
         if signature.chained and adds_rows(node):
             return 1
-        return max(_LEAST_ROWS, nbytes >> 10)
+        return max(LEAST_ROWS, nbytes >> 10)
 
     @cython.cfunc
     def reads_batch(self, node: Node) -> cython.bint:

@@ -20,8 +20,16 @@ from cython.cimports.weft.schedule.columns import (
     column_of,
     read_columns,
 )
-from cython.cimports.weft.schedule.likeness import adds_rows, edge_identity, identity
-from cython.cimports.weft.schedule.members import adopt
+from cython.cimports.weft.schedule.likeness import LEAST_ROWS, adds_rows, edge_identity, identity
+from cython.cimports.weft.schedule.members import adopt, height_in, in_ragged, with_height
+from cython.cimports.weft.schedule.ragged import (
+    EQUAL,
+    MIXED,
+    axis_of_operands,
+    height_of,
+    of_one_height,
+    ragged_operands,
+)
 from cython.cimports.weft.schedule.stacking import gathered, gathered_sums, in_place, stack
 
 from weft._compiled import require
@@ -96,6 +104,10 @@ def _build(members: list, stacks: dict) -> cython.void:
     columns: list = read_columns(members, arity)
     _bring_in_order(members, columns)
     first = members[0]
+    axis: cython.Py_ssize_t = axis_of_operands(members)
+    if axis != EQUAL:
+        _build_ragged(members, columns, axis, stacks)
+        return
     row: OpRow = first.row
     count: cython.Py_ssize_t = len(members)
     flags: list = []
@@ -108,19 +120,21 @@ def _build(members: list, stacks: dict) -> cython.void:
     if not aligned and row.name != "take":
         flags = [True] * arity
     shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
+    operands: list = []
     params = first.params
     if row.batch is not None:
         params = row.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
     if row.code == _cat_row.code and _is_one_gather(first):
-        _make_quotient(members, (_joined_blocks(members, stacks),), params, shapes, [True] * arity)
+        operands = [_joined_blocks(members, stacks)]
+        _stack_quotient(members, operands, params, shapes, [True] * arity)
         return
-    operands: list = []
     for index in range(arity):
         operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
     if count == 1 or (operands[0] is None and operands[arity - 1] is None and adds_rows(first)):
-        _make_quotient(members, (gathered_sums(columns[0], columns[1]),), params, shapes, flags)
+        operands = [gathered_sums(columns[0], columns[1])]
+        _stack_quotient(members, operands, params, shapes, flags)
         return
     for index in range(arity):
         if not flags[index]:
@@ -129,26 +143,55 @@ def _build(members: list, stacks: dict) -> cython.void:
             operands[index] = gathered(columns[index], stacks)
         if aligned:
             operands[index] = _align(operands[index], len(shapes[index]), first)
-    _make_quotient(members, tuple(operands), params, shapes, flags)
+    _stack_quotient(members, operands, params, shapes, flags)
+
+
+@cython.cfunc
+def _build_ragged(
+    members: list, columns: list, axis: cython.Py_ssize_t, stacks: dict
+) -> cython.void:
+    """The quotient of members that differ in height along a dimension; where that or an operand cannot be laid out so,
+    the quotients of those that are as high as each other."""
+    first: Node = members[0]
+    found = None if axis == MIXED else ragged_operands(members, columns, axis)
+    if found is not None:
+        operands, flags = found
+        shape: tuple = with_height(first.shape, axis, height_of(members, axis))
+        shapes: tuple = tuple([cython.cast(Node, operand).shape for operand in operands])
+        _make_quotient(members, operands, first.params, shape, shapes, flags)
+        return
+    for alike in of_one_height(members):
+        if len(alike) >= LEAST_ROWS:
+            _build(alike, stacks)
+
+
+@cython.cfunc
+def _stack_quotient(
+    members: list, operands: list, params, shapes: tuple, flags: list
+) -> cython.void:
+    """The quotient of members that are one row each. Where blocks or rows are joined by a gather, that is the only
+    operand, and the value."""
+    lead: tuple = (len(members),)
+    stacked: tuple
+    if len(operands) == len(shapes):
+        stacked = tuple([cython.cast(Node, operand).shape for operand in operands])
+    else:
+        stacked = tuple([lead + each for each in shapes])
+    shape: tuple = lead + cython.cast(Node, members[0]).shape
+    _make_quotient(members, tuple(operands), params, shape, stacked, tuple(flags))
 
 
 @cython.cfunc
 def _make_quotient(
-    members: list, operands: tuple, params, shapes: tuple, flags: list
+    members: list, operands: tuple, params, shape: tuple, shapes: tuple, flags: tuple
 ) -> cython.void:
-    """The node that stands for a group, which becomes its rows. Where blocks or rows are joined by a gather, that is
-    the only operand, and the value."""
+    """The node that stands for a group, which becomes its rows; `shapes` are those of its operands for a derivative."""
     first: Node = members[0]
-    count: cython.Py_ssize_t = len(members)
-    shape: tuple = (count,) + first.shape
     quotient: Node = new_node(
         first.row, operands, params, shape, count_elements(shape), first.dtype, None
     )
-    if len(operands) == len(shapes):
-        quotient.payload = tuple([cython.cast(Node, operand).shape for operand in operands])
-    else:
-        quotient.payload = tuple([(count,) + each for each in shapes])
-    adopt(quotient, members, tuple(flags))
+    quotient.payload = shapes
+    adopt(quotient, members, flags)
     quotient.considered = True
 
 
@@ -250,18 +293,22 @@ def verify(nodes: list):
         quotient = node.quotient
         if quotient is None:
             continue
-        place = (quotient, node.qrow)
+        last = node.qrow + height_in(quotient, node)
+        shape = quotient.shape[1:]
+        if in_ragged(node):
+            shape = with_height(quotient.shape, quotient.info[2], last - node.qrow)
+        places = {(quotient, row) for row in range(node.qrow, last)}
         if (
-            place in seen
-            or not 0 <= node.qrow < quotient.info[1]
+            places & seen
+            or not 0 <= node.qrow < last <= quotient.info[1]
             or quotient.row is not node.row
-            or quotient.shape[1:] != node.shape
+            or shape != node.shape
             or quotient.dtype is not node.dtype
         ):
             raise VerificationError(
-                "batch", expected=f"{node!r} in a row of its own", got=f"row {node.qrow}"
+                "batch", expected=f"{node!r} in rows of its own", got=f"row {node.qrow}"
             )
-        seen.add(place)
+        seen |= places
 
 
 def text(nodes: list):
@@ -270,7 +317,6 @@ def text(nodes: list):
     for node in nodes:
         flags = batched_operands(node)
         if flags is not None and node.inputs is not None:
-            count = node.info[1]
             roles = ", ".join("batched" if flag else "shared" for flag in flags)
-            lines.append(f"{node.row.name} x {count} {list(node.shape[1:])} ({roles})")
+            lines.append(f"{node.row.name} x {node.info[1]} {list(node.shape[1:])} ({roles})")
     return "\n".join(lines)

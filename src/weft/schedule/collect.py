@@ -12,6 +12,7 @@ from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.hashing import equal, mix
+from cython.cimports.weft.schedule.members import in_ragged
 from cython.cimports.weft.schedule.records import (
     Place,
     Program,
@@ -165,10 +166,9 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         _place_value(program, node, known)
     elif node.quotient is not None:
         below = place_of(program, node.quotient)
-        start: cython.longlong = below.strides[0]
-        place: Place = region(
-            below, below.offset + node.qrow * start, below.strides[1:], node.shape
-        )
+        strides: tuple = below.strides if in_ragged(node) else below.strides[1:]
+        start: cython.longlong = below.strides[node.quotient.info[2]]
+        place: Place = region(below, below.offset + node.qrow * start, strides, node.shape)
         program.set_place(node, place)
     elif node.row.kind == _macro:
         program.set_place(node, place_of(program, program.expanded[node]))

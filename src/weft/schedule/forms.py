@@ -13,15 +13,15 @@ from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.columns import column_of
-from cython.cimports.weft.schedule.members import adopt
+from cython.cimports.weft.schedule.members import adopt, in_ragged, row_axis, with_height
+from cython.cimports.weft.schedule.ragged import EQUAL, height_of, in_shape_of, lay
 from cython.cimports.weft.schedule.stacking import stack
 
 from weft._compiled import require
 from weft.graph.rows import COMPOSITE
 from weft.graph.tape import is_record_only
-from weft.ops.row import TABLE
 from weft.schedule.gathers import gather_rows
-from weft.schedule.stacking import row_of
+from weft.schedule.stacking import part_of
 
 require(__name__, cython.compiled)
 
@@ -56,19 +56,12 @@ def saved_input(node: Node, index: int):
     saved: Node = quotient.inputs[index]
     if not quotient.info[0][index]:
         return saved
-    row: Node = row_of(saved, node.qrow)
+    row: Node = part_of(saved, node)
+    if in_ragged(node):
+        return row
     if node.payload is not None:
-        return _in_shape(row, node.payload[index])
-    return _in_shape(row, node.shape if row.numel == node.numel else ())  # (): a number
-
-
-@cython.cfunc
-def _in_shape(node: Node, shape: tuple) -> Node:
-    return (
-        node
-        if node.shape == shape
-        else new_node(TABLE["view"], (node,), shape, shape, node.numel, node.dtype, None)
-    )
+        return in_shape_of(row, node.payload[index])
+    return in_shape_of(row, node.shape if row.numel == node.numel else ())  # (): a number
 
 
 def saved_result(node: Node):
@@ -77,12 +70,14 @@ def saved_result(node: Node):
     if quotient is None:
         return node if node.row.kind != COMPOSITE else node.result
     whole: Node = quotient.result if node.row.kind == COMPOSITE else quotient
-    return row_of(whole, node.qrow)
+    return part_of(whole, node)
 
 
 def form_of(quotient: Node, first: Node, rows: list | None):
-    """What the rule of a group needs, for all members (`first` is one) or for those in some `rows`."""
-    flags, _count = quotient.info
+    """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
+    have been reached."""
+    flags: tuple = quotient.info[0]
+    ragged: cython.bint = len(quotient.shape) == len(first.shape)
     row: OpRow = first.row
     mask: cython.longlong = first.saved
     index: cython.Py_ssize_t
@@ -99,24 +94,33 @@ def form_of(quotient: Node, first: Node, rows: list | None):
     for index in range(len(flags)):
         if mask >> index & 1:
             saved: Node = quotient.inputs[index]
-            inputs[index] = wrap(_rows(saved, rows) if flags[index] else saved, None)
+            inputs[index] = wrap(_rows(saved, rows, ragged) if flags[index] else saved, None)
     if mask >> RESULT_SHIFT & 1:
-        result = wrap(_rows(quotient.result if row.kind == COMPOSITE else quotient, rows), None)
+        whole: Node = quotient.result if row.kind == COMPOSITE else quotient
+        result = wrap(_rows(whole, rows, ragged), None)
     shapes: list = []
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]
-        shapes.append((part,) + shape[1:] if flags[index] else shape)
+        if flags[index]:
+            shape = with_height(shape, row_axis(shape) if ragged else 0, part)
+        shapes.append(shape)
     params = first.params
-    if row.batch is not None:
+    if row.batch is not None and not ragged:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
         params = row.batch(first.params, own, flags, part)
-    return Form(params, tuple(shapes), (part,) + quotient.shape[1:], inputs, result, flags)
+    own_shape: tuple = with_height(quotient.shape, quotient.info[2], part)
+    return Form(params, tuple(shapes), own_shape, inputs, result, flags)
 
 
 @cython.cfunc
-def _rows(node: Node, rows: list) -> Node:
-    shape: tuple = (len(rows),) + node.shape[1:]
-    return gather_rows((node,), [0] * len(rows), rows, None, shape, node.dtype)
+def _rows(node: Node, rows: list, ragged: cython.bint) -> Node:
+    """Some rows of a value, along the first dimension or that of a ragged batch."""
+    axis: cython.Py_ssize_t = row_axis(node.shape) if ragged else 0
+    height: cython.Py_ssize_t = len(rows)
+    shape: tuple = (height,) + node.shape[axis + 1 :]
+    base: Node = in_shape_of(node, node.shape[axis:])
+    found = gather_rows((base,), [0] * height, rows, None, shape, node.dtype)
+    return in_shape_of(found, with_height(node.shape, axis, height))
 
 
 def group_records(records: list):
@@ -147,8 +151,14 @@ def group_records(records: list):
 
 @cython.cfunc
 def _record_key(node: Node, numbers: dict):
-    """What equal records share: op, params, shapes, and where their edges lead."""
-    parts: list = [node.row.code, node.params, node.dtype.code, node.shape, node.payload]
+    """What equal records share: op, params, shapes (but for the height, where rows do not know each other), and where
+    their edges lead."""
+    parts: list = [node.row.code, node.params, node.dtype.code]
+    if _knows_no_height(node):
+        axis: cython.Py_ssize_t = row_axis(node.shape)
+        parts += (axis, node.shape[axis + 1 :], tuple([s[axis + 1 :] for s in node.payload]))
+    else:
+        parts += (node.shape, node.payload)
     for edge in node.edges:
         if edge is None:
             parts.append(None)
@@ -165,6 +175,21 @@ def _record_key(node: Node, numbers: dict):
     return tuple(parts)
 
 
+@cython.cfunc
+def _knows_no_height(record: Node) -> cython.bint:
+    """Whether a record can be laid behind equal ones of other heights."""
+    row: OpRow = record.row
+    if row.rowwise is None or record.payload is None or len(record.shape) == 0:
+        return False
+    axis: cython.Py_ssize_t = row_axis(record.shape)
+    height = record.shape[axis]
+    lead: tuple = record.shape[: axis + 1]
+    for shape in record.payload:
+        if len(cython.cast(tuple, shape)) < axis + 2 or shape[: axis + 1] != lead:
+            return False
+    return height > 0 and row.rowwise(record.params, record.payload, axis)
+
+
 def _sequence(node: Node):
     return node.seq
 
@@ -178,44 +203,68 @@ def _record_order(node: Node):
 
 @cython.cfunc
 def _build_record(members: list, stacks: dict) -> cython.void:
+    """The record that stands for a group of them."""
     first: Node = members[0]
-    count: cython.Py_ssize_t = len(members)
-    shapes: tuple = first.payload
-    flags: tuple = (True,) * len(shapes)
+    axis: cython.Py_ssize_t = _height_axis(members)
+    flags: tuple = (True,) * len(first.payload)
     params = first.params
-    if first.row.batch is not None:  # the view through a lens of an elementwise row has none
-        params = first.row.batch(first.params, shapes, flags, count)
-    if params is None and first.params is not None:
-        return
-    inputs: tuple = None
-    node: Node
-    index: cython.Py_ssize_t
-    if first.inputs is not None:
-        stacked: list = []
-        for index in range(len(shapes)):
-            if first.saved >> index & 1:
-                sources: list = []
-                for node in members:
-                    sources.append(node.inputs[index])
-                stacked.append(stack(column_of(sources), stacks))
-            else:
-                stacked.append(first.inputs[index])
-        inputs = tuple(stacked)
-    shape: tuple = (count,) + first.shape
+    lead: tuple = (len(members),)
+    behind: cython.Py_ssize_t = 0  # the first dimension that goes on as it is
+    if axis >= 0:
+        lead = with_height(first.shape[: axis + 1], axis, height_of(members, axis))
+        behind = axis + 1
+    elif first.row.batch is not None:  # the view through a lens of an elementwise row has none
+        params = first.row.batch(first.params, first.payload, flags, len(members))
+        if params is None and first.params is not None:
+            return
+    shape: tuple = lead + first.shape[behind:]
+    inputs: tuple = _saved_together(members, axis, stacks)
     quotient: Node = new_node(
         first.row, inputs, params, shape, count_elements(shape), first.dtype, None
     )
     finish(quotient)
-    batched: list = []
-    for index in range(len(shapes)):
-        batched.append((count,) + shapes[index])
-    quotient.payload = tuple(batched)
+    quotient.payload = tuple([lead + each[behind:] for each in first.payload])
     if first.result is not None:
-        results: list = []
-        for node in members:
-            results.append(node.result)
-        quotient.result = stack(column_of(results), stacks)
+        results: list = [cython.cast(Node, node).result for node in members]
+        quotient.result = _together(results, axis, stacks)
         quotient.result.live += 1
     adopt(quotient, members, flags)
     quotient.holds = True if first.result is not None else quotient.holds
     quotient.considered = True
+
+
+@cython.cfunc
+def _height_axis(records: list) -> cython.Py_ssize_t:
+    """The dimension in which records that go together differ; EQUAL where they do not."""
+    first: Node = records[0]
+    node: Node
+    for node in records:
+        if node.shape != first.shape:
+            return row_axis(first.shape)
+    return EQUAL
+
+
+@cython.cfunc
+def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tuple:
+    """What the records of a group have saved of their operands; the first one's operands where nothing was saved."""
+    first: Node = members[0]
+    if first.inputs is None:
+        return None
+    found: list = []
+    node: Node
+    index: cython.Py_ssize_t
+    for index in range(len(first.payload)):
+        if not first.saved >> index & 1:
+            found.append(first.inputs[index])
+            continue
+        sources: list = []
+        for node in members:
+            sources.append(node.inputs[index])
+        found.append(_together(sources, axis, stacks))
+    return tuple(found)
+
+
+@cython.cfunc
+def _together(sources: list, axis: cython.Py_ssize_t, stacks: dict) -> Node:
+    """Values along a dimension of theirs, or along a new one."""
+    return stack(column_of(sources), stacks) if axis < 0 else lay(sources, axis)

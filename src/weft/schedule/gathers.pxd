@@ -3,7 +3,7 @@ from weft.graph.node cimport Node
 cdef class Sources:
     cdef readonly list numbers
     cdef readonly list rows
-    cdef dict positions
+    cdef readonly dict positions
     cdef Node last
     cdef object number  # of `last`
 

@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.schedule.members import in_ragged
 
 from weft._compiled import require
 from weft.ops.row import TABLE
@@ -38,7 +39,7 @@ class Sources:
     @cython.cfunc
     def add(self, source: Node) -> cython.void:
         """List a value: itself, or as a row of its batch."""
-        if source.quotient is not None and source.state == PENDING:
+        if source.quotient is not None and source.state == PENDING and not in_ragged(source):
             self.add_row(source.quotient, source.qrow)
         else:
             self.add_row(source, -1)

@@ -2,6 +2,7 @@ from weft.graph.node cimport Node
 
 cdef enum:
     ROW_BYTES = 32768  # larger rows gain nothing from company
+    LEAST_ROWS = 3  # smaller groups cost more in gathering than they save
 
 cdef object identity(Node node)
 cdef object edge_identity(object edge)
@@ -14,3 +15,6 @@ cdef bint alike(Node one, Node other)
 cdef bint same_line(Node one, Node other)
 cdef bint operands_alike(Node one, Node other, Py_ssize_t index)
 cdef bint adds_rows(Node node)
+cdef Py_ssize_t operand_axis(Node node, Py_ssize_t index, Py_ssize_t axis)
+cdef Py_ssize_t axis_between(tuple one, tuple other)
+cdef bint same_for_all(Node one, Node other, Py_ssize_t index)

@@ -12,12 +12,15 @@ from cython.cimports.weft.schedule.hashing import equal, mix
 from cython.cimports.weft.schedule.likeness import ROW_BYTES
 
 from weft._compiled import require
-from weft.graph.rows import SCALAR_ROW, VIEW
+from weft.graph.rows import CONTRACT, ELEMENTWISE, MACRO, SCALAR_ROW, VIEW
 from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
+_ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
+_CONTRACT = cython.declare(cython.int, CONTRACT)
+_MACRO = cython.declare(cython.int, MACRO)
 _add_row = cython.declare(OpRow, TABLE["add"])
 
 
@@ -76,19 +79,29 @@ def way_of(node: Node) -> cython.int:
 
 @cython.cfunc
 def hash_of(node: Node) -> cython.ulonglong:
-    """A hash of what `alike` compares; of shapes only the sizes."""
+    """A hash of what `alike` compares; of shapes only the sizes, and of what may differ in height those of a row."""
     h: cython.ulonglong = mix(1469598103, node.row.code * 8 + len(node.shape))
-    h = mix(h, node.numel)
+    rows: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    h = mix(h, _width_of(node) if rows else node.numel)
     if node.params is not None:
         h = mix(h, hash(node.params))
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
         source: Node = node.inputs[index]
-        if source.numel != node.numel:
+        if rows and len(source.shape) == len(node.shape):
+            h = mix(h, _width_of(source))
+        elif not rows and source.numel != node.numel:
             h = mix(h, source.numel)
         if role_of(node, index) != "b":
             h = mix(h, address_of(source))
     return h
+
+
+@cython.cfunc
+@cython.inline
+def _width_of(node: Node) -> cython.longlong:
+    """The size of the last dimension."""
+    return node.shape[len(node.shape) - 1]
 
 
 @cython.cfunc
@@ -103,16 +116,18 @@ def address_of(node: Node) -> cython.longlong:
 
 @cython.cfunc
 def alike(one: Node, other: Node) -> cython.bint:
-    """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared."""
+    """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared. Operations
+    whose rows do not know each other may differ in height."""
     if (
         one.row is not other.row
         or one.dtype is not other.dtype
         or len(one.inputs) != len(other.inputs)
         or (one.edges is None) != (other.edges is None)
-        or not equal(one.shape, other.shape)
         or not equal(one.params, other.params)
     ):
         return False
+    if not equal(one.shape, other.shape):
+        return _rows_alike(one, other)
     index: cython.Py_ssize_t
     for index in range(len(one.inputs)):
         if not operands_alike(one, other, index):
@@ -150,6 +165,106 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
     else:
         same = True
     if same is None or one.edges is None or one.edges[index] is other.edges[index]:
+        return True
+    return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
+
+
+# -- of different heights --------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def operand_axis(
+    node: Node, index: cython.Py_ssize_t, axis: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The dimension of an operand that has a row for each row of a node along a dimension of its result; -1 where the
+    operand is the same for all rows."""
+    source: Node = node.inputs[index]
+    kind: cython.int = node.row.kind
+    rank: cython.Py_ssize_t = len(source.shape)
+    own: cython.Py_ssize_t = axis
+    if kind == _ELEMENTWISE:
+        own -= len(node.shape) - rank
+    elif kind in (_CONTRACT, _MACRO) and rank != len(node.shape):
+        return -1
+    if own < 0 or own >= rank or source.shape[own] != node.shape[axis]:
+        return -1
+    if role_of(node, index) != "b" or not _ones_before(source.shape, own):
+        return -1
+    return own
+
+
+@cython.cfunc
+def _ones_before(shape: tuple, axis: cython.Py_ssize_t) -> cython.bint:
+    """Whether all dimensions before one have one element."""
+    before: cython.Py_ssize_t
+    for before in range(axis):
+        if shape[before] != 1:
+            return False
+    return True
+
+
+@cython.cfunc
+def axis_between(one: tuple, other: tuple) -> cython.Py_ssize_t:
+    """The only dimension in which two shapes differ, with rows behind it and nothing but 1 before it; -1 else."""
+    rank: cython.Py_ssize_t = len(one)
+    axis: cython.Py_ssize_t = 0
+    if len(other) != rank:
+        return -1
+    while axis < rank and one[axis] == other[axis]:
+        if one[axis] != 1:
+            return -1
+        axis += 1
+    if axis >= rank - 1 or one[axis] == 0 or other[axis] == 0:
+        return -1
+    return axis if one[axis + 1 :] == other[axis + 1 :] else -1
+
+
+@cython.cfunc
+def _rows_alike(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes of one row, type and params are equal but for their height, and so are their operands."""
+    if one.row.rowwise is None:
+        return False
+    axis: cython.Py_ssize_t = axis_between(one.shape, other.shape)
+    if axis < 0:
+        return False
+    shapes: list = []
+    source: Node
+    index: cython.Py_ssize_t
+    for index in range(len(one.inputs)):
+        source = one.inputs[index]
+        if source.dtype is not cython.cast(Node, other.inputs[index]).dtype:
+            return False
+        if not _rows_of_both(one, other, index, axis) and not same_for_all(one, other, index):
+            return False
+        shapes.append(source.shape)
+    return one.row.rowwise(one.params, shapes, axis)
+
+
+@cython.cfunc
+def _rows_of_both(
+    one: Node, other: Node, index: cython.Py_ssize_t, axis: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether an operand of a node may be laid behind that of another: it has equal rows."""
+    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
+        return False
+    own: cython.Py_ssize_t = operand_axis(one, index, axis)
+    if own < 0 or own != operand_axis(other, index, axis):
+        return False
+    a: tuple = cython.cast(Node, one.inputs[index]).shape
+    b: tuple = cython.cast(Node, other.inputs[index]).shape
+    return len(a) == len(b) and a[own + 1 :] == b[own + 1 :]
+
+
+@cython.cfunc
+def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether an operand of two nodes is one value, with one gradient edge."""
+    a: Node = one.inputs[index]
+    b: Node = other.inputs[index]
+    if a is not b:
+        same = identity(a)
+        if same is None or same != identity(b):
+            return False
+    if one.edges is None or one.edges[index] is other.edges[index]:
         return True
     return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
 

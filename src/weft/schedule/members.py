@@ -1,8 +1,9 @@
 # cython: language_level=3
 """Members of batches: how nodes become rows of a quotient, and leave it.
 
-In come equal nodes and the node over a leading batch dimension that stands for them; out go members, which keep their
-inputs and edges: only `quotient` and `qrow` are written, and what derivatives need moves to the quotient.
+In come equal nodes and the node that stands for them; out go members, which keep their inputs and edges: only
+`quotient` and `qrow` are written, and what derivatives need moves to the quotient. A member is one row of a quotient that has a
+dimension more, or as many rows as it has itself of one that has not (`in_ragged`).
 """
 
 import cython
@@ -10,6 +11,7 @@ from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.prefetch import prefetch_inputs
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
 from cython.cimports.weft.graph.tape import Tape
+from cython.cimports.weft.schedule.members import row_axis
 
 from weft._compiled import require
 from weft.graph.tape import rejoin
@@ -19,27 +21,45 @@ require(__name__, cython.compiled)
 
 @cython.cfunc
 def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
-    """Make nodes members of a quotient; it takes over what their derivatives need."""
-    count: cython.Py_ssize_t = len(members)
+    """Make nodes members of a quotient, each behind the one before; it takes over what their derivatives need."""
     first: Node = members[0]
-    quotient.info = (flags, count)
+    ragged: cython.bint = len(quotient.shape) == len(first.shape)
+    axis: cython.Py_ssize_t = row_axis(quotient.shape) if ragged else 0
+    quotient.info = (flags, quotient.shape[axis], axis)
     if first.edges is not None:
         acquire_saves(quotient, first.edges)
-    row: cython.Py_ssize_t
-    for row in range(count):
-        prefetch_inputs(members, row)
-        become_row(members[row], quotient, row)
+    place: cython.Py_ssize_t
+    node: Node
+    row: cython.longlong = 0
+    for place in range(len(members)):
+        prefetch_inputs(members, place)
+        node = members[place]
+        become_row(node, quotient, row)
+        row += cython.cast(cython.longlong, node.shape[axis]) if ragged else 1
+
+
+@cython.cfunc
+def height_in(quotient: Node, member: Node) -> cython.longlong:
+    """How many rows of its quotient a member is."""
+    if len(quotient.shape) != len(member.shape):
+        return 1
+    return member.shape[cython.cast(cython.Py_ssize_t, quotient.info[2])]
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
-    """Make a node one row of a quotient, which holds what its derivative needs."""
+    """Make a node a row of a quotient (its first one), which holds what its derivative needs."""
     node.quotient = quotient
     node.qrow = row
     quotient.members += 1
     release_saves(node)
+
+
+def rows_along(node: Node):
+    """The dimension that the rows of a batch are along; 0 of other nodes."""
+    return 0 if batched_operands(node) is None else node.info[2]
 
 
 def batched_operands(node: Node):

@@ -16,7 +16,8 @@ from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.columns import Column, same_operands
 from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
-from cython.cimports.weft.schedule.members import become_row
+from cython.cimports.weft.schedule.members import become_row, height_in, in_ragged, row_axis
+from cython.cimports.weft.schedule.ragged import piece
 
 from weft._compiled import require
 from weft.graph.rows import VIEW
@@ -73,7 +74,7 @@ def in_place(column: Column, stacks: dict) -> Node:
     if column.viewed:
         _follow(column, stacks)
     if first.quotient is not None and first.state == PENDING:
-        run = _consecutive(column)
+        run = None if in_ragged(first) else _consecutive(column)
         if run is not None:
             return run
     elif first.state == DONE and first.buffer is not None:
@@ -116,7 +117,7 @@ def _views_one_batch(column: Column) -> cython.bint:
     first: Node = column.at(0)
     batch: Node = first.quotient
     index: cython.Py_ssize_t
-    if batch is None or first.state != PENDING or first.row.kind != _VIEW:
+    if batch is None or first.state != PENDING or first.row.kind != _VIEW or in_ragged(first):
         return False
     below: Node = first.inputs[0]
     if first.numel * _NARROWEST < below.numel or below.numel * below.dtype.itemsize > _LONGEST:
@@ -180,6 +181,7 @@ def _views_alike(one: Node, other: Node) -> cython.bint:
     batch: Node = below.quotient
     return (
         batch is not None
+        and not in_ragged(below)
         and below.state == PENDING
         and batch is cython.cast(Node, other.inputs[0]).quotient
         and one.row is other.row
@@ -203,7 +205,7 @@ def _follow_view(node: Node, stacks: dict) -> Layer:
         if below.state == DONE:
             _settle_view(node, below)
             return None
-    if below.quotient is None:
+    if below.quotient is None or in_ragged(below):
         return None
     views: dict = stacks.get(below.quotient)
     if views is None:
@@ -266,7 +268,7 @@ def _view_of_batch(node: Node, below: Node):
         row, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
     )
     whole.payload = (below.quotient.shape,)
-    whole.info = ((True,), count)
+    whole.info = ((True,), count, 0)
     if node.edges is not None:
         acquire_saves(whole, node.edges)
     whole.considered = True
@@ -321,6 +323,14 @@ def _adjacent(column: Column):
         ):
             return None
     return new_value(first.dtype, (column.count,) + first.shape, first.buffer, first.offset)
+
+
+def part_of(batched: Node, member: Node):
+    """What a value that is batched as its members are has for one of them, as a node."""
+    if in_ragged(member):
+        height: cython.longlong = height_in(member.quotient, member)
+        return piece(batched, row_axis(batched.shape), member.qrow, height)
+    return row_of(batched, member.qrow)
 
 
 def row_of(quotient: Node, row: int):
