@@ -2,8 +2,8 @@
 """Members of batches: how nodes become rows of a quotient, and leave it.
 
 In come equal nodes and the node that stands for them; out go members, which keep their inputs and edges: only
-`quotient` and `qrow` are written, and what derivatives need moves to the quotient. A member is one row of a quotient that has a
-dimension more, or as many rows as it has itself of one that has not (`in_ragged`).
+`quotient` and `qrow` are written, and what derivatives need moves to the quotient. A member is one row of a quotient
+that has a dimension more, or as many rows as it has itself of one that has not (`in_ragged`).
 """
 
 import cython
