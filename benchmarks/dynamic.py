@@ -21,7 +21,13 @@ from benchmarks.libraries import fill, normal
 from benchmarks.measure import Context, Job, compare
 from benchmarks.models import tree_lstm
 from benchmarks.rivals import dynet_seconds
-from benchmarks.sequences import molecule_network, packed_tagger, tagger
+from benchmarks.sequences import (
+    encoder,
+    molecule_network,
+    packed_tagger,
+    padded_encoder,
+    tagger,
+)
 from benchmarks.training import numbered, shuffled, train_job
 
 BATCHES = (1, 8, 32, 128)
@@ -34,22 +40,24 @@ def over_batches(
     by_hand: Any = None,
     batches: tuple[int, ...] = BATCHES,
     plain: Callable[[], tuple[str, Any, list[Any]]] | None = None,
+    hand: str = "packed",
+    target: float | None = None,
 ) -> None:
     """Lines for all batch sizes; `by_hand` makes PyTorch's job for a whole batch at once, `plain` gives what DyNet
-    needs: the kind of model, one with the weights, examples without tensors."""
+    needs: the kind of model, one with the weights, examples without tensors; `target` is the ratio wanted of 32."""
     short = replace(context, budget_seconds=min(context.budget_seconds, 3.0), repeats=7)
     for batch in context.pick(batches, batches[:2]):
-        target = 10.0 if batch == 32 else None
         job = partial(make, batch=batch)
         note = None
         if plain and context.dynet and "pytorch" in context.libraries:
             loss = job(context.libraries["pytorch"]).run()
             words = f"DyNet {dynet_seconds(context.dynet, *plain(), batch, loss) * 1e3:.3g} ms"
             note = partial(_said, words)
-        compare(short, f"{title}, batch {batch}", job, note, target=target)
+        wanted = target if batch == 32 else None
+        compare(short, f"{title}, batch {batch}", job, note, target=wanted)
     for batch in context.pick(batches[1:], batches[1:2]) if by_hand else ():
         job = partial(_of_either, make=make, by_hand=by_hand, batch=batch)
-        compare(short, f"{title}, batch {batch}, PyTorch packed by hand", job)
+        compare(short, f"{title}, batch {batch}, PyTorch {hand} by hand", job)
 
 
 def _said(words: str, figures: dict[str, float]) -> str:
@@ -115,7 +123,7 @@ def syntax_trees(context: Context) -> None:
             [(numbered(f.tree, numbers), classes[f.package]) for f in shuffled(data.train)],
         )
 
-    over_batches(context, f"Tree-LSTM d {width}", make, plain=plain)
+    over_batches(context, f"Tree-LSTM d {width}", make, plain=plain, target=10.0)
 
 
 def sentences(context: Context) -> None:
@@ -153,6 +161,7 @@ def tagging(context: Context, spelled: bool = False, batches: tuple[int, ...] = 
         lambda lib, batch: make(lib, batch, at_once=True),
         batches,
         plain,
+        target=10.0,
     )
 
 
@@ -187,6 +196,30 @@ class Vocabulary:
 
         words, spellings, tags = self.numbers(statement)
         return row(words), [row(spelling) for spelling in spellings], row(tags)
+
+
+def encoding(context: Context) -> None:
+    """A step of a transformer block on sentences of 5 to 60 tokens."""
+    width, count = context.pick(128, 32), context.pick(512, 64)
+    draw = random.Random(0)
+    sentences = [[draw.randrange(1000) for _ in range(draw.randint(5, 60))] for _ in range(count)]
+
+    def make(lib: Any, batch: int, at_once: bool = False) -> Job:
+        examples = [(lib.tensor(words), lib.tensor(sum(words) % 10)) for words in sentences]
+        text = padded_encoder if at_once else encoder
+        model = fill(lib, text(lib, 1000, 10, width))
+        if not at_once:
+            return mean_loss_job(lib, model, examples, batch)
+        upcoming = batches_of(examples, batch)
+        return train_job(lib, model, lambda: model(upcoming()))
+
+    over_batches(
+        context,
+        f"transformer block d {width}, sentence by sentence",
+        make,
+        lambda lib, batch: make(lib, batch, at_once=True),
+        hand="padded",
+    )
 
 
 def molecules(context: Context) -> None:
@@ -232,6 +265,7 @@ def parsing(context: Context) -> None:
         context,
         f"stack-LSTM parser d {width}, values read",
         lambda lib, batch: parser_step(lib, example, statements, width, batch),
+        target=5.0,
     )
 
 
@@ -324,6 +358,7 @@ def exiting(context: Context) -> None:
         context,
         f"GRU with early exit d {width}, values read",
         lambda lib, batch: exit_step(lib, width, count, batch),
+        target=5.0,
     )
 
 

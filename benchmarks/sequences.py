@@ -112,6 +112,60 @@ def packed_tagger(lib: Any, words: int, tags: int, width: int, characters: int =
     return Tagger()
 
 
+def encoder(lib: Any, words: int, classes: int, width: int) -> Any:
+    """A transformer block over a sentence, its mean classified: one sentence -> loss.
+
+    An example is (tokens, class), tensors of one dimension and of none.
+    """
+    nn = lib.nn
+
+    class Encoder(nn.Module):  # type: ignore[misc,name-defined]
+        """One sentence -> loss, as a batch of one."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.block = block_of(lib, words, width)
+            self.score = nn.Linear(width, classes)
+
+        def forward(self, example: Any) -> Any:
+            tokens, target = example
+            hidden = self.block(self.embed(tokens)[None])[0]  # (n) -> (n, w)
+            return nn.functional.cross_entropy(self.score(hidden.mean(0)), target)
+
+    return Encoder()
+
+
+def padded_encoder(lib: Any, words: int, classes: int, width: int) -> Any:
+    """The same weights and losses for a whole batch at once, padded and masked by hand."""
+    nn = lib.nn
+
+    class Encoder(nn.Module):  # type: ignore[misc,name-defined]
+        """Examples -> the mean of their losses."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.block = block_of(lib, words, width)
+            self.score = nn.Linear(width, classes)
+
+        def forward(self, examples: list[Any]) -> Any:
+            tokens, targets = zip(*examples, strict=True)
+            lengths = lib.tensor([len(sentence) for sentence in tokens])
+            padded = nn.utils.rnn.pad_sequence(tokens, batch_first=True)  # (b, t)
+            behind = lib.arange(padded.shape[1]) >= lengths[:, None]
+            hidden = self.block(self.embed(padded), src_key_padding_mask=behind)  # (b, t, w)
+            means = hidden.masked_fill(behind[:, :, None], 0).sum(1) / lengths[:, None]
+            return nn.functional.cross_entropy(self.score(means), lib.stack(targets))
+
+    return Encoder()
+
+
+def block_of(lib: Any, words: int, width: int) -> tuple[Any, Any]:
+    """An embedding and a transformer block without dropout."""
+    nn = lib.nn
+    block = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
+    return nn.Embedding(words, width), block
+
+
 def molecule_network(lib: Any, atoms: int, width: int, rounds: int) -> Any:
     """Messages along the bonds of a graph (after Gilmer et al. 2017): one graph -> loss.
 

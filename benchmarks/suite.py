@@ -47,6 +47,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "sentences": dynamic.sentences,
     "tagger": dynamic.tagging,
     "characters": dynamic.spelling,
+    "encoder": dynamic.encoding,
     "molecules": dynamic.molecules,
     "parser": dynamic.parsing,
     "exit": dynamic.exiting,

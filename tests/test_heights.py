@@ -199,3 +199,16 @@ def test_explain_says_how_many_examples_and_rows() -> None:
     with weft.explain() as explanation:
         weft.realize(*[layer(x) for x in examples])
     assert "linear_bias x 6 [22 rows, 8]" in str(explanation)
+
+
+def test_long_rows_join_where_they_lie_in_batches() -> None:
+    """A row of 60 kB is too long to be copied for an activation, not for a product; what follows is in place."""
+    layer = weft.nn.Sequential(weft.nn.Linear(256, 256), weft.nn.GELU(), weft.nn.Linear(256, 64))
+    examples = matrices([60, 50, 55, 70], 256)
+    batches = stages(lambda: [layer(x) for x in examples])["batch"].splitlines()
+    assert [line for line in batches if "linear_bias" in line] == [
+        "linear_bias x 235 [256] (batched, shared, shared)",
+        "linear_bias x 235 [64] (batched, shared, shared)",
+    ]
+    alone = stages(lambda: [x.exp() * 2 for x in examples])["batch"]
+    assert alone == ""

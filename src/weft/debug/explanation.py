@@ -100,6 +100,10 @@ class Alone:
     count: int
     least: int
 
+    def __str__(self) -> str:
+        least = f"of {self.least}" if self.least < 1 << 40 else "too large to be copied"
+        return f"{self.facts} x {self.count} ({least})"
+
 
 @dataclass
 class Run:
@@ -266,7 +270,7 @@ def _run_lines(run: Run) -> list[str]:
         lines.append(f"    {made}  {made.facts.where()}  {ways}")
     lines += _section(
         "alone, for fewer than gain from it",
-        [f"{lot.facts} x {lot.count} (of {lot.least}), {lot.facts.where()}" for lot in run.alone],
+        [f"{lot}, {lot.facts.where()}" for lot in run.alone],
     )
     lines += _section(
         "not at one time, for the later ones wait for something",

@@ -25,12 +25,14 @@ from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 from cython.cimports.weft.schedule.likeness import (
     LEAST_ROWS,
+    PRODUCT_BYTES,
     ROW_BYTES,
     address_of,
     adds_rows,
     alike,
     hash_of,
     line_of,
+    most_bytes,
     role_of,
     same_line,
     way_of,
@@ -38,13 +40,15 @@ from cython.cimports.weft.schedule.likeness import (
 from cython.cimports.weft.schedule.order import MOST_SLOTS, Order
 
 from weft._compiled import require
-from weft.graph.rows import ELEMENTWISE, SOURCE, VIEW
+from weft.graph.rows import CONTRACT, ELEMENTWISE, SOURCE, VIEW
 
 require(__name__, cython.compiled)
 
 _SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
+_CONTRACT = cython.declare(cython.int, CONTRACT)
+_NEVER = cython.declare(cython.longlong, 1 << 60)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
@@ -352,9 +356,11 @@ class Agenda:
         """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
         alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
         rows that grows by one at a time is one gather in the end, also for one example."""
+        nbytes: cython.longlong = node.numel * node.dtype.itemsize
+        if nbytes > ROW_BYTES:
+            return LEAST_ROWS if self.copies_little(node) else _NEVER
         if node.row.kind != _ELEMENTWISE:
             return LEAST_ROWS
-        nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if not self.reads_batch(node):
             return max(_LEAST_LONE, nbytes >> 7)
         if signature.chained and adds_rows(node):
@@ -364,18 +370,36 @@ class Agenda:
     @cython.cfunc
     def reads_batch(self, node: Node) -> cython.bint:
         """Whether some operand is a row of a batch."""
-        source: Node
-        place: cython.longlong
         for source in node.inputs:
-            while source.state == PENDING and source.row.kind == _VIEW and source.quotient is None:
-                source = source.inputs[0]
-            if source.state == PENDING:
-                if source.quotient is not None:
-                    return True
-                place = self.place_of(source)
-                if place >= 0 and self.joined[place]:
-                    return True
+            if self.is_in_batch(source):
+                return True
         return False
+
+    @cython.cfunc
+    def copies_little(self, node: Node) -> cython.bint:
+        """Whether all large operands of a node are rows of batches, or the same for all."""
+        most: cython.longlong = PRODUCT_BYTES if node.row.kind == _CONTRACT else ROW_BYTES
+        source: Node
+        index: cython.Py_ssize_t
+        for index in range(len(node.inputs)):
+            source = node.inputs[index]
+            if source.numel * source.dtype.itemsize <= most or role_of(node, index) != "b":
+                continue
+            if not self.is_in_batch(source):
+                return False
+        return True
+
+    @cython.cfunc
+    def is_in_batch(self, source: Node) -> cython.bint:
+        """Whether an operand is a row of a batch, or a view of one."""
+        while source.state == PENDING and source.row.kind == _VIEW and source.quotient is None:
+            source = source.inputs[0]
+        if source.state != PENDING:
+            return False
+        if source.quotient is not None:
+            return True
+        place: cython.longlong = self.place_of(source)
+        return place >= 0 and self.joined[place]
 
     @cython.cfunc
     def join(self, places: list) -> list:
@@ -492,7 +516,7 @@ def may_join(node: Node) -> cython.bint:
         row.batchable
         and row.kind != _SOURCE
         and row.kind != _VIEW
-        and node.numel * node.dtype.itemsize <= ROW_BYTES
+        and node.numel * node.dtype.itemsize <= most_bytes(node)
         and node.inputs is not None
         and len(node.inputs) > 0
     )

@@ -1,11 +1,14 @@
 from weft.graph.node cimport Node
 
 cdef enum:
-    ROW_BYTES = 32768  # larger rows gain nothing from company
+    ROW_BYTES = 32768  # copying larger rows takes longer than company saves
+    PRODUCT_BYTES = 131072  # except for a product with a weight that all share
+    LONG_BYTES = 524288  # of operations on rows that lie in batches already
     LEAST_ROWS = 3  # smaller groups cost more in gathering than they save
 
 cdef object identity(Node node)
 cdef object edge_identity(object edge)
+cdef long long most_bytes(Node node)
 cdef str role_of(Node node, Py_ssize_t index)
 cdef long long line_of(Node node)
 cdef int way_of(Node node)

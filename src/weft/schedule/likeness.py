@@ -9,7 +9,7 @@ import cython
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import equal, mix
-from cython.cimports.weft.schedule.likeness import ROW_BYTES
+from cython.cimports.weft.schedule.likeness import LONG_BYTES, ROW_BYTES
 
 from weft._compiled import require
 from weft.graph.rows import CONTRACT, ELEMENTWISE, MACRO, SCALAR_ROW, VIEW
@@ -50,6 +50,14 @@ def edge_identity(edge):
         if node.row.kind == VIEW and node.edges is not None and node.observers is None:
             return (node.row.code, node.params, edge_identity(node.edges[0]))
     return id(edge)
+
+
+@cython.cfunc
+def most_bytes(node: Node) -> cython.longlong:
+    """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
+    too large to be copied."""
+    rowwise: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    return LONG_BYTES if rowwise else ROW_BYTES
 
 
 @cython.cfunc
@@ -152,7 +160,7 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
         return False
     role: str = role_of(one, index)
     if role == "b":
-        if a is b or a.numel * a.dtype.itemsize <= ROW_BYTES:
+        if a is b or a.numel * a.dtype.itemsize <= most_bytes(one):
             return True
         same = identity(a)
         return same is not None and same == identity(b)
