@@ -13,12 +13,14 @@ import weft
 from weft._lazy import later
 
 GRAPH = Path(weft.__file__).parent / "graph"
-# What no program needs that only records: each is imported by the first use of it.
+# What no program needs that only records (a number's memory is made with it): each is imported by its first use.
 RARE = {
     "backends", "codegen", "config", "cuda", "data", "debug", "demo", "fibers", "func", "linalg", "nn", "optim",
-    "pipeline", "runtime", "schedule", "serialize", "special", "testing", "types", "utils", "autograd.anomaly",
-    "autograd.backward", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck",
-    "autograd.graph", "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
+    "pipeline", "runtime.compile", "runtime.disk_cache", "runtime.executor", "runtime.instructions", "runtime.jit",
+    "runtime.launch", "runtime.linking", "runtime.outcomes", "runtime.programs", "runtime.threads", "schedule",
+    "serialize", "special", "testing", "types", "utils", "autograd.anomaly", "autograd.backward",
+    "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
+    "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
     "autograd.discovery", "tensor.copying", "tensor.printing", "functional.bessel", "ops.bessel",
     "ops.bessel_coefficients",
 }  # fmt: skip

@@ -14,7 +14,12 @@ PRIVATE = (
     *("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power"),
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
-    *("lstm_memory", "lstm_output", "gru"),  # compared as cells, tests/nn
+    *(
+        "lstm_memory",
+        "lstm_output",
+        "gru",
+        "cross_entropy",
+    ),  # compared as cells and losses, tests/nn
     *(name for kind in INTEGER_OF for name in (f"{kind}_bits", f"{kind}_of_bits")),  # as views
 )
 _NAMED = (

@@ -413,7 +413,7 @@ def test_a_row_with_a_hole_is_refused() -> None:
         ("push", "sideways", "push is one of"),
         ("kind", "view", "has no strides"),
         ("pull", {"slef": lambda g: g}, "derivatives of .'slef'."),
-        ("pull", {"self": lambda cotangent: cotangent}, "first parameter"),
+        ("pull", {"self": lambda cotangent: cotangent}, "parameters of a derivative is g"),
         ("pull", {"self": lambda g, other: g}, "other"),
     ):
         with pytest.raises((TypeError, KeyError), match=text):

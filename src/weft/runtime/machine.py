@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 from collections.abc import Iterable
 
 UNLIMITED = 1 << 62
@@ -46,6 +45,8 @@ def physical_memory() -> int:
 
 def memory_limit() -> int:
     """The most bytes that could ever be live here: memory and swap, or the address space limit."""
+    import resource  # named by importing weft otherwise, which asks nothing yet
+
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     address_space = UNLIMITED if soft == resource.RLIM_INFINITY else soft
     return min(physical_memory() + _swap(), address_space)

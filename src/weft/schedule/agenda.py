@@ -357,9 +357,9 @@ class Agenda:
         alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
         rows that grows by one at a time is one gather in the end, also for one example."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
-        if nbytes > ROW_BYTES:
-            return LEAST_ROWS if self.copies_little(node) else _NEVER
-        if node.row.kind != _ELEMENTWISE:
+        if not self.copies_little(node):
+            return _NEVER
+        if node.row.kind != _ELEMENTWISE or nbytes > ROW_BYTES:
             return LEAST_ROWS
         if not self.reads_batch(node):
             return max(_LEAST_LONE, nbytes >> 7)
@@ -378,9 +378,11 @@ class Agenda:
     @cython.cfunc
     def copies_little(self, node: Node) -> cython.bint:
         """Whether all large operands of a node are rows of batches, or the same for all."""
-        most: cython.longlong = PRODUCT_BYTES if node.row.kind == _CONTRACT else ROW_BYTES
         source: Node
         index: cython.Py_ssize_t
+        if most_bytes(node) <= ROW_BYTES:
+            return True  # its operands are no larger
+        most: cython.longlong = PRODUCT_BYTES if _multiplies_weight(node) else ROW_BYTES
         for index in range(len(node.inputs)):
             source = node.inputs[index]
             if source.numel * source.dtype.itemsize <= most or role_of(node, index) != "b":
@@ -488,6 +490,12 @@ def facts_of(signature: Signature) -> tuple:
             tuple(operands),
         )
     return signature.facts
+
+
+@cython.cfunc
+def _multiplies_weight(node: Node) -> cython.bint:
+    """Whether a node is a product with a value that is there, as layers' weights are."""
+    return node.row.kind == _CONTRACT and address_of(node.inputs[1]) != 0
 
 
 def form_groups(nodes: list, notes: list | None = None) -> list:
