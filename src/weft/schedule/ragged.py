@@ -16,7 +16,7 @@ from cython.cimports.weft.schedule.columns import Column
 from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.likeness import axis_between, operand_axis, same_for_all
-from cython.cimports.weft.schedule.members import height_in, in_ragged, with_height
+from cython.cimports.weft.schedule.members import height_in, in_ragged, row_axis, with_height
 from cython.cimports.weft.schedule.ragged import EQUAL, MIXED
 
 from weft._compiled import require
@@ -316,8 +316,12 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
     if node.state != PENDING or node.quotient is not None or node.row.code != _expand_row.code:
         return None
     below: Node = node.inputs[0]
-    if _without_ones(node.shape) != (height,) + _without_ones(below.shape):
+    along: cython.Py_ssize_t = row_axis(node.shape)
+    own: cython.Py_ssize_t = along - (len(node.shape) - len(below.shape))
+    if node.shape[along] != height or below.numel * height != node.numel:
         return None
+    if own >= 0 and below.shape[own] != 1:
+        return None  # it is the elements of rows that are repeated
     return _below_reshapes(below)
 
 
@@ -327,8 +331,3 @@ def _below_reshapes(node: Node) -> Node:
     while node.row.code == _view_row.code and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node
-
-
-@cython.cfunc
-def _without_ones(shape: tuple) -> tuple:
-    return tuple([size for size in shape if size != 1])
