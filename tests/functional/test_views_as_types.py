@@ -212,3 +212,16 @@ def test_ways_to_call_it():
     seen = x.view(weft.int32)
     assert seen.as_strided((2,), (2,)).tolist() == x.numpy().view(np.int32)[::2].tolist()
     assert x.view(weft.int16).as_strided((8,), (1,)).tolist() == x.numpy().view(np.int16).tolist()
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "complex64", "bfloat16", "uint8"])
+def test_bytes_beside_what_is_written_as_bool_stay(kind):
+    """A byte that is neither 0 nor 1 is true, and none the less what it was."""
+    results = []
+    for x, library in zip(both(kind), (weft, torch), strict=True):
+        seen = x.view(library.bool)
+        seen[0, 1:3] = True
+        seen[1, :, 4:8].logical_not_()
+        seen[2, 0, ::4] = False
+        results.append(bits(x))
+    assert results[0] == results[1]

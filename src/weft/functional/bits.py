@@ -20,7 +20,7 @@ from weft.graph.views import logical_strides, retyped
 from weft.ops import TABLE
 from weft.ops.bits import INTEGER_OF
 from weft.ops.composite import joined_parts, paired_parts
-from weft.ops.primitives import concat, iota, reduce, reshape, slice_axis
+from weft.ops.primitives import concat, iota, put, reduce, reshape, slice_axis
 from weft.ops.primitives import elementwise as call
 
 _SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
@@ -108,7 +108,15 @@ def as_type(flat: Any, dtype: DType) -> Any:
     return joined_parts(reshape(parts, (pairs, 2)))
 
 
-def restored(flat: Any, shown: Any) -> Any:
+def written_into(flat: Any, new: Any, offset: int, strides: Shape) -> Any:
+    """The vector `flat` with `new` in a region of its memory, counted in elements of the type of `new`. All other bytes
+    stay: a bool is written as a byte of 0 or 1, as those that it is not may hold more than that."""
+    if new._dtype is dtypes.bool_:
+        new = cast(new, dtypes.uint8)
+    return _restored(flat, put(as_type(flat, new._dtype), new, offset, strides))
+
+
+def _restored(flat: Any, shown: Any) -> Any:
     """The vector whose memory shows `shown` through `as_type`; what `as_type` leaves out is as in `flat`."""
     made = as_type(shown, flat._dtype)
     count, length = made._shape[0], flat._shape[0]

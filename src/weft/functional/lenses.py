@@ -14,7 +14,7 @@ from typing import Any
 from weft.autograd.records import Written
 from weft.errors import ArgumentError, DTypeError, MutationError
 from weft.functional.arguments import Shape, describe, need_tensor
-from weft.functional.bits import as_type, restored
+from weft.functional.bits import as_type, written_into
 from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
 from weft.graph import tape as tapes
@@ -249,18 +249,15 @@ def write_through_lens(tensor: Any, new: Any) -> None:
 def _write_memory(tensor: Any, new: Any) -> None:
     """The value only."""
     whole = handle_of_storage(tensor)
-    written = put(
-        _flat(whole, tensor),
-        _bent(new.detach(), tensor.lens),
-        tensor.offset,
-        logical_strides(tensor),
-    )
+    new, strides = _bent(new.detach(), tensor.lens), logical_strides(tensor)
+    if tensor.lens & BITS:
+        written = written_into(reshape(whole, (whole.numel(),)), new, tensor.offset, strides)
+    else:
+        written = put(_flat(whole, tensor), new, tensor.offset, strides)
     if tensor.lens & PARTS:
         written = _joined(written)
     elif tensor.lens & JOIN:
         written = _flat_parts(written)
-    elif tensor.lens & BITS:
-        written = restored(reshape(whole, (whole.numel(),)), written)
     mutate(whole, reshape(written, whole._shape))
 
 
