@@ -22,7 +22,9 @@ cdef class Group:
     cdef public bint gone
     cdef public long long left
     cdef public long long behind
+    cdef int put(self, Node node, int number) except? -1
     cdef int close(self) except? -1
+    cdef void sort_members(self)
     cdef Node at(self, Py_ssize_t place)
     cdef list nodes(self)
     cdef int add(self, int place, Tensor cotangent, int row) except? -1
@@ -36,6 +38,7 @@ cdef class Group:
     cdef object sum_of(self, list parts, Py_ssize_t place)
     cdef tuple in_order(self)
 
+cdef Group group_of(Reached* known, Node quotient, bint ragged)
 cdef Group new_group(Reached* known, Node quotient, Py_ssize_t rows)
 cdef Bundle new_bundle(Tensor cotangent)
 cpdef list join_blocks(list parts, tuple shape)

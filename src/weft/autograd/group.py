@@ -16,7 +16,7 @@ from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.schedule.members import row_axis, with_height
-from cython.cimports.weft.schedule.ragged import lay, piece
+from cython.cimports.weft.schedule.ragged import height_of, lay, piece
 
 from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW, VIEW
@@ -57,11 +57,23 @@ class Group:
 
     @cython.cfunc
     @cython.exceptval(-1)
+    def put(self, node: Node, number: cython.int) -> cython.int:
+        """Bring a member: to its row, or where members are many rows each, behind the others."""
+        if self.ragged:
+            return push(self.members, number)
+        self.members.items[node.qrow] = number
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
     def close(self) -> cython.int:
-        """All members have been reached that will be, and put at their rows: number them, count their consumers."""
+        """All members have been reached that will be: put them in the order of their rows, number them, count their
+        consumers."""
         rows: Integers = integers(0, 0)
         row: cython.int
         number: cython.int
+        if self.ragged:
+            self.sort_members()
         for row in range(cython.cast(cython.int, self.members.count)):
             number = self.members.items[row]
             if number >= 0:
@@ -71,8 +83,7 @@ class Group:
                 push(rows, row)
         every: cython.bint = rows.count == self.members.count
         self.members.count = rows.count
-        self.ragged = rows.count > 0 and len(self.quotient.shape) == len(self.at(0).shape)
-        if self.ragged:
+        if self.ragged and rows.count > 0:
             self.axis = self.quotient.info[2]
             self.rows = self.reached_rows()
         elif not every:
@@ -80,14 +91,28 @@ class Group:
         return 0
 
     @cython.cfunc
+    def sort_members(self) -> cython.void:
+        """Put members in the order of their rows: most often they came in it, or the other way round."""
+        place: cython.Py_ssize_t
+        order: list = [
+            (self.at(place).qrow, self.members.items[place]) for place in range(self.members.count)
+        ]
+        order.sort()
+        for place in range(self.members.count):
+            self.members.items[place] = cython.cast(tuple, order[place])[1]
+
+    @cython.cfunc
     def reached_rows(self) -> list:
         """The rows of members of different heights; None where these are all."""
+        nodes: list = self.nodes()
+        if height_of(nodes, self.axis) == self.quotient.info[1]:
+            return None
         rows: list = []
         node: Node
-        for node in self.nodes():
+        for node in nodes:
             height: cython.longlong = node.shape[self.axis]
             rows.extend(range(node.qrow, node.qrow + height))
-        return None if len(rows) == self.quotient.info[1] else rows
+        return rows
 
     @cython.cfunc
     def at(self, place: cython.Py_ssize_t) -> Node:
@@ -299,8 +324,16 @@ class Group:
 
 
 @cython.cfunc
+def group_of(known: cython.pointer(Reached), quotient: Node, ragged: cython.bint) -> Group:
+    """The group of a quotient of which no member has been reached yet."""
+    group: Group = new_group(known, quotient, 0 if ragged else quotient.info[1])
+    group.ragged = ragged
+    return group
+
+
+@cython.cfunc
 def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ssize_t) -> Group:
-    """The group of a quotient of so many rows, of which none has been reached yet."""
+    """A group with room for a member in each of so many rows."""
     group: Group = Group.__new__(Group)
     group.known = known
     group.quotient = quotient

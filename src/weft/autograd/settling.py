@@ -10,12 +10,13 @@ import heapq
 
 import cython
 from cython.cimports.weft.autograd.discovery import Discovery
-from cython.cimports.weft.autograd.group import Group, new_group
+from cython.cimports.weft.autograd.group import Group, group_of
 from cython.cimports.weft.autograd.integers import Integers
 from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.schedule.members import in_ragged
 
 from weft._compiled import require
 from weft.autograd import merging
@@ -83,11 +84,10 @@ class Settling(Discovery):
             self.displace(quotient)
             quotient.mark = self.stamp
             quotient.count = len(self.groups)
-            self.groups.append(new_group(self.known, quotient, quotient.info[1]))
+            self.groups.append(group_of(self.known, quotient, in_ragged(node)))
         self.known[node.count].group = cython.cast(cython.int, quotient.count)
         group: Group = self.groups[quotient.count]
-        group.members.items[node.qrow] = cython.cast(cython.int, node.count)
-        return 0
+        return group.put(node, cython.cast(cython.int, node.count))
 
     @cython.cfunc
     def close_groups(self) -> cython.void:
@@ -152,9 +152,8 @@ class Settling(Discovery):
         """Let the ready members of a group run; the others go on as the group."""
         came: list = group.contributions()
         members: Integers = group.members
-        rows: cython.Py_ssize_t = group.quotient.info[1]
-        part: Group = new_group(self.known, group.quotient, rows)
-        rest: Group = new_group(self.known, group.quotient, rows)
+        part: Group = group_of(self.known, group.quotient, group.ragged)
+        rest: Group = group_of(self.known, group.quotient, group.ragged)
         place: cython.Py_ssize_t
         number: cython.int
         own: cython.int = self.known[members.items[0]].group
@@ -164,7 +163,7 @@ class Settling(Discovery):
             ready: cython.bint = self.known[number].consumers == 0
             self.known[number].group = cython.cast(cython.int, len(self.groups)) if ready else own
             chosen: Group = part if ready else rest
-            chosen.members.items[group.at(place).qrow] = number
+            chosen.put(group.at(place), number)
         part.close()
         rest.close()
         self.groups[own] = rest
