@@ -61,6 +61,12 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
+def alone():
+    """The lock under which programs are made and run: other threads' programs number nodes of this thread's tape where
+    they read them, and nothing may number these anew meanwhile."""
+    return _lock
+
+
 _tally = cython.declare(Counters, outcomes.counters)
 counters = _tally
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft import pipeline
 from weft.autograd.discovery import target_for
 from weft.autograd.graph import GradientEdge, find_edge, output_of
 from weft.autograd.handle import refuse_in_transform
@@ -223,7 +224,8 @@ def _walk_alone(
     try:
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
-            batch.group(tape.since(tape.watermark))
+            with pipeline.alone():
+                batch.group(tape.since(tape.watermark))
         return made.run(roots, captured, keep, create, leaves)
     finally:
         tape.watermark = last_sequence()
