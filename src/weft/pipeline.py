@@ -61,7 +61,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def alone():
+def alone() -> Any:
     """The lock under which programs are made and run: other threads' programs number nodes of this thread's tape where
     they read them, and nothing may number these anew meanwhile."""
     return _lock
