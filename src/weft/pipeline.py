@@ -146,15 +146,7 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
             for source in node.inputs or ():
                 if source.tape == place if source.state == PENDING_STATE else source.live == 0:
                     kept.append(source)
-    met: set[Any] = set()
-    while own:
-        node = own.pop()
-        for source in node.inputs or ():
-            away: cython.bint = source.tape != cython.NULL and source.tape != place
-            if away and source.state == PENDING_STATE and source not in met:
-                met.add(source)
-                own.append(source)
-    for node in (*kept, *met):
+    for node in (*kept, *members.needed_elsewhere(own, tape)):
         node.live += 1
         tape.held.append(node)
 

@@ -124,6 +124,28 @@ def needed_by(wanted: Node, tape: Tape):
     return sorted(needed, key=lambda node: _sequence(node))
 
 
+def needed_elsewhere(pending: list, tape: Tape):
+    """The pending nodes that a tape's own read on other tapes, with the batches that these are part of: what has not
+    run there reads them afterwards."""
+    place: cython.p_void = cython.cast(cython.p_void, tape)
+    met: set = set()
+    found: list = []
+    stack: list = [(node, False) for node in pending]
+    node: Node
+    source: Node
+    while stack:
+        node, elsewhere = stack.pop()
+        for source in _sources(node):
+            if source.state != PENDING or source.tape == place or source in met:
+                continue
+            below: cython.bint = elsewhere or source.tape != cython.NULL
+            met.add(source)
+            if below:
+                found.append(source)
+            stack.append((source, below))
+    return found
+
+
 @cython.cfunc
 def _leave(node: Node) -> cython.void:
     """Make a member a node of its own again."""
