@@ -117,53 +117,52 @@ def encoder(lib: Any, words: int, classes: int, width: int) -> Any:
 
     An example is (tokens, class), tensors of one dimension and of none.
     """
-    nn = lib.nn
 
-    class Encoder(nn.Module):  # type: ignore[misc,name-defined]
+    class Encoder(_encoder_of(lib, words, classes, width)):  # type: ignore[misc]
         """One sentence -> loss, as a batch of one."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.block = block_of(lib, words, width)
-            self.score = nn.Linear(width, classes)
 
         def forward(self, example: Any) -> Any:
             tokens, target = example
             hidden = self.block(self.embed(tokens)[None])[0]  # (n) -> (n, w)
-            return nn.functional.cross_entropy(self.score(hidden.mean(0)), target)
+            return lib.nn.functional.cross_entropy(self.score(hidden.mean(0)), target)
 
     return Encoder()
 
 
 def padded_encoder(lib: Any, words: int, classes: int, width: int) -> Any:
     """The same weights and losses for a whole batch at once, padded and masked by hand."""
-    nn = lib.nn
 
-    class Encoder(nn.Module):  # type: ignore[misc,name-defined]
+    class Encoder(_encoder_of(lib, words, classes, width)):  # type: ignore[misc]
         """Examples -> the mean of their losses."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.block = block_of(lib, words, width)
-            self.score = nn.Linear(width, classes)
 
         def forward(self, examples: list[Any]) -> Any:
             tokens, targets = zip(*examples, strict=True)
             lengths = lib.tensor([len(sentence) for sentence in tokens])
-            padded = nn.utils.rnn.pad_sequence(tokens, batch_first=True)  # (b, t)
+            padded = lib.nn.utils.rnn.pad_sequence(tokens, batch_first=True)  # (b, t)
             behind = lib.arange(padded.shape[1]) >= lengths[:, None]
             hidden = self.block(self.embed(padded), src_key_padding_mask=behind)  # (b, t, w)
             means = hidden.masked_fill(behind[:, :, None], 0).sum(1) / lengths[:, None]
-            return nn.functional.cross_entropy(self.score(means), lib.stack(targets))
+            return lib.nn.functional.cross_entropy(self.score(means), lib.stack(targets))
 
     return Encoder()
 
 
-def block_of(lib: Any, words: int, width: int) -> tuple[Any, Any]:
-    """An embedding and a transformer block without dropout."""
+def _encoder_of(lib: Any, words: int, classes: int, width: int) -> Any:
+    """The class of modules with the weights of an encoder without dropout."""
     nn = lib.nn
-    block = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
-    return nn.Embedding(words, width), block
+
+    class Weights(nn.Module):  # type: ignore[misc,name-defined]
+        """An embedding, a block, scores."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(words, width)
+            self.block = nn.TransformerEncoderLayer(
+                width, 4, 4 * width, dropout=0.0, batch_first=True
+            )
+            self.score = nn.Linear(width, classes)
+
+    return Weights
 
 
 def molecule_network(lib: Any, atoms: int, width: int, rounds: int) -> Any:

@@ -8,23 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import random_programs as programs
 import random_trees as forests
 import weft
+from properties import QUICK
 from weft.config import config
 
 torch = pytest.importorskip("torch")
 
-QUICK = settings(
-    derandomize=True,
-    deadline=None,
-    database=None,
-    print_blob=False,
-    suppress_health_check=list(HealthCheck),
-)
 EXACT, REGROUPED = 0.0, 1e-12
 
 # way -> (arguments of the run, tolerance of gradients)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import random_rows as rows
 import weft
+from properties import QUICK
 from weft.config import config
 from weft.debug import stages
 from weft.graph.rows import KIND_NAMES
@@ -19,14 +20,6 @@ from weft.ops.row import TABLE
 from weft.testing.samples import points, samples
 
 torch = pytest.importorskip("torch")
-
-QUICK = settings(
-    derandomize=True,
-    deadline=None,
-    database=None,
-    print_blob=False,
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @pytest.fixture(autouse=True)

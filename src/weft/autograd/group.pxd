@@ -29,6 +29,7 @@ cdef class Group:
     cdef list nodes(self)
     cdef int add(self, int place, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
+    cdef list bundled(self)
     cdef list slices(self, object whole)
     cdef list reached_rows(self)
     cdef object assemble(self, tuple shape)

@@ -140,25 +140,25 @@ class Group:
     @cython.cfunc
     def contributions(self) -> list:
         """What came for each member: None, or a list of (handle, row, output number)."""
-        result: list = [None] * self.members.count
-        bundle: Bundle
-        index: cython.Py_ssize_t
+        result: list = self.bundled()
         place: cython.Py_ssize_t
-        for bundle in self.bundles:
-            for index in range(bundle.rows.count):
-                place = bundle.places.items[index]
-                if result[place] is None:
-                    result[place] = []
-                cython.cast(list, result[place]).append(
-                    (bundle.cotangent, bundle.rows.items[index], 0)
-                )
         for whole in self.whole:
             pieces = self.slices(whole) if self.ragged else None
             for place in range(self.members.count):
-                if result[place] is None:
-                    result[place] = []
                 one: tuple = (whole, place, 0) if pieces is None else (pieces[place], -1, 0)
                 cython.cast(list, result[place]).append(one)
+        return [came or None for came in result]
+
+    @cython.cfunc
+    def bundled(self) -> list:
+        """What came for each member alone: a list of (handle, row, output number)."""
+        result: list = [[] for _ in range(self.members.count)]
+        bundle: Bundle
+        index: cython.Py_ssize_t
+        for bundle in self.bundles:
+            for index in range(bundle.rows.count):
+                one: tuple = (bundle.cotangent, bundle.rows.items[index], 0)
+                cython.cast(list, result[bundle.places.items[index]]).append(one)
         return result
 
     @cython.cfunc
@@ -262,18 +262,10 @@ class Group:
     @cython.cfunc
     def lay_rows(self):
         """Contributions to single members of different heights, added where there are several, one behind the other."""
-        came: list = [[] for _ in range(self.members.count)]
-        bundle: Bundle
-        index: cython.Py_ssize_t
-        place: cython.Py_ssize_t
-        for bundle in self.bundles:
-            for index in range(bundle.rows.count):
-                place = bundle.places.items[index]
-                part: Tensor = bundle.cotangent
-                if bundle.rows.items[index] >= 0:
-                    part = wrap(row_of(value(part), bundle.rows.items[index]), None)
-                cython.cast(list, came[place]).append(in_shape(part, self.at(place).shape))
-        came = [join_blocks(came[place], self.at(place).shape) for place in range(len(came))]
+        came: list = [
+            join_blocks([_contribution(one, self.at(place)) for one in ones], self.at(place).shape)
+            for place, ones in enumerate(self.bundled())
+        ]
         most: cython.Py_ssize_t = max([len(parts) for parts in came])
         if min([len(parts) for parts in came]) < most:
             came, most = [[self.sum_of(came[place], place)] for place in range(len(came))], 1
@@ -341,6 +333,16 @@ def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ss
     group.whole = []
     group.bundles = []
     return group
+
+
+@cython.cfunc
+def _contribution(came: tuple, node: Node):
+    """What came for one node, in its shape: a value, or one row of it."""
+    cotangent: Tensor = came[0]
+    row: cython.longlong = came[1]
+    if row >= 0:
+        cotangent = wrap(row_of(value(cotangent), row), None)
+    return in_shape(cotangent, node.shape)
 
 
 @cython.cfunc

@@ -67,6 +67,11 @@ def _record_name(input: Any) -> str:
     return "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
 
 
+def _class_axis(scores: Any) -> int:
+    """The dimension of the classes: behind that of the examples, if there is one."""
+    return 1 if len(scores._shape) > 1 else 0
+
+
 def _negative(input: Any, classes: Any, known: bool) -> Any:
     """The negative of each class's log probability."""
     return -pick_classes(input, classes)
@@ -131,7 +136,6 @@ def cross_entropy(
         if loss is not None:
             return loss
     check_target_kind(input, target)
-    axis = 1 if len(input._shape) > 1 else 0
     wide = widen(input)
     if weight is not None and weight._dtype is input._dtype:
         weight = cast(weight, wide._dtype)
@@ -143,10 +147,10 @@ def cross_entropy(
                 got=describe("target", target),
                 fix="leave ignore_index out",
             )
-        logs = log_softmax(wide, axis)
+        logs = log_softmax(wide, _class_axis(wide))
         result = _soft_targets(logs, target, weight, reduction, label_smoothing)
     elif label_smoothing:
-        logs = log_softmax(wide, axis)
+        logs = log_softmax(wide, _class_axis(wide))
         result = _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
     else:
         result = _of_classes(wide, target, weight, ignore_index, reduction)
@@ -181,8 +185,7 @@ def _of_one_example(input: Any, target: Any, ignore_index: Any) -> Any:
 def _of_classes(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """Cross entropy of one class per example. Nothing has no largest element: then it is composed."""
     if 0 in input._shape:
-        axis = 1 if len(input._shape) > 1 else 0
-        logs = log_softmax(input, axis)
+        logs = log_softmax(input, _class_axis(input))
         return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
     result = _over_targets(_losses, input, target, weight, ignore_index, reduction)
     return rename_record(result, _record_name(input))
@@ -190,12 +193,11 @@ def _of_classes(input: Any, target: Any, weight: Any, ignore_index: int, reducti
 
 def _losses(input: Any, classes: Any, known: bool) -> Any:
     """The loss of each example: one record, or where a class may turn out to be none, what that stands for."""
-    axis = 1 if len(input._shape) > 1 else 0
     if known:
-        after = (axis - len(input._shape),)
+        after = (_class_axis(input) - len(input._shape),)
         return record(_CROSS_ENTROPY, (input, classes), after, classes._shape, input._dtype)
     with untracked():
-        logs = log_softmax(input, axis)
+        logs = log_softmax(input, _class_axis(input))
     return -pick_classes(logs, classes, functools.partial(_pick_logs, input))
 
 
@@ -212,7 +214,7 @@ def _class_weights(weight: Any, logs: Any) -> Any:
 
 
 def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
-    axis = 1 if len(logs._shape) > 1 else 0
+    axis = _class_axis(logs)
     target = cast(target, logs._dtype)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / logs._shape[axis]
@@ -221,17 +223,14 @@ def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing
         terms = terms * _class_weights(weight, logs)
     losses = -sum(terms, axis)
     if reduction == "mean":
-        count = 1
-        for size in losses._shape:
-            count *= size
-        return sum(losses) / count
+        return sum(losses) / math.prod(losses._shape)
     return reduced(losses, reduction)
 
 
 def _smoothed(
     logs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
 ) -> Any:
-    axis = 1 if len(logs._shape) > 1 else 0
+    axis = _class_axis(logs)
     count = logs._shape[axis]
     sharp = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
     ignored = target == ignore_index

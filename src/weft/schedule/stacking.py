@@ -12,12 +12,12 @@ from cython.cimports.weft.graph.prefetch import NEXT, prefetch_node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import acquire_saves, drop_inputs, note_idle
 from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.schedule.collect import row_major
 from cython.cimports.weft.schedule.columns import Column, same_operands
 from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.members import become_row, height_in, in_ragged, row_axis
 from cython.cimports.weft.schedule.ragged import piece
+from cython.cimports.weft.schedule.records import row_major
 
 from weft._compiled import require
 from weft.graph.rows import VIEW

@@ -1,1 +1,0 @@
-from weft.schedule.records cimport row_major
