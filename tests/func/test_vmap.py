@@ -218,17 +218,63 @@ def test_a_custom_function_runs_on_each_example(alone: list[int]) -> None:
     assert alone == [5]
 
 
-def test_writes_reach_what_lies_outside_example_after_example(alone: list[int]) -> None:
-    total, x = weft.zeros(3, dtype=weft.float64), rows()
+def closed_over(total: Any) -> dict[str, Any]:
+    """Functions that write a value of their example into a tensor that all examples share."""
+
+    def at_its_index(row: Any) -> None:
+        total[row.argmax()] = 1.0
+
+    def after_another_write(row: Any) -> None:
+        total.add_(1)
+        total.add_(row)
+
+    return {
+        "add_": lambda row: total.add_(row),
+        "copy_": lambda row: total.copy_(row * 2),
+        "out": lambda row: weft.add(row, 1, out=total),
+        "setitem": lambda row: total.__setitem__(0, row[0]),
+        "view": lambda row: total[1:].mul_(row[1:]),
+        "index": at_its_index,
+        "again": after_another_write,
+        "gradient": lambda row: total.add_(grad(lambda one: one.sin().sum())(row)),
+        "inner": lambda row: vmap(lambda number: number + total.add_(row).sum())(row.detach()),
+    }
+
+
+@pytest.mark.parametrize("name", list(closed_over(None)))
+def test_a_value_of_one_example_is_not_written_where_all_would(name: str) -> None:
+    total = weft.zeros(3, dtype=weft.float64)
+    with pytest.raises(RuntimeError, match="being vmapped over but `self` not being vmapped over"):
+        vmap(closed_over(total)[name])(rows())
+    assert total.tolist() == [1.0 if name == "again" else 0.0] * 3
+    buffer = weft.zeros(3, dtype=weft.float64)
+    with pytest.raises(RuntimeError, match="fix +return the value"):
+        vmap(lambda row, other: other.add_(row), in_dims=(0, None))(rows(), buffer)
+
+
+def test_what_is_the_same_for_all_examples_is_written_once(alone: list[int]) -> None:
+    count, x = weft.zeros(3, dtype=weft.float64), rows()
 
     def function(row: Any) -> Any:
-        total.add_(row)
-        return total * 1
+        own = weft.zeros(3, dtype=weft.float64)
+        own[1:] += row[1:]
+        return own + count.add_(1)
 
     found = vmap(function)(x)
-    close(found, x.cumsum(0))
-    close(total, x.sum(0))
-    assert alone == [5]
+    wanted = x + 1
+    wanted[:, 0] = 1
+    close(found, wanted)
+    assert count.tolist() == [1.0] * 3
+    assert alone == []
+
+
+def test_an_inner_map_writes_into_what_each_outer_example_has() -> None:
+    def function(row: Any) -> Any:
+        own = row * 1
+        vmap(lambda number: own.add_(1))(weft.zeros(4))
+        return own
+
+    close(vmap(function)(rows()), rows() + 1)
 
 
 def test_writes_into_an_argument_reach_it(alone: list[int]) -> None:

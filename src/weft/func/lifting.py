@@ -73,7 +73,7 @@ class Lifting:
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
     start = cython.declare(cython.longlong)
-    values = cython.declare(dict)  # node of the example -> node of the batch
+    values = cython.declare(dict, visibility="readonly")  # node of the example -> node of the batch
     edges = cython.declare(dict)  # gradient record of the example -> edge of the batch
     tracked = cython.declare(set)  # gradient records that results need
     shared = cython.declare(set)  # nodes of the example that are the same for all

@@ -20,12 +20,13 @@ import cython
 import weft
 from weft import pipeline
 from weft._compiled import require
-from weft.errors import ArgumentError, GradientError, KindError
+from weft.errors import ArgumentError, GradientError, KindError, MutationError
 from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
 from weft.func.tree import leaves, need_function, rebuild
 from weft.graph import tape as tapes
+from weft.graph.edges import value_of
 from weft.graph.recording import record
 from weft.graph.tape import last_sequence
 from weft.ops import TABLE
@@ -163,32 +164,31 @@ def _call_of(func: Any, args: Any, kwargs: Any, in_dims: Any) -> _Map:
 
 @cython.cclass
 class _Traced:
-    """Around the run on the first example: no batches are formed; reads and writes to what lies outside are noticed,
-    or reads refused."""
+    """Around the run on the first example: no batches are formed; reads are noticed, or refused; so are writes to what
+    lies outside."""
 
     mapping = cython.declare(object)
     mode = cython.declare(object)
     strict = cython.declare(object)
-    start = cython.declare(object)
     former = cython.declare(tuple)
-    writes = cython.declare(list)
+    writes = cython.declare(object)
     flushes = cython.declare(object)
     read = cython.declare(cython.bint, visibility="readonly")
     wrote = cython.declare(cython.bint, visibility="readonly")
 
     def __init__(self, strict: bool, lifting: Lifting, randomness: str) -> None:
         self.mode = tapes.tape().mode
+        extra = self.mode.extra or {}
         self.mapping = Mapping(lifting, randomness, self.mode.extra)
         self.strict = strict
-        self.start = last_sequence()
+        self.writes = _Writes(lifting, extra.get("writes"))
 
     def __enter__(self) -> _Traced:
         mode = self.mode
         self.former = (mode.walk, mode.extra)
         mode.walk = mode.walk or -1  # walks in here form no batches
-        self.writes = []
         extra = dict(mode.extra) if mode.extra is not None else {}
-        extra["writes"], extra["mapping"] = self.writes, self.mapping
+        extra["writes"], extra["mapping"] = self.writes.note, self.mapping
         if self.strict:
             extra["refuse"] = _refusal
         mode.extra = extra
@@ -199,9 +199,71 @@ class _Traced:
         mode = self.mode
         mode.walk, mode.extra = self.former
         self.read = pipeline.counters["flushes"] != self.flushes + self.mapping.flushes
-        self.wrote = min(self.writes, default=self.start + 1) <= self.start
-        if mode.extra is not None and "writes" in mode.extra:
-            mode.extra["writes"] += self.writes
+        self.wrote = len(self.writes.outside) > 0
+
+
+@cython.cclass
+class _Writes:
+    """What a mapped function writes to, as it does: values of one example may go only where each example has its own.
+
+    What is the same for all examples is written once. Errors: RuntimeError on anything else that goes into a tensor
+    from outside; nothing has been written then.
+    """
+
+    lifting = cython.declare(object)
+    start = cython.declare(object)
+    outer = cython.declare(object)
+    outside = cython.declare(set, visibility="readonly")
+
+    def __init__(self, lifting: Lifting, outer: Any) -> None:
+        self.lifting, self.outer = (
+            lifting,
+            outer,
+        )  # `outer`: the same of a map around this one, or None
+        self.start = last_sequence()
+        self.outside = set()
+
+    def note(self, storage: Any, new: Any) -> None:
+        """`storage` is to get the value of `new`, or a part of it."""
+        if self.outer is not None:
+            self.outer(storage, new)
+        made: cython.bint = storage.node.seq > self.start and storage not in self.outside
+        if made or storage.node in self.lifting.values:
+            return  # each example has its own
+        if self.is_of_one_example(new):
+            raise _write_refusal(new)
+        self.outside.add(storage)
+
+    @cython.cfunc
+    def is_of_one_example(self, new: Any) -> cython.bint:
+        """Whether a value depends on the example, as far as that is still recorded."""
+        known: dict[Any, Any] = self.lifting.values
+        stack: list[Any] = [value_of(new)]
+        met: set[Any] = set()
+        while stack:
+            node = stack.pop()
+            if node in known:
+                return True
+            if node in met or node.seq <= self.start:
+                continue
+            met.add(node)
+            stack.extend(node.inputs or ())
+            if node.result is not None:
+                stack.append(node.result)
+        return False
+
+
+@cython.cfunc
+def _write_refusal(new: Any) -> MutationError:
+    return MutationError(
+        "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+        "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` "
+        "not being vmapped over in a vmap: the examples would write over each other",
+        expected="a write into a tensor that the function made or that is mapped over, or of a value that is the same "
+        "for all examples",
+        got=f"a value {list(new.shape)} of one example, for a tensor that all share",
+        fix="return the value and put the examples together outside, as in total += vmap(f)(x).sum(0)",
+    )
 
 
 def _refusal() -> GradientError:
@@ -228,7 +290,7 @@ def vmap(
     values and decide on them, unless `strict`.
 
     Errors: ValueError on sizes that differ; RuntimeError on random numbers unless `randomness` is 'same' or
-    'different', and on a read where `strict`.
+    'different', where a value of one example is written into a tensor that all share, and on a read where `strict`.
     Cost: one call; one per example where `func` reads values or draws 'different' numbers.
     """
     if chunk_size is not None and chunk_size <= 0:
@@ -269,7 +331,7 @@ def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> An
         one if dim is not None and one._version else None
         for one, dim in zip(example, mapped.dims, strict=True)
     ]
-    alone = traced.read or traced.wrote or any(one is not None for one in changed)
+    alone = traced.read or any(one is not None for one in changed)
     if not alone and not (drawn and chance.kind == "different"):
         try:
             with weft.enable_grad():

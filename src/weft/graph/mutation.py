@@ -89,7 +89,7 @@ def mutate(tensor: Tensor, new: Tensor):
     base: Tensor = tensor if tensor.base is None else tensor.base
     edge = base.edge
     if mode.extra is not None and "writes" in mode.extra:
-        mode.extra["writes"].append(storage.node.seq)
+        mode.extra["writes"](storage, new)
     if mode.fiber is not None and mode.walk == 0:
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
