@@ -92,6 +92,17 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         from weft import xyz  # noqa: F401
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("sparse_csc_tensor", "sparse_csr_tensor"), ("float8_e5m2", "bfloat16"), ("onnx", "save")],
+)
+def test_a_name_of_pytorch_that_is_not_here_says_what_is(name: str, instead: str) -> None:
+    assert not hasattr(weft, name) and hasattr(weft, instead)
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}': .*{instead}") as caught:
+        getattr(weft, name)
+    assert caught.value.name == name
+
+
 def test_a_name_hides_the_submodule_that_defines_it() -> None:
     program = """
 import weft, weft.autograd.gradcheck

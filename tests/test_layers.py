@@ -10,7 +10,16 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "weft"
 LAYERS = [
-    {"_compiled", "_build_info", "_lazy", "_worker", "errors", "config"},
+    {
+        "_absent",
+        "_compiled",
+        "_build_info",
+        "_introduction",
+        "_lazy",
+        "_worker",
+        "errors",
+        "config",
+    },
     {"graph"},
     {"ops"},
     {"codegen"},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +246,6 @@ def test_assert_close() -> None:
 
 def test_einops() -> None:
     einops = pytest.importorskip("einops")
-    import weft.utils.notation  # noqa: F401 - tells einops
-
     x = weft.arange(24.0).reshape(2, 3, 4).requires_grad_()
     plain = x.detach().numpy()
     for pattern, sizes in (
@@ -277,10 +277,39 @@ def test_einops() -> None:
         einops.rearrange(x, "a b (c d) -> a b c d", d=3)
 
 
+USES = {
+    "einops": "assert einops.rearrange(weft.ones(2, 3), 'a b -> b a').shape == (3, 2)",
+    "opt_einsum": "assert opt_einsum.contract('ab,cb,cd->da', *[weft.ones(2, 3)] * 3).shape == (3, 2)",
+}
+
+
+@pytest.mark.parametrize("library", USES)
+def test_libraries_of_notation_learn_of_tensors_in_any_order_of_imports(library: str) -> None:
+    pytest.importorskip(library)
+    arrays = USES[library].replace("weft.ones(2, 3)", "numpy.ones((2, 3))")
+    first, second = f"import {library}", "import weft"
+    for start in (
+        f"{first}; {second}",
+        f"{second}; {first}",
+        f"import numpy; {first}; {arrays}; {second}",
+        f"import numpy; {second}; {first}; {arrays}",
+    ):
+        subprocess.run([sys.executable, "-c", f"{start}; {USES[library]}"], check=True)
+
+
+def test_watching_imports_changes_no_other() -> None:
+    program = """
+import sys, weft, json.tool, einops._backends as module
+assert "weft.utils.notation" in sys.modules
+assert module.__spec__.origin == module.__file__ and module.__spec__.loader.get_source(module.__name__)
+assert type(json.tool.__loader__).__module__ == "_frozen_importlib_external"
+"""
+    pytest.importorskip("einops")
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_contracted_by_opt_einsum() -> None:
     opt_einsum = pytest.importorskip("opt_einsum")
-    import weft.utils.notation  # noqa: F401 - tells opt_einsum
-
     x = weft.arange(6.0).reshape(2, 3)
     found = opt_einsum.contract("ab,cb,cd->ad", x, x, x)
     assert found.tolist() == (x @ x.T @ x).tolist()

@@ -12,6 +12,7 @@ import math as _math
 from typing import Any
 
 from weft._compiled import import_failure as _import_failure
+from weft._introduction import watch as _watch
 from weft._lazy import export_later as _export_later
 from weft._lazy import load as _load
 
@@ -170,7 +171,14 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
-    value = _find(name)
+    try:
+        value = _find(name)
+    except AttributeError as error:
+        raise _load("weft._absent").explained(error, name) from None
     if name in _EXPORTS:
         value = globals()[name] = _all_public({name: value})[name]
     return value
+
+
+_watch()
+del _watch

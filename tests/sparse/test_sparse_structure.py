@@ -171,3 +171,11 @@ def test_scaled_losses_of_tables(factor: float) -> None:
     if factor == 2.0:
         before[1] -= 2.0
     np.testing.assert_allclose(layer.weight.detach().numpy(), before, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"blocksize": (1, 1)}, {"layout": weft.sparse_csc}, {"layout": weft.sparse_bsr}]
+)
+def test_layouts_that_are_not_there_are_refused(asked: Any) -> None:
+    with pytest.raises(NotImplementedError, match="weft.sparse_coo or weft.sparse_csr"):
+        weft.eye(2).to_sparse(**asked)

@@ -226,8 +226,15 @@ def to_sparse(
 ) -> SparseTensor:
     """The entries that are not zero (in any of their dense dimensions) with their indices; gradients flow back.
 
-    Cost: reads the tensor. Errors: NotDefinedError for a layout other than sparse_coo and sparse_csr.
+    Cost: reads the tensor. Errors: NotDefinedError for a layout other than sparse_coo and sparse_csr, and for blocks.
     """
+    if blocksize is not None:
+        raise NotDefinedError(
+            f"to_sparse: blocks of {blocksize}",
+            expected="entries by coordinates or by rows: weft.sparse_coo or weft.sparse_csr",
+            got=f"blocksize={blocksize}",
+            fix="leave blocksize out",
+        )
     if not any(layout is known for known in (None, weft.sparse_coo, weft.sparse_csr)):
         raise NotDefinedError(
             f"to_sparse: layout {layout}",

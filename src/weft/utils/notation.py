@@ -1,11 +1,13 @@
-"""Importing this module lets einops and opt_einsum, where they are installed, take Weft's tensors.
+"""What einops and opt_einsum have to know to take Weft's tensors.
 
-Both choose what to call by the type of the tensors, from tables of the frameworks that they know; here they learn of
-one more.
+Both choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
+more when they are imported (`weft._introduction`): nobody has to ask for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
 import weft
@@ -81,26 +83,25 @@ class _Einops:
         return weft.einsum(pattern, *x)
 
 
-_kept: list[type] = []  # einops looks for subclasses, which nobody else holds
+_kept: dict[Any, type] = {}  # einops looks for subclasses, which nobody else holds
 
 
-def _tell_einops() -> None:
-    try:
-        from einops._backends import AbstractBackend
-    except ImportError:
-        return
-    _kept.append(type("WeftBackend", (_Einops, AbstractBackend), {}))
+def _tell_einops(backends: Any) -> None:
+    base = backends.AbstractBackend
+    _kept[base] = type("WeftBackend", (_Einops, base), {})
 
 
-def _tell_opt_einsum() -> None:
-    try:
-        from opt_einsum.backends import dispatch
-    except ImportError:
-        return
+def _tell_opt_einsum(dispatch: Any) -> None:
     dispatch._cached_funcs["tensordot", "weft"] = lambda a, b, axes=2: weft.tensordot(a, b, axes)
     dispatch._cached_funcs["transpose", "weft"] = lambda a, axes: a.permute(axes)
     dispatch._cached_funcs["einsum", "weft"] = weft.einsum
 
 
-_tell_einops()
-_tell_opt_einsum()
+_TELL = {"einops._backends": _tell_einops, "opt_einsum.backends.dispatch": _tell_opt_einsum}
+
+
+def tell(name: str) -> None:
+    """Tell an imported module that chooses by the type of tensors; one that is made otherwise stays as it is."""
+    module = sys.modules[name]
+    with contextlib.suppress(AttributeError):
+        _TELL[name](module)
