@@ -138,3 +138,24 @@ def test_a_hook_on_the_weight_sees_the_sum() -> None:
     hidden.sum().backward()
     assert len(seen) == 1
     assert np.array_equal(seen[0].numpy(), weight.grad.numpy())
+
+
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64])
+def test_a_bias_that_single_rows_use(dtype: Any) -> None:
+    """What comes for the bias row by row, and as a sum over rows, is one sum."""
+    weft.manual_seed(0)
+    layer = weft.nn.Linear(6, 6, dtype=dtype)
+    xs = weft.randn(7, 6, dtype=dtype)
+
+    def loss_of() -> Any:
+        hidden = weft.zeros(6, dtype=dtype)
+        for x in xs:
+            hidden = (x + layer(hidden)).tanh()
+        return (hidden + layer(xs[2:5]).exp().sum(0)).sum()
+
+    for joined, added in both_ways(loss_of, layer.weight, layer.bias):
+        tolerance = 1e-5 if dtype is weft.float32 else 1e-12
+        np.testing.assert_allclose(joined, added, tolerance, tolerance)
+    text = computed(loss_of)
+    assert text.count(" cat(") == 2  # of what the layer read, and of the cotangents of what it gave
+    assert text.count(" add(") == 7

@@ -5,13 +5,13 @@
 In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
 rows that were taken out one by one come as zeros with a block in them: the blocks are laid one behind the other. The
 gradients of a weight that was used at each time come as products over a few rows: one product over all rows takes their
-place, where bringing the rows together moves less than the products do. Sums over rows likewise. What is replaced is
-read by nobody and never runs.
+place, where bringing the rows together moves less than the products do. Sums over rows likewise; to the gradient of a
+leaf, what is a row by itself is a sum over one. What is replaced is read by nobody and never runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
@@ -21,6 +21,7 @@ from weft.autograd.group import is_zero
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import PENDING_STATE
+from weft.graph.rows import VIEW
 from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
@@ -30,16 +31,19 @@ FEW = 4  # sums of fewer parts are added up
 MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones is soon free again
 
 
-def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """Contributions with the same sum as `parts`, tensors of one shape."""
+def join(parts: list[Any], shape: tuple[int, ...], leaf: bool = False) -> list[Any]:
+    """Contributions with the same sum as `parts`, tensors of one shape; `leaf` is whether they are a leaf's."""
     kinds: dict[str, list[Any]] = {"put": [], "matmul": [], "sum": []}
     others = []
+    single = leaf and len(shape) == 1
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
         fits = _FITS.get(node.row.name) if free else None
         if fits is not None and fits(node, shape):
             kinds[node.row.name].append(part)
+        elif single and not _is_sum(node):
+            kinds["sum"].append(part)
         else:
             others.append(part)
     for name, alike in kinds.items():
@@ -107,6 +111,14 @@ def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
 # -- products and sums over rows -------------------------------------------------------------------
 
 
+def _below_each_other(rows: Iterable[Any]) -> Any:
+    """All rows as one value, which no batch takes in: of equal ones there will be one, of others each part would have
+    to be gathered."""
+    joined = concat(tuple(rows), 0)
+    value_of(joined).considered = True
+    return joined
+
+
 def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
     """Whether a value is a product over fewer rows than it takes to bring them together."""
     left, right = node.inputs
@@ -120,8 +132,8 @@ def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
 def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
     products = [value_of(part).inputs for part in parts]
-    left = concat(tuple(transpose(wrap_node(a)) for a, _ in products), 0)  # (rows, m)
-    right = concat(tuple(wrap_node(b) for _, b in products), 0)  # (rows, n)
+    left = _below_each_other(transpose(wrap_node(a)) for a, _ in products)  # (rows, m)
+    right = _below_each_other(wrap_node(b) for _, b in products)  # (rows, n)
     return [matmul(transpose(left), right)]
 
 
@@ -131,12 +143,28 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
+def _is_sum(node: Any) -> bool:
+    """Whether a value is a sum that has not run, or a view of one."""
+    while node.state == PENDING_STATE and node.row.kind == VIEW:
+        node = node.inputs[0]
+    return node.state == PENDING_STATE and node.row.name == "sum"
+
+
 def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """One sum over all rows."""
+    """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
+    same rows below each other, which lie in memory once."""
     if len(parts) < FEW:
         return parts
-    rows = concat(tuple(wrap_node(value_of(part).inputs[0]) for part in parts), 0)
-    return [reduce("sum", rows, (0,))]
+    return [reduce("sum", _below_each_other(_rows(part, shape) for part in parts), (0,))]
+
+
+def _rows(part: Any, shape: tuple[int, ...]) -> Any:
+    """The rows that a contribution is the sum of; of one that is no such sum, itself as the only one."""
+    return (
+        wrap_node(value_of(part).inputs[0])
+        if _is_sum(value_of(part))
+        else reshape(part, (1, *shape))
+    )
 
 
 _FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
