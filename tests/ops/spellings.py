@@ -130,6 +130,7 @@ SPELLINGS.update(
         "attention": lambda lib, q, k, v, params: _attention(lib, q, k, v, None, params),
         "attention_masked": lambda lib, *operands, params: _attention(lib, *operands, params),
         "softmax": lambda lib, x, params: lib.softmax(x, params[0]),
+        "logsumexp": lambda lib, x, params: lib.logsumexp(x, params, True),
         "log_softmax": lambda lib, x, params: lib.log_softmax(x, params[0]),
         "norm": lambda lib, x, params: lib.linalg.vector_norm(x, 2, params[0], True),
         "gelu": lambda lib, x, params: lib.nn.functional.gelu(x, approximate=params),

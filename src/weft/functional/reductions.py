@@ -44,6 +44,7 @@ from weft.ops.row import named
 require(__name__, cython.compiled)
 
 _SUM, _CLONE, _MEAN = TABLE["sum"], TABLE["clone"], TABLE["mean"]
+_LOGSUMEXP = TABLE["logsumexp"]
 _SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1")
 
 
@@ -411,22 +412,27 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) 
     wide = widen(cast(input, dtype))
     if not axes:
         return _wrapped_angle(call("clone", cast(input, dtype)))
-    top = (
-        reduce_over(TABLE["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())
-        if 0 not in input._shape
-        else None
-    )
-    if top is None:
-        total = reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype)
-        result = call("log", total)
+    if wide._dtype.is_complex or 0 in input._shape:
+        result = _logsumexp_steps(wide, axes)
     else:
-        top = where(call("isfinite", top), top, 0)
-        total = reduce_over(_SUM, call("exp", wide - top), axes, True, wide._dtype)
-        result = call("log", total) + top
+        params = tuple([axis - len(wide._shape) for axis in axes])
+        result = record(
+            _LOGSUMEXP, (wide,), params, reduced_shape(wide._shape, axes, True), wide._dtype
+        )
     result = cast(result, dtype)
     if not keepdim:
         result = reshape(result, reduced_shape(input._shape, axes, False))
     return result if out is None else write_out(out, result)
+
+
+def _logsumexp_steps(wide: Any, axes: tuple[int, ...]) -> Any:
+    """What has no order, or no elements, step by step; reduced dimensions stay."""
+    if 0 in wide._shape:
+        return call("log", reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype))
+    top = reduce_over(TABLE["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())
+    top = where(call("isfinite", top), top, 0)
+    total = reduce_over(_SUM, call("exp", wide - top), axes, True, wide._dtype)
+    return call("log", total) + top
 
 
 def _running(name: str, input: Any, dim: Any, dtype: Any) -> Any:

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Losses that are one node until they are collected (`macro`).
+"""Losses, and what they are made of, that are one node until they are collected (`macro`).
 
 A loss of one example is some ten primitives on a few numbers: what it costs goes by the node.
 """
@@ -18,9 +18,48 @@ from weft.graph.edges import value_of
 from weft.ops.composite import less_one_at
 from weft.ops.macro import macro_row
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, gather, reduce, reshape
+from weft.ops.primitives import expand, gather, reduce, reshape, where
 
 require(__name__, cython.compiled)
+
+
+# -- logsumexp -----------------------------------------------------------------------------------------------------
+
+
+def _lower_logsumexp(self: Any, params: tuple[int, ...]) -> Any:
+    """The greatest number is taken out first; it is no more than a number to the derivative."""
+    axes = tuple([len(self._shape) + axis for axis in params])
+    top = reduce("amax", self.detach(), axes, keepdim=True)
+    top = where(call("isfinite", top), top, 0)
+    return call("log", reduce("sum", call("exp", self - top), axes, keepdim=True)) + top
+
+
+def _kept(params: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what is reduced over axes that stay."""
+    axes = [len(x) + axis for axis in params]
+    return tuple([1 if axis in axes else x[axis] for axis in range(len(x))])
+
+
+def _logsumexp_numpy(x: Any, params: tuple[int, ...]) -> Any:
+    top = np.max(x, params, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.log(np.sum(np.exp(x - top), params, keepdims=True)) + top
+
+
+macro_row(
+    "logsumexp",
+    "self",
+    _logsumexp_numpy,
+    _lower_logsumexp,
+    {"self": lambda g, self, result: g * call("exp", self - result)},
+    [((5,), (-1,)), ((3, 4), (-1,)), ((2, 3, 2), (-3, -1))],
+    _kept,
+    takes="float32 float64",
+    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) + min(p),
+)
+
+
+# -- cross entropy -------------------------------------------------------------------------------------------------
 
 
 def _with_axis(index: Any, axis: int) -> Any:

@@ -278,6 +278,7 @@ _GRID = (300, 70)
 _HEADS = ((2, 4, 150, 20), (2, 2, 90, 20), (2, 2, 90, 40))  # queries, keys, values
 _SCORES, _COTANGENT = (2, 1, 150, 90), (2, 4, 150, 40)
 _LARGE: dict[str, tuple[Any, ...]] = {
+    "logsumexp": (_GRID, (-1,)),
     "view": (_GRID, (70, 300)),
     "permute": (_GRID, (1, 0)),
     "expand": ((300, 1), (2, 300, 70)),
