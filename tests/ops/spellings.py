@@ -12,6 +12,8 @@ Spelling = Callable[..., Any]
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
 PRIVATE = (
     *("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power"),
+    *("sigmoid_mul", "sigmoid_mul_tanh", "sigmoid_mul_by_gate"),  # what cells are made of
+    *("sigmoid_mul_tanh_by_gate", "sigmoid_mul_tanh_by_other"),
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
     *(

@@ -25,7 +25,7 @@ _ROUNDED = ("div", "reciprocal", "sqrt")
 _ULPS = 2  # of elementary functions, as codegen/elementary promises
 _COMPLEX_EPS = 32  # complex functions are compositions, relative to the size of the result
 _COMPOSED_EPS = 64  # composites on a few dozen elements
-_ATTENTION = tuple(name for name in TABLE if name.startswith("attention"))  # made of powers, too
+_COMPOSED = tuple(name for name in TABLE if name.startswith(("attention", "sigmoid_mul")))
 _WIDER = {"float64": np.longdouble, "complex128": np.clongdouble, "complex64": np.complex128}
 
 
@@ -58,12 +58,13 @@ def is_approximate(row: Any, dtype: str) -> bool:
         return (
             row.rule == TO_FLOAT
             and row.name not in _ROUNDED
+            or row.name in _COMPOSED
             or row.name in ("pow", "cube")
             and category > 1
         )
     if category == 3 and row.name in ("prod", "cumprod"):
         return True
-    return kind(row) in ("composite", "macro") or row.name in _ATTENTION
+    return kind(row) in ("composite", "macro") or row.name in _COMPOSED
 
 
 def expected(row: Any, sample: Sample, arrays: list[Any], params: Any, dtype: str, out: Any) -> Any:
@@ -109,7 +110,7 @@ def difference(ours: Any, theirs: Any, row: Any, dtype: str) -> str:
         return _bits(ours, theirs, 0)
     if dtypes.by_name(dtype).category == 3:
         return _near(ours, theirs, _COMPLEX_EPS * np.finfo(ours.dtype).eps)
-    if kind(row) in ("composite", "macro") or row.name in _ATTENTION:
+    if kind(row) in ("composite", "macro") or row.name in _COMPOSED:
         eps = {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype)  # one unit: bias is added after
         return _near(ours, theirs, eps or _COMPOSED_EPS * float(np.finfo(ours.dtype).eps))
     if dtype == "bfloat16":

@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from . import casts, complex_inverses, complexes, digits, integers, philox, remainders
+from . import casts, complex_inverses, complexes, digits, gates, integers, philox, remainders
 from .text import Builder, Value, splat
 from .values import (
     COMPLEX,
@@ -50,6 +50,7 @@ class Emitter:
     def __init__(self, builder: Builder, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
+        self.known: dict[Any, Any] = {}  # what `once` has found in this scope
         self._types: dict[str, Any] = {}
 
     # Values and types
@@ -412,6 +413,14 @@ class Emitter:
         result = elementary.emit(self.builder, name, *(v.value for v in values))
         return self._rounded(dtype, result)
 
+    def once(self, name: str, v: Lanes) -> Lanes:
+        """An elementary function of one value, computed where it is asked for first."""
+        key = name, *(part.ref for part in v.parts)
+        if key not in self.known:
+            self.known[key] = self.elementary(name, v)
+        result: Lanes = self.known[key]
+        return result
+
     def atan2(self, a: Lanes, b: Lanes) -> Lanes:
         """The angle of the point (b, a)."""
         same_dtype(a, b)
@@ -458,3 +467,5 @@ def _method(name: str) -> Unary:
 
 for _name in ELEMENTARY:
     setattr(Emitter, _name, _method(_name))
+for _gate in gates.METHODS:
+    setattr(Emitter, _gate.__name__, _gate)

@@ -121,6 +121,7 @@ class Stage:
         args = [values[arg] for arg in instr.args]
         if instr.op == "cast":
             return self.e.cast(args[0], instr.dtype)
+        self.e.known = values
         result = cast(Lanes, self.lookup(instr.op)(self.e, instr.dtype, *args))
         if result.dtype != instr.dtype:
             raise TypeError(f"lowering of {instr.op} gave {result.dtype}, not {instr.dtype}")

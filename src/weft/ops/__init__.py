@@ -1,8 +1,8 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `bits`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is written;
-`primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of composed
-operations; `macro` and `losses` operations that are one node until they are collected.
+`elementwise`, `bits`, `gates`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is
+written; `primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of
+composed operations; `macro` and `losses` operations that are one node until they are collected.
 """
 
 from typing import Any
@@ -16,6 +16,7 @@ from weft.ops import (
     contraction,
     convolution,
     elementwise,
+    gates,
     indexing,
     losses,
     macro,
@@ -32,6 +33,7 @@ __all__ = [
     "contraction",
     "convolution",
     "elementwise",
+    "gates",
     "indexing",
     "losses",
     "macro",

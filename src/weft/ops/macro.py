@@ -70,11 +70,6 @@ def gate(gates: Any, number: int, width: int) -> Any:
     return slice_axis(gates, len(gates._shape) - 1, number * width, width)
 
 
-def _slope(s: Any) -> Any:
-    """The slope of the sigmoid, where it is s."""
-    return s * (1 - s)
-
-
 def _sigmoid_numpy(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -84,20 +79,23 @@ def _memory_numpy(gates: Any, memory: Any, params: None) -> Any:
     return _sigmoid_numpy(f) * memory + _sigmoid_numpy(i) * np.tanh(g)
 
 
-def _written(gates: Any, memory: Any) -> tuple[Any, Any, Any]:
-    """How much an LSTM writes, how much it keeps, and what is written."""
-    i, f, g = [gate(gates, number, memory._shape[-1]) for number in range(3)]
-    return call("sigmoid", i), call("sigmoid", f), call("tanh", g)
-
-
 def _lower_memory(gates: Any, memory: Any, params: None) -> Any:
-    i, f, g = _written(gates, memory)
-    return f * memory + i * g
+    i, f, g = _writing(gates, memory)
+    return call("sigmoid_mul", f, memory) + call("sigmoid_mul_tanh", i, g)
+
+
+def _writing(gates: Any, memory: Any) -> list[Any]:
+    """Before their functions: how much an LSTM writes, how much it keeps, and what is written."""
+    return [gate(gates, number, memory._shape[-1]) for number in range(3)]
 
 
 def _pull_written(g: Any, gates: Any, memory: Any) -> Any:
-    i, f, new = _written(gates, memory)
-    parts = (g * new * _slope(i), g * memory * _slope(f), g * i * (1 - call("square", new)))
+    i, f, new = _writing(gates, memory)
+    parts = (
+        call("sigmoid_mul_tanh_by_gate", g, i, new),
+        call("sigmoid_mul_by_gate", g, f, memory),
+        call("sigmoid_mul_tanh_by_other", g, i, new),
+    )
     return _among_gates(parts, 0, 4)
 
 
@@ -116,31 +114,32 @@ macro_row(
     _lower_memory,
     {
         "gates": _pull_written,
-        "memory": lambda g, gates, memory: g * _written(gates, memory)[1],
+        "memory": lambda g, gates, memory: call("sigmoid_mul", _writing(gates, memory)[1], g),
     },
     [((3, 8), (3, 2), None)],
     lambda p, gates, memory: memory,
 )
 
 
-def _shown(gates: Any, memory: Any) -> Any:
-    """How much of its memory an LSTM shows."""
-    return call("sigmoid", gate(gates, 3, memory._shape[-1]))
+def _showing(gates: Any, memory: Any) -> Any:
+    """How much of its memory an LSTM shows, before its sigmoid."""
+    return gate(gates, 3, memory._shape[-1])
 
 
 def _pull_shown(g: Any, gates: Any, memory: Any) -> Any:
-    return _among_gates((g * call("tanh", memory) * _slope(_shown(gates, memory)),), 3, 4)
+    by_gate = call("sigmoid_mul_tanh_by_gate", g, _showing(gates, memory), memory)
+    return _among_gates((by_gate,), 3, 4)
 
 
 macro_row(
     "lstm_output",
     "gates memory",
     lambda gates, memory, params: _sigmoid_numpy(np.split(gates, 4, -1)[3]) * np.tanh(memory),
-    lambda gates, memory, params: _shown(gates, memory) * call("tanh", memory),
+    lambda gates, memory, params: call("sigmoid_mul_tanh", _showing(gates, memory), memory),
     {
         "gates": _pull_shown,
-        "memory": lambda g, gates, memory: (
-            g * _shown(gates, memory) * (1 - call("square", call("tanh", memory)))
+        "memory": lambda g, gates, memory: call(
+            "sigmoid_mul_tanh_by_other", g, _showing(gates, memory), memory
         ),
     },
     [((3, 8), (3, 2), None)],
@@ -156,25 +155,26 @@ def _gru_numpy(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
 
 
 def _gru_gates(of_input: Any, of_hidden: Any, hidden: Any) -> tuple[Any, Any, Any, Any]:
-    """Reset, update, the new value, and what of it the hidden state gives."""
+    """Before their sigmoid, reset and update; the new value; what of it the hidden state gives."""
     width = hidden._shape[-1]
     r_input, z_input, n_input = [gate(of_input, number, width) for number in range(3)]
     r_hidden, z_hidden, n_hidden = [gate(of_hidden, number, width) for number in range(3)]
-    r, z = call("sigmoid", r_input + r_hidden), call("sigmoid", z_input + z_hidden)
-    return r, z, call("tanh", n_input + r * n_hidden), n_hidden
+    r, z = r_input + r_hidden, z_input + z_hidden
+    return r, z, call("tanh", n_input + call("sigmoid_mul", r, n_hidden)), n_hidden
 
 
 def _lower_gru(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
     _, z, n, _ = _gru_gates(of_input, of_hidden, hidden)
-    return (hidden - n) * z + n
+    return call("sigmoid_mul", z, hidden - n) + n
 
 
 def _pull_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) -> Any:
     """The cotangent of what the input gives, or (`through` the reset gate) of what the hidden state gives."""
     r, z, n, n_hidden = _gru_gates(of_input, of_hidden, hidden)
-    of_new = g * (1 - z) * (1 - call("square", n))
-    of_update, of_reset = g * (hidden - n) * _slope(z), of_new * n_hidden * _slope(r)
-    parts = (of_reset, of_update, of_new * r if through else of_new)
+    of_new = (g - call("sigmoid_mul", z, g)) * (1 - call("square", n))
+    of_reset = call("sigmoid_mul_by_gate", of_new, r, n_hidden)
+    of_update = call("sigmoid_mul_by_gate", g, z, hidden - n)
+    parts = (of_reset, of_update, call("sigmoid_mul", r, of_new) if through else of_new)
     return concat(parts, len(parts[0]._shape) - 1)
 
 
@@ -190,8 +190,8 @@ macro_row(
         "of_hidden": lambda g, of_input, of_hidden, hidden: _pull_gru(
             g, of_input, of_hidden, hidden, True
         ),
-        "hidden": lambda g, of_input, of_hidden, hidden: (
-            g * _gru_gates(of_input, of_hidden, hidden)[1]
+        "hidden": lambda g, of_input, of_hidden, hidden: call(
+            "sigmoid_mul", _gru_gates(of_input, of_hidden, hidden)[1], g
         ),
     },
     [((3, 6), (3, 6), (3, 2), None)],

@@ -1,0 +1,106 @@
+"""Rows of gates: products with a sigmoid, and what their derivatives are made of.
+
+A recurrent cell is a handful of these, where sigmoid, tanh, their slopes and the products between them would be some
+thirty nodes for each time: what a step of small cells costs goes by the node. A kernel computes each sigmoid and each
+tanh of one value once, whichever rows of it ask (`weft.codegen.gates`); what the derivatives need of them is computed
+again, and not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ops.primitives import elementwise as call
+from weft.ops.row import Rule, define
+
+
+def _gate_row(name: str, operands: str, numpy: Rule, pull: dict[str, Rule]) -> None:
+    define(
+        name,
+        kind="elementwise",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        samples=["real"] * len(operands.split()),
+        lower=name,
+        takes="float",
+        push="diagonal",
+    )
+
+
+def _sigmoid_numpy(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _slope_numpy(x: Any) -> Any:
+    s = _sigmoid_numpy(x)
+    return s * (1 - s)
+
+
+def _bend(gate: Any) -> Any:
+    """The second derivative of the sigmoid."""
+    s = call("sigmoid", gate)
+    return s * (1 - s) * (1 - 2 * s)
+
+
+def _flatness(x: Any) -> Any:
+    """The derivative of tanh."""
+    return 1 - call("square", call("tanh", x))
+
+
+_gate_row(
+    "sigmoid_mul",
+    "gate other",
+    lambda gate, other: _sigmoid_numpy(gate) * other,
+    {
+        "gate": lambda g, gate, other: call("sigmoid_mul_by_gate", g, gate, other),
+        "other": lambda g, gate: call("sigmoid_mul", gate, g),
+    },
+)
+_gate_row(
+    "sigmoid_mul_tanh",
+    "gate other",
+    lambda gate, other: _sigmoid_numpy(gate) * np.tanh(other),
+    {
+        "gate": lambda g, gate, other: call("sigmoid_mul_tanh_by_gate", g, gate, other),
+        "other": lambda g, gate, other: call("sigmoid_mul_tanh_by_other", g, gate, other),
+    },
+)
+_gate_row(
+    "sigmoid_mul_by_gate",
+    "factor gate other",
+    lambda factor, gate, other: factor * other * _slope_numpy(gate),
+    {
+        "factor": lambda g, gate, other: call("sigmoid_mul_by_gate", g, gate, other),
+        "gate": lambda g, factor, gate, other: g * factor * other * _bend(gate),
+        "other": lambda g, factor, gate: call("sigmoid_mul_by_gate", g, gate, factor),
+    },
+)
+_gate_row(
+    "sigmoid_mul_tanh_by_gate",
+    "factor gate other",
+    lambda factor, gate, other: factor * np.tanh(other) * _slope_numpy(gate),
+    {
+        "factor": lambda g, gate, other: call("sigmoid_mul_tanh_by_gate", g, gate, other),
+        "gate": lambda g, factor, gate, other: g * factor * call("tanh", other) * _bend(gate),
+        "other": lambda g, factor, gate, other: (
+            call("sigmoid_mul_by_gate", g, gate, factor) * _flatness(other)
+        ),
+    },
+)
+_gate_row(
+    "sigmoid_mul_tanh_by_other",
+    "factor gate other",
+    lambda factor, gate, other: factor * _sigmoid_numpy(gate) * (1 - np.square(np.tanh(other))),
+    {
+        "factor": lambda g, gate, other: call("sigmoid_mul_tanh_by_other", g, gate, other),
+        "gate": lambda g, factor, gate, other: (
+            call("sigmoid_mul_by_gate", g, gate, factor) * _flatness(other)
+        ),
+        "other": lambda g, factor, gate, other: (
+            call("sigmoid_mul_tanh_by_other", g, gate, other) * factor * (-2 * call("tanh", other))
+        ),
+    },
+)
