@@ -5,8 +5,8 @@
 In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
 rows that were taken out one by one come as zeros with a block in them: the blocks are laid one behind the other. The
 gradients of a weight that was used at each time come as products over a few rows: one product over all rows takes their
-place, where bringing the rows together moves less than the products do. Sums over rows likewise; to the gradient of a
-leaf, what is a row by itself is a sum over one. What is replaced is read by nobody and never runs.
+place, where bringing the rows together moves less than the products do. Sums over rows likewise. What is replaced is
+read by nobody and never runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from weft.autograd.group import is_zero
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import PENDING_STATE
-from weft.graph.rows import VIEW
 from weft.graph.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
@@ -31,19 +30,16 @@ FEW = 4  # sums of fewer parts are added up
 MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones is soon free again
 
 
-def join(parts: list[Any], shape: tuple[int, ...], leaf: bool = False) -> list[Any]:
-    """Contributions with the same sum as `parts`, tensors of one shape; `leaf` is whether they are a leaf's."""
+def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Contributions with the same sum as `parts`, tensors of one shape."""
     kinds: dict[str, list[Any]] = {"put": [], "matmul": [], "sum": []}
     others = []
-    single = leaf and len(shape) == 1
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
         fits = _FITS.get(node.row.name) if free else None
         if fits is not None and fits(node, shape):
             kinds[node.row.name].append(part)
-        elif single and not _is_sum(node):
-            kinds["sum"].append(part)
         else:
             others.append(part)
     for name, alike in kinds.items():
@@ -143,28 +139,13 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
-def _is_sum(node: Any) -> bool:
-    """Whether a value is a sum that has not run, or a view of one."""
-    while node.state == PENDING_STATE and node.row.kind == VIEW:
-        node = node.inputs[0]
-    return node.state == PENDING_STATE and node.row.name == "sum"
-
-
 def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
     same rows below each other, which lie in memory once."""
     if len(parts) < FEW:
         return parts
-    return [reduce("sum", _below_each_other(_rows(part, shape) for part in parts), (0,))]
-
-
-def _rows(part: Any, shape: tuple[int, ...]) -> Any:
-    """The rows that a contribution is the sum of; of one that is no such sum, itself as the only one."""
-    return (
-        wrap_node(value_of(part).inputs[0])
-        if _is_sum(value_of(part))
-        else reshape(part, (1, *shape))
-    )
+    rows = _below_each_other(wrap_node(value_of(part).inputs[0]) for part in parts)
+    return [reduce("sum", rows, (0,))]
 
 
 _FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {

@@ -144,8 +144,8 @@ class Walk(Settling):
     # -- cotangents ------------------------------------------------------------------------------------------------
 
     @cython.cfunc
-    def total(self, contributions, shape: tuple, leaf: cython.bint = False):
-        """The sum of the contributions to one edge, perhaps a leaf's, as a tensor; None where there are none."""
+    def total(self, contributions, shape: tuple):
+        """The sum of the contributions to one edge, as a tensor; None where there are none."""
         result = None
         if contributions is None:
             return None
@@ -163,7 +163,7 @@ class Walk(Settling):
                 return late["sparse"]().total(parts)
         parts = join_blocks(parts, shape)
         if len(parts) > 1 and not self.create and self.units is None:
-            parts = joining.join(parts, shape, leaf)
+            parts = joining.join(parts, shape)
         for part in parts:
             result = part if result is None else result + part
         return result
@@ -398,7 +398,7 @@ class Walk(Settling):
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
         """Add the cotangent of a leaf to its `.grad`, or capture it."""
         leaf: Tensor = sink.variable
-        g = self.total(sink.scratch, leaf._shape, True)
+        g = self.total(sink.scratch, leaf._shape)
         sink.scratch = None
         if g is None:
             self.accumulate_nothing(sink)

@@ -119,8 +119,9 @@ def _linear_bias_shape(params: None, x: Shape, weight: Shape, bias: Shape) -> Sh
 
 
 def _pull_bias(g: Any) -> Any:
-    """The sum over all rows."""
-    return reduce("sum", g, tuple(range(len(g._shape) - 1)))
+    """The sum over all rows, also where there is one: what comes from several is joined then."""
+    rows = reshape(g, (1, *g._shape)) if len(g._shape) == 1 else g
+    return reduce("sum", rows, tuple(range(len(rows._shape) - 1)))
 
 
 # x @ weight.T + bias, for the types that the kernel adds up in; the sum is rounded before the bias is added.

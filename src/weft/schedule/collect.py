@@ -34,6 +34,7 @@ require(__name__, cython.compiled)
 
 _add_row = cython.declare(OpRow, TABLE["add"])
 _cat_row = cython.declare(OpRow, TABLE["cat"])
+_sum_row = cython.declare(OpRow, TABLE["sum"])
 _strided_row = cython.declare(OpRow, TABLE["strided"])
 _view_row = cython.declare(OpRow, TABLE["view"])
 _scalar_row = cython.declare(OpRow, SCALAR_ROW)
@@ -193,12 +194,28 @@ def _place_computed(program: Program, node: Node, known: dict) -> cython.void:
         place = _view_place(program, node, known)
     elif len(node.inputs) == 1 and (node.row is _cat_row or node.row is _add_row):
         place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
+    elif node.row is _sum_row:
+        place = _sum_place(program, node)
     if place is None:
         program.new_value(node, row_major(node.shape))
         program.order.append(node)
     else:
         program.set_place(node, place)
     program.connect(node)
+
+
+@cython.cfunc
+def _sum_place(program: Program, node: Node) -> Place:
+    """Where a sum lies that has one element to add up each time, or None."""
+    source: Node = node.inputs[0]
+    if source.numel != node.numel or source.numel == 0 or source.dtype is not node.dtype:
+        return None
+    below: Place = place_of(program, source)
+    axes, keepdim = node.params
+    strides: tuple = tuple(
+        [step for axis, step in enumerate(below.strides) if keepdim or axis not in axes]
+    )
+    return region(below, below.offset, strides, node.shape)
 
 
 @cython.cfunc
