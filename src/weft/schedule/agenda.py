@@ -51,6 +51,7 @@ _CONTRACT = cython.declare(cython.int, CONTRACT)
 _NEVER = cython.declare(cython.longlong, 1 << 60)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
+_LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
 _LEVEL = cython.declare(cython.int, 1)
@@ -74,6 +75,7 @@ class Signature:
     ready = cython.declare(list)
     height = cython.declare(cython.int)
     chained = cython.declare(cython.bint)
+    longest = cython.declare(cython.int)  # way of nodes that read each other, in steps
     slot = cython.declare(cython.int)
     unready = cython.declare(cython.p_int)
     levels = cython.declare(cython.int)
@@ -131,6 +133,7 @@ class Agenda:
     order = cython.declare(Order)
     needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
     joined = cython.declare(cython.p_char)  # per node: whether it is in a group
+    steps = cython.declare(cython.p_int)  # per node: the way of its own signature that ends in it
     notes = cython.declare(
         list
     )  # for `weft.explain`: what was taken, in order; None where nobody asks
@@ -153,12 +156,14 @@ class Agenda:
         self.order = Order(len(nodes))
         self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
         self.joined = cython.cast(cython.p_char, calloc(count + 1, 1))
-        if self.needed == cython.NULL or self.joined == cython.NULL:
+        self.steps = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
+        if self.needed == cython.NULL or self.joined == cython.NULL or self.steps == cython.NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.needed)
         free(self.joined)
+        free(self.steps)
 
     @cython.cfunc
     def place_of(self, source: Node) -> cython.longlong:
@@ -213,6 +218,8 @@ class Agenda:
         signature: Signature = self.signatures[place]
         if signature is not None and signature is self.signatures[position]:
             signature.chained = True
+            self.steps[position] = max(self.steps[position], self.steps[place] + 1)
+            signature.longest = max(signature.longest, self.steps[position])
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
@@ -355,7 +362,7 @@ class Agenda:
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
         """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
         alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
-        rows that grows by one at a time is one gather in the end, also for one example."""
+        rows that grows by one at a time, for long, is one gather in the end, also for one example."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if not self.copies_little(node):
             return _NEVER
@@ -363,7 +370,7 @@ class Agenda:
             return LEAST_ROWS
         if not self.reads_batch(node):
             return max(_LEAST_LONE, nbytes >> 7)
-        if signature.chained and adds_rows(node):
+        if signature.longest >= _LONG_SUM and adds_rows(node):
             return 1
         return max(LEAST_ROWS, nbytes >> 10)
 

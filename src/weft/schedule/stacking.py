@@ -15,17 +15,19 @@ from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.columns import Column, same_operands
 from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
+from cython.cimports.weft.schedule.likeness import identity
 from cython.cimports.weft.schedule.members import become_row, height_in, in_ragged, row_axis
 from cython.cimports.weft.schedule.ragged import piece
 from cython.cimports.weft.schedule.records import row_major
 
 from weft._compiled import require
-from weft.graph.rows import VIEW
+from weft.graph.rows import SCALAR_ROW, VIEW
 from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
+_expand_row = cython.declare(OpRow, TABLE["expand"])
 # A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
 _NARROWEST = cython.declare(cython.longlong, 4)
 _LONGEST = cython.declare(cython.longlong, 4096)
@@ -100,6 +102,8 @@ def gathered(column: Column, stacks: dict) -> Node:
     if known is not None:
         return known
     first: Node = column.at(0)
+    if _is_one_number(column):
+        return _number_in_rows(first, column.count)
     if _views_one_batch(column):
         return _view_of_gathered(column, stacks)
     sources: Sources = Sources()
@@ -108,6 +112,34 @@ def gathered(column: Column, stacks: dict) -> Node:
         sources.add(column.at(index))
     result: Node = sources.gather(None, column.count, first)
     stacks.setdefault(column.hash(), []).append((column, result))
+    return result
+
+
+@cython.cfunc
+def _is_one_number(column: Column) -> cython.bint:
+    """Whether operands are all one number, expanded to some shape: zeros that something is written into, as a rule."""
+    first: Node = column.at(0)
+    index: cython.Py_ssize_t
+    if first.state != PENDING or first.row is not _expand_row:
+        return False
+    number: Node = first.inputs[0]
+    if number.row is not SCALAR_ROW or number.state != DONE:
+        return False
+    same: tuple = identity(first)
+    for index in range(1, column.count):
+        if identity(column.at(index)) != same:
+            return False
+    return True
+
+
+@cython.cfunc
+def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
+    """A number, expanded to so many rows."""
+    shape: tuple = (count,) + like.shape
+    result: Node = new_node(
+        _expand_row, like.inputs, shape, shape, count_elements(shape), like.dtype, None
+    )
+    result.considered = True
     return result
 
 

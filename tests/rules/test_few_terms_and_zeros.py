@@ -1,0 +1,48 @@
+"""What batches do without: gathers of sums of few terms, and of zeros that cotangents are written into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.random_programs import running
+
+import weft
+from weft.debug import stages
+
+
+def rows_of(count: int, layer: Any) -> list[Any]:
+    weft.manual_seed(0)
+    return [layer(x) for x in weft.randn(count, 8)]
+
+
+def total_of(rows: list[Any]) -> Any:
+    total = rows[0]
+    for row in rows[1:]:
+        total = total + row
+    return total
+
+
+@pytest.mark.parametrize(("terms", "gathered"), [(3, False), (4, False), (8, True)])
+def test_a_sum_of_rows_is_a_gather_where_it_is_long(terms: int, gathered: bool) -> None:
+    layer = weft.nn.Linear(8, 8)
+    weft.realize(*layer.parameters())
+    text = stages(lambda: total_of(rows_of(terms, layer)).exp())
+    assert ("add x 1 [8]" in text["batch"]) is gathered
+    value = total_of(rows_of(terms, layer)).exp().tolist()
+    with running(batched=False):
+        assert total_of(rows_of(terms, layer)).exp().tolist() == value
+
+
+def test_zeros_that_cotangents_are_written_into_are_not_gathered() -> None:
+    xs = [weft.randn(5, requires_grad=True) for _ in range(6)]
+
+    def step() -> None:
+        weft.stack([x.exp()[2] * n for n, x in enumerate(xs)]).sum().backward()
+
+    text = stages(step)["collect"]
+    assert "put(0" in text
+    assert "gather_rows(0" not in text
+    for n, x in enumerate(xs):
+        wanted = [0.0, 0.0, x.exp()[2].item() * n, 0.0, 0.0]
+        assert x.grad.tolist() == pytest.approx(wanted, rel=1e-6)
