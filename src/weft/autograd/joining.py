@@ -116,13 +116,14 @@ def _below_each_other(rows: Iterable[Any]) -> Any:
 
 
 def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is a product over fewer rows than it takes to bring them together."""
+    """Whether a value is a product over so few rows that bringing them together moves less than writing it, reading it
+    and writing the sum."""
     left, right = node.inputs
     if len(left.shape) != 2 or len(right.shape) != 2:
         return False
     m, rows = left.shape
     n = right.shape[1]
-    return bool(rows * (m + n) <= m * n)
+    return bool(rows * (m + n) <= 2 * m * n)
 
 
 def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
