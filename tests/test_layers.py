@@ -61,6 +61,7 @@ LAYERS = [
         "utils",
         "nested",
         "types",
+        "version",
         "cuda",
         "backends",
     },

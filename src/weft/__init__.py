@@ -55,6 +55,7 @@ _OF_LAYERS = {
     ),
     "nn.positional": "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm",
 }
+_CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "pipeline",
@@ -94,6 +95,8 @@ _EXPORTS = {
     "slice": "nn.private",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
+    "__config__": "version",
+    **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
 }
@@ -172,7 +175,11 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 def __getattr__(name: str) -> Any:
     try:
-        value = _find(name)
+        value = (
+            getattr(_load("weft.functional.foreach"), name)
+            if name[:9] == "_foreach_"
+            else _find(name)
+        )
     except AttributeError as error:
         raise _load("weft._absent").explained(error, name) from None
     if name in _EXPORTS:

@@ -21,6 +21,11 @@ def get_dir() -> str:
     return os.path.join(home, "weft", "hub")
 
 
+def _get_torch_home() -> str:
+    """Where hubs lie; libraries of models ask for it by this name."""
+    return os.path.dirname(get_dir())
+
+
 def set_dir(d: str | os.PathLike[str]) -> None:
     """Use another directory."""
     _directory[:] = [os.path.expanduser(os.fspath(d))]

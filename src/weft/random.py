@@ -227,9 +227,9 @@ def randint(
 
 
 def randint_like(
-    input: Any, low: int, high: int | None = None, *, dtype: Any = None, **ignored: Any
+    input: Any, low: int = 0, high: int | None = None, *, dtype: Any = None, **ignored: Any
 ) -> Any:
-    """Integers in [low, high) (or [0, low)) in the shape and type of a tensor."""
+    """Integers in [low, high) (or [0, low)) in the shape and type of a tensor; high alone by keyword is also taken."""
     low, high = (0, low) if high is None else (low, high)
     _check_range(low, high)
     return cast(

@@ -161,6 +161,7 @@ def test_options() -> None:
     assert weft.randn(2, dtype=weft.complex64).dtype is weft.complex64
     assert weft.randint(4, size=(2,)).dtype is weft.int64
     assert weft.randint_like(x, 3).dtype is weft.float32
+    assert weft.randint_like(x, high=3).max() < 3
     y = weft.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         y.uniform_()

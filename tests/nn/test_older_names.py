@@ -203,3 +203,51 @@ def test_completion_offers_layers_and_not_the_modules_that_they_are_written_in()
     listed = {name for name in dir(nn) if not name.startswith("_")}
     assert listed >= {*nn.__all__, "parallel"}
     assert {name for name in listed if not hasattr(torch.nn, name)} == set()
+
+
+def test_fans_by_the_names_that_libraries_of_models_call() -> None:
+    for shape in ((3, 4), (8, 4, 3, 3)):
+        found = [
+            lib.nn.init._calculate_fan_in_and_fan_out(lib.empty(shape)) for lib in (weft, torch)
+        ]
+        assert found[0] == found[1]
+        modes = [
+            lib.nn.init._calculate_correct_fan(lib.empty(shape), "fan_out") for lib in (weft, torch)
+        ]
+        assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_hooks_before_loading_by_their_older_name(lib: Any) -> None:
+    layer, seen = lib.nn.Linear(1, 1), []
+    layer._register_load_state_dict_pre_hook(lambda *given: seen.append(given))
+    layer._register_load_state_dict_pre_hook(lambda *given: seen.append(given), with_module=True)
+    missing = layer.load_state_dict(layer.state_dict())
+    assert [len(given) for given in seen] == [7, 8]
+    assert seen[1][0] is layer
+    assert isinstance(missing, lib.nn.modules.module._IncompatibleKeys)
+
+
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_versions_and_builds_can_be_asked_for(lib: Any) -> None:
+    named = importlib.import_module(f"{lib.__name__}.version")
+    assert named.__version__ == lib.__version__
+    assert named.cuda is None or lib is torch
+    assert "CPU" in lib.__config__.show().upper()
+    assert "threads" in lib.__config__.parallel_info()
+
+
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_weights_by_address_by_an_older_path(lib: Any, tmp_path: Any) -> None:
+    model_zoo = importlib.import_module(f"{lib.__name__}.utils.model_zoo")
+    assert model_zoo.load_url is lib.hub.load_state_dict_from_url
+    assert lib.hub.get_dir().startswith(lib.hub._get_torch_home())
+
+
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_bars_of_progress_by_an_older_path(lib: Any) -> None:
+    tqdm = pytest.importorskip("tqdm.auto").tqdm
+    named = importlib.import_module(f"{lib.__name__}.utils.model_zoo")
+    assert issubclass(named.tqdm, tqdm) or issubclass(tqdm, named.tqdm)
+    with pytest.raises(AttributeError):
+        _ = named.unheard

@@ -3,6 +3,11 @@
 Each is imported when it is first named.
 """
 
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 from weft._lazy import export_later
 
 _EXPORTS = {
@@ -41,3 +46,44 @@ _EXPORTS = {
 
 __all__ = [*_EXPORTS, "constraints", "transforms"]  # noqa: PLE0604
 __getattr__, __dir__ = export_later(__name__, _EXPORTS)
+
+# PyTorch's files, which are cut otherwise here, and what programs import from them.
+_FILES = {
+    "bernoulli": "Bernoulli", "beta": "Beta", "binomial": "Binomial", "categorical": "Categorical", "cauchy": "Cauchy",
+    "chi2": "Chi2", "constraint_registry": "biject_to transform_to", "continuous_bernoulli": "ContinuousBernoulli",
+    "dirichlet": "Dirichlet", "exp_family": "ExponentialFamily", "exponential": "Exponential",
+    "fishersnedecor": "FisherSnedecor", "gamma": "Gamma", "generalized_pareto": "GeneralizedPareto",
+    "geometric": "Geometric", "gumbel": "Gumbel", "half_cauchy": "HalfCauchy", "half_normal": "HalfNormal",
+    "independent": "Independent", "inverse_gamma": "InverseGamma", "kumaraswamy": "Kumaraswamy", "laplace": "Laplace",
+    "lkj_cholesky": "LKJCholesky", "log_normal": "LogNormal", "logistic_normal": "LogisticNormal",
+    "lowrank_multivariate_normal": "LowRankMultivariateNormal", "mixture_same_family": "MixtureSameFamily",
+    "multinomial": "Multinomial", "multivariate_normal": "MultivariateNormal", "negative_binomial": "NegativeBinomial",
+    "normal": "Normal", "one_hot_categorical": "OneHotCategorical OneHotCategoricalStraightThrough",
+    "pareto": "Pareto", "poisson": "Poisson", "relaxed_bernoulli": "RelaxedBernoulli",
+    "relaxed_categorical": "RelaxedOneHotCategorical", "studentT": "StudentT",
+    "transformed_distribution": "TransformedDistribution", "uniform": "Uniform", "von_mises": "VonMises",
+    "weibull": "Weibull", "wishart": "Wishart",
+}  # fmt: skip
+
+
+def _among(path: str, names: list[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module of PyTorch's: these names of the package. Errors: AttributeError on others."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {path!r} has no attribute {name!r}")
+        return __getattr__(name)
+
+    return get
+
+
+def _join() -> None:
+    """Let `from weft.distributions.normal import Normal` find what it names, as `os.path` is found."""
+    for name, held in _FILES.items():
+        path = f"{__name__}.{name}"
+        module = ModuleType(path, f"What PyTorch keeps in distributions/{name}.py.")
+        vars(module).update(__all__=held.split(), __getattr__=_among(path, held.split()))
+        sys.modules[path] = globals()[name] = module
+
+
+_join()

@@ -79,6 +79,13 @@ class HookMethods:
         """
         return add_hook(self._own_state_hooks().load_pre, hook)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """The same by its older name: the hook is called with the module where that is asked for."""
+        called = hook if with_module else lambda module, *rest: hook(*rest)
+        return self.register_load_state_dict_pre_hook(called)
+
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, incompatible_keys)` after loading."""
         return add_hook(self._own_state_hooks().load_post, hook)

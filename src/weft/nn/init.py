@@ -45,7 +45,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _FIXED_GAINS[nonlinearity]
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """The number of inputs and outputs that one weight connects."""
     if tensor.dim() < 2:
         raise ArgumentError(
@@ -58,7 +58,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def _chosen_fan(tensor: Tensor, mode: str) -> int:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     modes = ("fan_in", "fan_out")
     mode = mode.lower()
     if mode not in modes:
@@ -68,7 +68,7 @@ def _chosen_fan(tensor: Tensor, mode: str) -> int:
             got=repr(mode),
             fix="use mode='fan_in'",
         )
-    return _fans(tensor)[modes.index(mode)]
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -138,19 +138,19 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform, scaled by both fans (Glorot)."""
-    fan_in, fan_out = _fans(tensor)
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal, scaled by both fans (Glorot)."""
-    fan_in, fan_out = _fans(tensor)
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    return calculate_gain(nonlinearity, a) / math.sqrt(_chosen_fan(tensor, mode))
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
 def _has_elements(tensor: Tensor) -> bool:
@@ -284,7 +284,7 @@ xavier_normal, xavier_uniform = map(_older, (xavier_normal_, xavier_uniform_))
 
 def bias_bound(weight: Tensor) -> float:
     """The bound of the uniform distribution that layers draw their biases from."""
-    fan_in, _ = _fans(weight)
+    fan_in, _ = _calculate_fan_in_and_fan_out(weight)
     return 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from weft import nn
-from weft.nn import conv, dropout, normalization, pooling, rnn
+from weft.nn import conv, dropout, normalization, pooling, rnn, state
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
@@ -26,6 +26,7 @@ _FILES = {
 }  # fmt: skip
 # Base classes that are asked for by name and are called otherwise here.
 _BASES: dict[str, dict[str, Any]] = {
+    "module": {"_IncompatibleKeys": state.IncompatibleKeys},
     "batchnorm": {"_NormBase": normalization._Tracking},
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},

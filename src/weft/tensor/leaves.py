@@ -383,6 +383,13 @@ def output_nr(self: Tensor) -> int:
     return int(self.creation >> OUTPUT_SHIFT) if several else 0
 
 
+def detach(input: Tensor) -> Tensor:  # noqa: A002
+    """The value without its history: `input.detach()`, as a function."""
+    arguments.need_tensor("detach", input, "input")
+    return input.detach()
+
+
+FUNCTIONS: dict[str, Any] = {"detach": detach}
 METHODS: dict[str, Any] = {
     "resize_": resize_,
     "requires_grad_": requires_grad_,

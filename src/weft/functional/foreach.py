@@ -1,0 +1,87 @@
+"""`_foreach_add` and its kin: a method of every tensor of a list, which optimizers and averages of other projects call.
+
+In: a list of tensors, and others: a list (or a tensor of one dimension) has a value for each tensor, anything else is
+for all. Out: a tuple of results, or for a name that ends in `_` the tensors themselves, changed. What is recorded
+together runs together, so nothing is gained here over a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import ArgumentError
+from weft.graph.tensor import Tensor
+
+# Both `_foreach_NAME` and `_foreach_NAME_`; then those of one form.
+_BOTH = (
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp "
+    "lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub "
+    "tan tanh trunc"
+)
+_OUTSIDE, _INSIDE = "clone max norm", "copy zero"
+# Methods of other names, and what is a keyword of the method but has a place here.
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+_PLACES = {"addcmul": (2, "value"), "addcdiv": (2, "value"), "norm": (1, "dtype")}
+
+
+def _each(name: str, count: int, value: Any) -> list[Any]:
+    """One argument for each of `count` tensors. Errors: RuntimeError where a list has another length."""
+    if isinstance(value, Tensor) and value.dim() == 1 and value.numel() > 1:
+        value = value.unbind()
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise ArgumentError(
+            f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(value)}",
+            expected=f"{count} entries",
+            got=f"{len(value)} entries",
+            fix="pass lists of one length",
+        )
+    return list(value)
+
+
+def _of_every(name: str, form: str) -> Callable[..., Any]:
+    """`_foreach_NAME` (form "") or `_foreach_NAME_` (form "_")."""
+    called = f"_foreach_{name}{form}"
+    method = _METHODS.get(name, name) + form
+    place, keyword = _PLACES.get(name, (None, ""))
+
+    def foreach(tensors: Any, *others: Any, **options: Any) -> tuple[Any, ...]:
+        if place is not None and len(others) > place:
+            others, options = others[:place], {keyword: others[place], **options}
+        columns = [_each(called, len(tensors), other) for other in others]
+        named = {key: _each(called, len(tensors), value) for key, value in options.items()}
+        return tuple(
+            getattr(tensor, method)(
+                *(column[row] for column in columns),
+                **{key: column[row] for key, column in named.items()},
+            )
+            for row, tensor in enumerate(tensors)
+        )
+
+    foreach.__name__ = foreach.__qualname__ = called
+    foreach.__doc__ = f"`{method}` of every tensor of a list."
+    return foreach
+
+
+def _with_numbers(powers: Callable[..., Any]) -> Callable[..., Any]:
+    """`_foreach_pow`, which takes a number to the power of each tensor of a list too."""
+
+    def _foreach_pow(base: Any, exponent: Any) -> tuple[Any, ...]:
+        """Powers: of every tensor of a list, or of one number by every tensor of a list."""
+        if isinstance(base, list | tuple):
+            return tuple(powers(base, exponent))
+        return tuple(base**tensor for tensor in exponent)
+
+    return _foreach_pow
+
+
+FOREACH = {
+    f"_foreach_{name}{form}": _of_every(name, form)
+    for names, forms in ((_BOTH, ("", "_")), (_OUTSIDE, ("",)), (_INSIDE, ("_",)))
+    for name in names.split()
+    for form in forms
+}
+FOREACH["_foreach_pow"] = _with_numbers(FOREACH["_foreach_pow"])
+globals().update(FOREACH)
