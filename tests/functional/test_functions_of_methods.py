@@ -117,3 +117,15 @@ def test_more_that_is_refused(call: Any, text: str) -> None:
     with pytest.raises((RuntimeError, TypeError), match=text) as caught:
         call()
     caught.match("\n  fix ")
+
+
+@pytest.mark.parametrize(
+    "name", "less less_equal greater greater_equal not_equal arctan2 multiply clip".split()
+)
+def test_long_names_have_in_place_forms(name: str) -> None:
+    found = []
+    for lib in (weft, torch):
+        x = lib.tensor([0.25, 0.75, -1.0], dtype=lib.float64)
+        assert getattr(x, f"{name}_")(lib.tensor([0.5, 0.75, -2.0], dtype=lib.float64)) is x
+        found.append(x.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-15)

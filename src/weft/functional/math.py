@@ -472,9 +472,9 @@ _ALIASES = {
 }  # fmt: skip
 _IN_PLACE = (
     "add sub mul div true_divide subtract multiply divide pow float_power clamp clip clamp_min clamp_max lerp addcmul "
-    "addcdiv nan_to_num eq ne lt le gt ge atan2 floor_divide remainder fmod logical_and "
-    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm "
-    "nextafter"
+    "addcdiv nan_to_num eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 arctan2 floor_divide "
+    "remainder fmod logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
+    "bitwise_right_shift gcd lcm nextafter"
 )
 
 FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
