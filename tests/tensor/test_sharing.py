@@ -249,6 +249,11 @@ def test_foreign_memory_is_copied_by_copies() -> None:
     assert [made.tolist() for made in copies] == [[0, 0], [0, 0]]
 
 
+def test_no_elements_behind_the_end_of_their_memory_are_shared() -> None:
+    x = weft.from_numpy(np.zeros((0, 2)))
+    assert x[:, ::-1].numpy().shape == (0, 2)
+
+
 def test_dtypes_devices_and_sizes_pickle_as_themselves() -> None:
     assert round_trip(weft.float32) is weft.float32
     assert round_trip(weft.device("cpu")) == weft.device("cpu")

@@ -174,7 +174,9 @@ def export_array(tensor: Tensor) -> Any:
 
 def _fresh_root(node: Any) -> Any:
     # Every array has a base of its own on the buffer: NumPy lets views of views keep only the last base alive.
-    return np.ndarray((node.numel,), raw_dtype(node.dtype), node.buffer, node.offset)
+    # A view of no elements may begin behind its buffer's end.
+    offset = node.offset if node.numel else 0
+    return np.ndarray((node.numel,), raw_dtype(node.dtype), node.buffer, offset)
 
 
 def _expose(storage: Any) -> None:
