@@ -71,6 +71,22 @@ def test_other_steps_have_a_bounded_number_of_kernels(
         assert found[1] <= launches and found[2] == flushes
 
 
+@pytest.mark.parametrize("count", [4, 40, 400])
+def test_a_step_on_sparse_gradients_has_a_bounded_number_of_kernels(count: int) -> None:
+    given = [weft.randn(10 + i % 3, 4, requires_grad=True) for i in range(count)]
+    optimizer = optim.SparseAdam(given)
+    for _ in range(4):
+        for place, parameter in enumerate(given):
+            rows = weft.tensor([[0, 2, 5][: 1 + place % 3]])
+            values = weft.randn(rows.numel(), 4)
+            parameter.grad = weft.sparse_coo_tensor(rows, values, parameter.shape)
+        weft.realize(*[parameter.grad._values() for parameter in given])
+        before = dict(pipeline.counters)
+        optimizer.step()
+    found = {key: pipeline.counters[key] - before[key] for key in before}
+    assert (found["kernels"], found["launches"], found["flushes"]) == (6, 10, 1)
+
+
 def test_a_direction_of_lbfgs_is_one_program() -> None:
     """The two loops over the history read nothing: one evaluation costs as many programs with 3 pairs as with 12."""
     scales, flushes = weft.arange(1.0, 41.0), []

@@ -139,9 +139,9 @@ def test_large_temporaries_do_not_join() -> None:
     assert found == ["k0 x 2: exp", "k1 x 2: matmul", "k2 x 2: exp", "k3 x 2: matmul"]
 
 
-def test_a_layer_and_its_input_get_their_gradients_in_one_launch() -> None:
+def test_two_uses_of_a_layer_give_its_gradients_in_one_launch() -> None:
     model = weft.nn.Sequential(*[weft.nn.Linear(48, 48), weft.nn.ReLU()] * 2)
-    x = weft.randn(48, 48)
+    x = weft.randn(200, 48)  # of few rows the two products would be one
     weft.realize()
     found = gangs_of(lambda: model(x).sum().backward())
     assert any("matmul" in line or "linear" in line for line in found)
@@ -200,6 +200,56 @@ def test_bits_do_not_depend_on_gangs_or_threads(name: str) -> None:
     for values in found:
         for one, other in zip(expected, values, strict=True):
             assert one.tobytes() == other.tobytes()
+
+
+def trained_tables(size: int) -> list[np.ndarray]:
+    """Tables with sparse gradients; the last two updates are of one table, which two gradients are added to."""
+    weft.manual_seed(0)
+    tables = [weft.nn.Embedding(size + n, 8, sparse=True) for n in range(4)]
+    optimizer = optim.SparseAdam([p for table in tables for p in table.parameters()])
+    for _ in range(3):
+        optimizer.zero_grad()
+        rows = weft.randint(0, size, (3,))
+        sum(table(rows[: 1 + n % 3]).square().sum() for n, table in enumerate(tables)).backward()
+        optimizer.step()
+    base = tables[0].weight.detach()
+    ones = weft.ones(3, 8)
+    found = [base.index_add(0, rows, ones), base.index_add(0, rows.flip(0), ones), base[rows]]
+    weft.realize(*found)
+    return [value.detach().numpy().copy() for value in (*(t.weight for t in tables), *found)]
+
+
+@pytest.mark.parametrize("size", [20, (4 << 20) // 32])
+def test_bits_of_tables_do_not_depend_on_gangs_or_threads(size: int) -> None:
+    """Small ones are copied, large ones are written where they lie."""
+    expected = trained_tables(size)
+    set_num_threads(2)
+    found = [trained_tables(size)]
+    with without_gangs():
+        found.append(trained_tables(size))
+    with weft.eager():
+        found.append(trained_tables(size))
+    for values in found:
+        for one, other in zip(expected, values, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+def test_reads_and_writes_through_indices_join() -> None:
+    tables, rows = [weft.randn(n, 4) for n in (5, 6, 7)], weft.tensor([3, 1])
+    weft.realize(*tables, rows)
+    found = gangs_of(lambda: [table.index_select(0, rows) for table in tables])
+    assert found == ["k0 x 3: take"]
+    found = gangs_of(lambda: [t.index_copy(0, rows, weft.ones(2, 4)) for t in tables])
+    assert found == ["k0 x 3: take_put"]
+    scores = weft.randn(2)
+    weft.realize(scores)
+
+    def unseen() -> object:
+        """Whether these indices are in range is known when they are computed."""
+        order = (scores > 0).long()
+        return [table.index_select(0, order) for table in tables]
+
+    assert gangs_of(unseen) == []
 
 
 def peak_of_a_step(name: str) -> int:

@@ -129,8 +129,11 @@ def _reserve(sizes: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
 
 @cython.cfunc
 def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
-    """Let a launch report to a status cell."""
+    """Let a launch report to a status cell, a gang to one."""
     index: cython.Py_ssize_t
+    member: Launch
+    for member in launch.members or ():
+        _check_in(member, status, offset)
     for index in range(launch.pointer_count):
         if launch.words[2 * index] < 0:
             launch.words[2 * index] = status

@@ -16,7 +16,7 @@ from cython.cimports.weft.schedule.records import Kernel, Program, maker, operan
 
 from weft._compiled import require
 from weft.errors import VerificationError
-from weft.graph.rows import CONTRACT, ELEMENTWISE
+from weft.graph.rows import CONTRACT, ELEMENTWISE, INDEX, SCATTER
 from weft.schedule.staging import prepared_spec
 
 require(__name__, cython.compiled)
@@ -25,6 +25,8 @@ MOST_BYTES = 1 << 17  # that all members of a gang together leave behind for oth
 _most_bytes = cython.declare(cython.longlong, MOST_BYTES)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _contract = cython.declare(cython.int, CONTRACT)
+_index = cython.declare(cython.int, INDEX)
+_scatter = cython.declare(cython.int, SCATTER)
 _enabled = True
 
 
@@ -44,7 +46,7 @@ def gang(program: Program) -> Program:
     kernel: Kernel
     position: cython.Py_ssize_t
     for kernel in program.kernels:
-        key = _key_of(kernel) if _enabled else None
+        key = _key_of(program, kernel) if _enabled else None
         nbytes: cython.longlong = 0 if key is None else _bytes_of(kernel)
         if key is None or nbytes > _most_bytes:
             _open(gangs, left, kernel, nbytes)
@@ -77,15 +79,26 @@ def _open(gangs: list, left: list, kernel: Kernel, nbytes: cython.longlong) -> c
 
 
 @cython.cfunc
-def _key_of(kernel: Kernel):
+def _key_of(program: Program, kernel: Kernel):
     """What kernels of one gang have in common, None for one that stays alone. Which variants of a matrix product they
-    need turns out when they are lowered."""
+    need, or of a read through an index, turns out when they are lowered."""
     if kernel.kind == _elementwise:
         return None if kernel.prepared is None else prepared_spec(kernel)
-    if kernel.kind == _contract:
-        node: Node = kernel.nodes[0]
+    node: Node = kernel.nodes[0]
+    if kernel.kind == _contract or _cannot_fail(program, kernel, node):
         return node.row.code, node.dtype.code
     return None
+
+
+@cython.cfunc
+def _cannot_fail(program: Program, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a kernel reads or writes through indices that are known to be in range; writes only over values from
+    outside: in the memory of one that is made here, a gang that is stopped half-way could not be done again."""
+    if node.risky:
+        return False
+    if kernel.kind == _scatter:
+        return operand(program, node, 0).value.kernel is None
+    return kernel.kind == _index
 
 
 @cython.cfunc

@@ -175,7 +175,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     number: cython.Py_ssize_t
     place: Place = operand(program, node, 0)
     root: Node = place.root
-    if place.offset != 0 or root.numel != node.numel or place.value.last_use != kernel.position:
+    if place.offset != 0 or root.numel != node.numel or place.value.last_reader is not kernel:
         return False
     for number in range(1, len(node.inputs)):
         if root is operand(program, node, number).root:
