@@ -16,28 +16,39 @@ from math import prod
 from llvmlite import ir as llvm
 
 from . import ir
+from .column_sums import ColumnSums
 from .frame import Frame, Scope
 from .loops import vector_lanes
 from .reductions import Tree
 from .rows_reduced import Rows, block_count, finish
 from .stage import Lookup, Stage
 from .target import Target, host
-from .text import Builder, Value, counted, integer, module_text
+from .text import I64, Builder, Value, counted, integer, minimum, module_text
 
 ELEMENTS_PER_GRAIN = 1024
+GAP = 128  # bytes between rows in local memory
+ABREAST = 4  # units whose rows are taken in turns
 
 
 @dataclass(frozen=True)
 class Local:
-    """Memory of one call: a row of at most LONGEST_ROW elements, or one element."""
+    """Memory of one call: a row of at most LONGEST_ROW elements, or one element. What is `added` to is zero before the
+    first row of a unit and a sum over its rows behind the last one (`column_sums`)."""
 
     dtype: str
     whole: bool
+    added: bool = False
 
     @property
     def bytes(self) -> int:
         """How much is reserved."""
-        return ir.SIZES[self.dtype] * (ir.LONGEST_ROW if self.whole else 1)
+        row = ir.SIZES[self.dtype] * ir.LONGEST_ROW + GAP
+        return self.rows * row if self.whole else ir.SIZES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        """How many rows, or elements, it holds."""
+        return ABREAST if self.added else 1
 
 
 @dataclass(frozen=True)
@@ -52,11 +63,17 @@ class Staged:
         """The number of axes, the row among them."""
         return self.phases[0].rank
 
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """The local memory that is added to."""
+        return tuple(number for number, item in enumerate(self.locals) if item.added)
+
 
 def text(kernel: Staged) -> str:
     """The canonical printed form."""
     lines = [
-        f"local {i}: {item.dtype}{' row' if item.whole else ''}" for i, item in _numbered(kernel)
+        f"local {i}: {item.dtype}{' row' if item.whole else ''}{' of sums' if item.added else ''}"
+        for i, item in _numbered(kernel)
     ]
     return "".join([*(f"{line}\n" for line in lines), *map(ir.text, kernel.phases)])
 
@@ -75,7 +92,9 @@ def verify(kernel: Staged) -> Staged:
 
 
 def _faults(kernel: Staged) -> Iterator[str]:
-    written: set[int] = set()
+    written = set(kernel.sums)
+    if not all(kernel.locals[number].whole for number in written):
+        yield "a sum over rows is no row"
     for number, phase in enumerate(kernel.phases):
         if phase.rank != kernel.rank or phase.rank < 2 or phase.across:
             yield f"phase {number} is not over rows of rank {kernel.rank}"
@@ -109,12 +128,12 @@ def argument_counts(kernel: Staged) -> list[int]:
 
 
 def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = None) -> str:
-    """The LLVM module of a staged kernel: function `name`."""
+    """The LLVM module of a staged kernel: function `name`, and `name`_final where there are sums over rows."""
     verify(kernel)
     target = target or host()
     module = llvm.Module(name)
     b = Builder(module, name)
-    memory = [b.alloca(f"[{local.bytes} x i8]") for local in kernel.locals]
+    memory = _reserve(b, kernel)
     phases: list[_Phase] = []
     pointers = arguments = 0
     counts = zip(pointer_counts(kernel), argument_counts(kernel), strict=True)
@@ -123,9 +142,37 @@ def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = Non
         phases.append(_Phase(frame, lookup, target))
         pointers += more_pointers
         arguments += more_arguments
-    _rows(phases, [phase.root() for phase in phases], 0)
+    scopes = [phase.root() for phase in phases]
+    if not kernel.sums:
+        _rows(phases, scopes, 0)
+        b.ret_void()
+        return module_text(module, [b], target.register_bits)
+    dtypes = [kernel.locals[number].dtype for number in kernel.sums]
+    sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, GAP)
+    _lanes(phases, scopes, sums, {number: memory[number] for number in kernel.sums})
     b.ret_void()
-    return module_text(module, [b], target.register_bits)
+    last = Builder(module, f"{name}_final")
+    sums = ColumnSums(last, target, dtypes, pointers, kernel.rank - 1)
+    sums.fold(last.arguments["begin"], last.arguments["end"])
+    last.ret_void()
+    return module_text(module, [b, last], target.register_bits)
+
+
+def _reserve(b: Builder, kernel: Staged) -> list[Value]:
+    """Local memory. Rows follow each other as closely as they are long, so that they share the sets of the nearest
+    cache evenly; a few elements between them keep what is read apart from what was just written."""
+    rows = b.alloca(f"[{sum(item.bytes for item in kernel.locals if item.whole)} x i8]")
+    place = b.gep(b.arguments["arguments"], [integer(8 * (kernel.rank - 1))])
+    length = b.load(place, typ=I64)
+    found, elements = [], b.and_(b.add(length, integer(ir.LANES - 1)), integer(-ir.LANES))
+    for item in kernel.locals:
+        if not item.whole:
+            found.append(b.alloca(f"[{item.bytes} x i8]"))
+            continue
+        found.append(rows)
+        size = b.add(b.mul(elements, integer(ir.SIZES[item.dtype])), integer(GAP))
+        rows = b.gep(rows, [b.mul(size, integer(item.rows))])
+    return found
 
 
 class _Phase:
@@ -191,6 +238,74 @@ def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
     counted(frame.builder, start, stop, 1, [], body)
 
 
+def _lanes(
+    phases: list[_Phase], scopes: list[Scope], sums: ColumnSums, memory: dict[int, Value]
+) -> None:
+    """The rows of the launch's units around the phases, those of some neighbouring ones in turns, as they lie in
+    memory; then their sums."""
+    frame = phases[0].frame
+    b, axes = frame.builder, range(phases[0].row_axis)
+    count = frame.extent(axes)
+
+    def some(first: Value, carry: list[Value]) -> list[Value]:
+        lanes = minimum(b, integer(ABREAST), b.sub(frame.end, first))
+        sums.clear(memory.values(), lanes)
+
+        def block(number: Value, carry: list[Value]) -> list[Value]:
+            start = b.add(number, first)
+            stop = minimum(b, count, b.add(start, lanes))
+
+            def row(number: Value, carry: list[Value]) -> list[Value]:
+                at = {
+                    local: sums.row(order, place, b.sub(number, start))
+                    for order, (local, place) in enumerate(memory.items())
+                }
+                _one_row(
+                    phases, [_moved(p, s, at) for p, s in zip(phases, scopes, strict=True)], number
+                )
+                return carry
+
+            counted(b, start, stop, 1, [], row)
+            return carry
+
+        counted(b, integer(0), count, ir.LANES, [], block)
+        sums.keep(memory.values(), first, lanes)
+        return carry
+
+    counted(b, frame.begin, frame.end, ABREAST, [], some)
+
+
+def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
+    """A scope in which some local memory lies elsewhere."""
+    kernel, inner = phase.frame.kernel, scope.inner()
+    locals_of: dict[str, list[int]] = {
+        "operand": [operand.local for operand in kernel.operands],
+        "store": [store.local for store in kernel.stores],
+    }
+    for kind, numbers in locals_of.items():
+        for place, number in enumerate(numbers):
+            if number in at:
+                inner.pointers[kind, place] = at[number]
+    return inner
+
+
+def _one_row(phases: list[_Phase], scopes: list[Scope], number: Value) -> None:
+    """The row of this number among all."""
+    frame, indexes = phases[0].frame, []
+    b, rest = frame.builder, number
+    for axis in range(phases[0].row_axis - 1, 0, -1):
+        quotient = b.udiv(rest, frame.dims[axis])
+        indexes.append((axis, b.sub(rest, b.mul(quotient, frame.dims[axis]))))
+        rest = quotient
+    for axis, index in [(0, rest), *reversed(indexes)]:
+        pairs = zip(phases, scopes, strict=True)
+        scopes = [phase.entered(scope, axis, index) for phase, scope in pairs]
+    for phase, scope in zip(phases, scopes, strict=True):
+        phase.run(scope)
+
+
 def launch_shape(kernel: Staged, dims: Sequence[int]) -> tuple[int, int]:
     """Units of work, and the grain at which they may be split."""
+    if kernel.sums:
+        return ir.LANES, 1
     return dims[0], max(1, ELEMENTS_PER_GRAIN // max(1, prod(dims[1:])))

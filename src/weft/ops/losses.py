@@ -7,6 +7,7 @@ A loss of one example is some ten primitives on a few numbers: what it costs goe
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cython
@@ -18,9 +19,11 @@ from weft.graph.edges import value_of
 from weft.ops.composite import less_one_at
 from weft.ops.macro import macro_row
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, gather, reduce, reshape, where
+from weft.ops.primitives import expand, gather, iota, reduce, reshape, where
 
 require(__name__, cython.compiled)
+
+LONGEST_ROW = 16384  # classes that are looked through for one: a staged kernel's row
 
 
 # -- logsumexp -----------------------------------------------------------------------------------------------------
@@ -76,15 +79,26 @@ def _over_examples(x: Any, like: Any) -> Any:
     return expand(x, (*like._shape[:missing], *x._shape)) if missing > 0 else x
 
 
+def _picked(scores: Any, places: Any, axis: int) -> Any:
+    """The score of each class; `axis` is counted from the end. Rows that one kernel walks anyway are looked through:
+    what gathers would need them in memory."""
+    shape = scores._shape
+    axis += len(shape)
+    if axis < len(shape) - 1 or shape[axis] > LONGEST_ROW:
+        return gather(scores, axis, places)
+    here = iota(shape, axis) == places
+    return reduce("amax", where(here, scores, -math.inf), (axis,), keepdim=True)
+
+
 def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
     """The steps of log_softmax; classes are in range, or this would not have been recorded."""
     axis = len(self._shape) + params[0]
     trust(value_of(index), self._shape[axis])
     places = _with_axis(index, params[0])
     shifted = self - reduce("amax", self, (axis,), keepdim=True)
-    logs = shifted - call("log", reduce("sum", call("exp", shifted), (axis,), keepdim=True))
-    logs, places = _over_examples(logs, places), _over_examples(places, logs)
-    picked = gather(logs, len(logs._shape) + params[0], places)
+    size = call("log", reduce("sum", call("exp", shifted), (axis,), keepdim=True))
+    shifted, size = _over_examples(shifted, places), _over_examples(size, places)
+    picked = _picked(shifted, _over_examples(places, shifted), params[0]) - size
     shape = picked._shape
     place = len(shape) + params[0]
     return -reshape(picked, (*shape[:place], *shape[place + 1 :]))

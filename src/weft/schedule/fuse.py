@@ -9,6 +9,7 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 
 import cython
 from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.schedule.column_sums import is_over_rows, take_sums
 from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.recompute import recompute
 from cython.cimports.weft.schedule.records import (
@@ -21,6 +22,7 @@ from cython.cimports.weft.schedule.records import (
     place_of,
     row_major,
 )
+from cython.cimports.weft.schedule.reducing import join_reduce
 from cython.cimports.weft.schedule.sinking import sink
 
 from weft._compiled import require
@@ -30,12 +32,13 @@ from weft.graph.rows import ELEMENTWISE, REDUCE, SOURCE
 require(__name__, cython.compiled)
 
 MAX_NODES = 32
+MAX_STAGED = 64  # of a staged kernel, whose phases are loops of their own
 LONGEST_ROW = 16384  # of a staged kernel, as in `weft.codegen.ir`
-SIBLINGS = 4  # kernels that a reduction may join although none computes what it reduces
 FEWEST_ROWS = 16  # fewer are not worth giving up the freedom to cut rows between threads
 _longest_row = cython.declare(cython.longlong, LONGEST_ROW)
 _fewest_rows = cython.declare(cython.longlong, FEWEST_ROWS)
 _max_nodes = MAX_NODES
+_max_staged = cython.declare(cython.int, MAX_STAGED)
 _elementwise = ELEMENTWISE
 _reduce = REDUCE
 _source = SOURCE
@@ -55,6 +58,8 @@ def fuse(program: Program) -> Program:
     _form(program)
     if _max_nodes > 1 and recompute(program):
         _form(program)
+    if _max_nodes > 1 and take_sums(program, _max_staged):
+        mark_stores(program)
     return program
 
 
@@ -63,15 +68,15 @@ def _form(program: Program) -> cython.void:
     """Kernels for the order as it stands."""
     kernels: list = []
     node: Node
-    for node in program.order:
+    for node in _numbers_first(program):
         kernel: Kernel = None
         if node.row.kind == _elementwise or node.row.kind == _source:
             kernel = _join_elementwise(program, kernels, node)
         elif node.row.kind == _reduce:
-            kernel = _join_reduce(program, kernels, node)
+            kernel = join_reduce(program, kernels, node)
         else:
             kernel = Kernel(node.row.kind, node.shape)
-            _append(kernels, kernel)
+            append_kernel(kernels, kernel)
         kernel.nodes.append(node)
         place_of(program, node).value.kernel = kernel
         _note_consumers(program, kernel, node)
@@ -82,7 +87,39 @@ def _form(program: Program) -> cython.void:
 
 
 @cython.cfunc
-def _append(kernels: list, kernel: Kernel) -> cython.void:
+def _numbers_first(program: Program) -> list:
+    """The order, in front of it the single elements that are computed from existing ones alone, as a mean's factor is:
+    what reads one need not wait for it."""
+    first: list = []
+    known: set = set()
+    node: Node
+    for node in program.order:
+        if node.numel == 1 and node.row.kind == _elementwise and _is_constant(program, node, known):
+            first.append(node)
+            known.add(node)
+    return first + [node for node in program.order if node not in known] if first else program.order
+
+
+@cython.cfunc
+def _is_constant(program: Program, node: Node, known: set) -> cython.bint:
+    """Whether a node reads single elements that exist, or that are known to be computed from such."""
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        root: Node = operand(program, node, number).root
+        if root.numel != 1 or (root.state == PENDING and root not in known):
+            return False
+    return True
+
+
+@cython.cfunc
+def room(kernel: Kernel) -> cython.int:
+    """How many nodes a kernel may have yet."""
+    most: cython.int = _max_staged if kernel.staged and _max_nodes > 1 else _max_nodes
+    return most - cython.cast(cython.int, len(kernel.nodes))
+
+
+@cython.cfunc
+def append_kernel(kernels: list, kernel: Kernel) -> cython.void:
     kernel.position = len(kernels)
     kernels.append(kernel)
 
@@ -117,7 +154,7 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
             best = kernel
     if best is None:
         best = Kernel(_elementwise, node.shape)
-        _append(kernels, best)
+        append_kernel(kernels, best)
         return best
     if best.axes is not None and not best.staged:
         best.staged = _goes_on(program, best, node)
@@ -126,7 +163,7 @@ def _join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
     for kernel in candidates:
         if kernel is best or _merge(kernels, kernel, best):
             continue
-        if kernel.position > floor and _raise(program, kernels, kernel, best):
+        if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
             best = kernel
             best.staged = best.staged or _goes_on(program, best, node)
         else:  # it is read by `best`, which cannot rise above it
@@ -151,7 +188,7 @@ def _reads_inside(program: Program, kernel: Kernel, node: Node, place: Place) ->
         return _accepts(kernel, node, place.root)
     return (
         kernel.open
-        and len(kernel.nodes) < _max_nodes
+        and room(kernel) > 0
         and kernel.shape == node.shape
         and is_row_value(kernel, place.root)
         and _by_row(kernel, place)
@@ -175,7 +212,9 @@ def _goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
 @cython.cfunc
 def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
     """Whether a kernel computes one of these for each of its rows: a reduction, or what goes on from one."""
-    return kernel.axes is not None and (root.row.kind == _reduce or _in_epilogue(kernel, root))
+    if kernel.axes is None or is_over_rows(kernel, root):
+        return False
+    return root.row.kind == _reduce or in_epilogue(kernel, root)
 
 
 @cython.cfunc
@@ -231,17 +270,17 @@ def _may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
 @cython.cfunc
 def _accepts(kernel: Kernel, node: Node, root: Node) -> cython.bint:
     """Whether an elementwise node may join the kernel that computes its input `root`."""
-    if not kernel.open or len(kernel.nodes) >= _max_nodes:
+    if not kernel.open or room(kernel) <= 0:
         return False
     if kernel.axes is None:
         return kernel.shape == node.shape
-    if root.row.kind == _reduce or _in_epilogue(kernel, root):
+    if root.row.kind == _reduce or in_epilogue(kernel, root):
         return kernel.reduced_shape == node.shape and kernel.reduced_shape != kernel.shape
     return kernel.shape == node.shape
 
 
 @cython.cfunc
-def _in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
+def in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
     return (
         kernel.axes is not None
         and node.row.kind != _reduce
@@ -276,11 +315,11 @@ def _merge(kernels: list, early: Kernel, late: Kernel) -> cython.bint:
 
 
 @cython.cfunc
-def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cython.bint:
+def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -> cython.bint:
     """Compute `late` inside `early` where all that it reads is there by then, or made by `early` element by element."""
     if late.axes is not None or early.shape != late.shape or early.position > late.position:
         return False
-    if not early.open or len(early.nodes) + len(late.nodes) >= _max_nodes:
+    if not early.open or len(late.nodes) >= room(early):
         return False
     node: Node
     number: cython.Py_ssize_t
@@ -303,69 +342,6 @@ def _raise(program: Program, kernels: list, early: Kernel, late: Kernel) -> cyth
         if early.axes is not None and not early.staged:
             early.staged = _goes_on(program, early, node)
     return True
-
-
-@cython.cfunc
-def _join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
-    """The kernel that computes the operand, where that is one elementwise space without another reduction."""
-    place: Place = operand(program, node, 0)
-    shape: tuple = place.shape
-    axes: tuple = node.params[0]
-    kernel: Kernel = maker(place) if place.whole else None
-    if kernel is not None:
-        if not (
-            kernel.open
-            and equal(kernel.shape, shape)
-            and len(kernel.nodes) < _max_nodes
-            and place.root.row.kind != _reduce
-            and not _in_epilogue(kernel, place.root)
-            and (
-                kernel.axes is None or (kernel.axes == axes and kernel.reduced_shape == node.shape)
-            )
-        ):
-            kernel = None
-        if kernel is None:
-            kernel = _sibling(program, kernels, node, maker(place))
-    if kernel is None:
-        kernel = Kernel(_elementwise, shape)
-        _append(kernels, kernel)
-    kernel.axes = axes
-    kernel.reduced_shape = node.shape
-    if len(axes) == 0 or _is_empty_beside(shape, axes):
-        kernel.open = False
-    return kernel
-
-
-@cython.cfunc
-def _is_empty_beside(shape: tuple, axes: tuple) -> cython.bint:
-    """Whether a dimension that is not reduced has no elements."""
-    axis: cython.Py_ssize_t
-    for axis in range(len(shape)):
-        if shape[axis] == 0 and axis not in axes:
-            return True
-    return False
-
-
-@cython.cfunc
-def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kernel:
-    """One of the latest kernels that makes the same kind of reduction of values of the kernel `below`: what both read
-    is read once."""
-    shape: tuple = cython.cast(Node, node.inputs[0]).shape
-    other: Node
-    number: cython.Py_ssize_t
-    for kernel in kernels[-SIBLINGS:]:
-        candidate: Kernel = kernel
-        if candidate is None or not candidate.open or candidate.position <= below.position:
-            continue
-        if candidate.axes != node.params[0] or candidate.reduced_shape != node.shape:
-            continue
-        if candidate.shape != shape or len(candidate.nodes) >= _max_nodes:
-            continue
-        for other in candidate.nodes:
-            for number in range(len(other.inputs)):
-                if maker(operand(program, other, number)) is below:
-                    return candidate
-    return None
 
 
 @cython.cfunc
@@ -480,7 +456,7 @@ def _verify_own(kernel: Kernel, node: Node, place: Place, earlier: cython.bint):
 def _is_finished(kernel: Kernel, node: Node, place: Place) -> cython.bint:
     """Whether a value of the same kernel is there where a node is computed: in its body, behind its reductions, or in
     a later phase of its rows."""
-    behind: cython.bint = _in_epilogue(kernel, node)
+    behind: cython.bint = in_epilogue(kernel, node)
     if not is_row_value(kernel, place.root):
         return place.shape == kernel.shape and not behind
     if behind:

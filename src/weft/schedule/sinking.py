@@ -34,7 +34,7 @@ def sink(program: Program, most: cython.int) -> cython.bint:
     anyway: they need not be stored. Whether there were any."""
     kernel: Kernel
     moved: cython.bint = False
-    _note_readers(program)
+    note_readers(program)
     for kernel in program.kernels:
         if kernel.kind == _elementwise and len(kernel.nodes) > 1 and _may_give(program, kernel):
             for reader, nodes in _by_reader(program, kernel).items():
@@ -45,7 +45,7 @@ def sink(program: Program, most: cython.int) -> cython.bint:
 
 
 @cython.cfunc
-def _note_readers(program: Program) -> cython.void:
+def note_readers(program: Program) -> cython.void:
     """Note the only other kernel that reads a stored value; none where several do, or one that has to find it in
     memory."""
     kernel: Kernel

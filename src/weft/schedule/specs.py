@@ -93,7 +93,7 @@ def staged_kernel(key: tuple[Any, ...]) -> Staged:
     _, phases, memory = key
     return Staged(
         tuple(loop_kernel(phase) for phase in phases),
-        tuple(Local(dtype, whole) for dtype, whole in memory),
+        tuple(Local(*item) for item in memory),
     )
 
 

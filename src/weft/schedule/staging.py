@@ -9,7 +9,8 @@ to `loops`.
 
 import cython
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
+from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.schedule.arrays import Array, drop, empty, put, reserve
 from cython.cimports.weft.schedule.builder import (
     BODY,
     LOAD,
@@ -20,6 +21,7 @@ from cython.cimports.weft.schedule.builder import (
     collapse,
     new_builder,
 )
+from cython.cimports.weft.schedule.column_sums import is_over_rows
 from cython.cimports.weft.schedule.loops import (
     _specs,
     look_up,
@@ -30,12 +32,14 @@ from cython.cimports.weft.schedule.loops import (
     put_pointers,
     remember,
 )
-from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, new_launch
-from cython.cimports.weft.schedule.records import Kernel, Program, operand
+from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering, new_launch
+from cython.cimports.weft.schedule.plan import value_of
+from cython.cimports.weft.schedule.records import Kernel, Place, Program, operand
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.rows import REDUCE
+from weft.ops.row import TABLE
 from weft.schedule import loops
 from weft.schedule.costs import cost_of
 from weft.schedule.fuse import LONGEST_ROW
@@ -45,6 +49,9 @@ require(__name__, cython.compiled)
 
 _reduce = cython.declare(cython.int, REDUCE)
 _longest_row = cython.declare(cython.longlong, LONGEST_ROW)
+LANES = 16  # that rows are added up in, as in `weft.codegen.ir`
+WHOLE, ADDED = 1, 2
+_add = cython.declare(OpRow, TABLE["add"])
 CHEAP = 5  # a value of at most this cost is computed again in a later phase
 MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
 
@@ -60,7 +67,8 @@ class Staging:
     born: dict  # node -> phase
     costs: dict  # body node -> what computing it once more costs
     held: dict  # node -> number of local memory
-    locals: list  # twice the code of a dtype, and 1 for a whole row
+    locals: list  # four times the code of a dtype, and WHOLE, ADDED for one that is added to
+    columns: list  # sums over rows
     bytes: cython.longlong  # of whole rows
     spec: KernelSpec
 
@@ -72,6 +80,7 @@ class Staging:
         self.costs = {}
         self.held = {}
         self.locals = []
+        self.columns = []
 
     @cython.cfunc
     def phase(self, number: cython.Py_ssize_t) -> Builder:
@@ -99,6 +108,9 @@ class Staging:
     @cython.cfunc
     def add(self, node: Node) -> cython.void:
         """A node in the first phase in which it can be computed."""
+        if is_over_rows(self.kernel, node):
+            self.add_column(node)
+            return
         number: cython.Py_ssize_t = 0
         in_body: cython.bint = not self.by_row(node)
         root: Node
@@ -112,6 +124,28 @@ class Staging:
             if not self.by_row(root) and root not in self.held:
                 cost += cython.cast(cython.double, self.costs[root]) - 1
         self.costs[node] = cost
+
+    @cython.cfunc
+    def add_column(self, node: Node) -> cython.void:
+        """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
+        place: Place = operand(self.program, node, 0)
+        number: cython.Py_ssize_t = self.born.get(place.root, 0)
+        builder: Builder = self.phase(number)
+        dtype: cython.int = node.dtype.code
+        value: cython.longlong = builder.argument(place, False)
+        local: cython.int = len(self.locals)
+        self.locals.append(dtype << 2 | ADDED | WHOLE)
+        self.bytes += node.dtype.itemsize * _longest_row
+        position: cython.Py_ssize_t = builder.operands.count // REGION
+        at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
+        self.set_row_steps(builder, at, 1)
+        before: cython.longlong = builder.code(False, LOAD, dtype, position, 0)
+        total: cython.longlong = builder.code(False, _add.code, dtype, -1, 2)
+        put(builder.part(False), before)
+        put(builder.part(False), value)
+        at = builder.region(cython.address(builder.stores), dtype, local, total, False)
+        self.set_row_steps(builder, at, 1)
+        self.columns.append(node)
 
     @cython.cfunc
     def compute(self, node: Node, number: cython.Py_ssize_t) -> cython.void:
@@ -156,11 +190,18 @@ class Staging:
     @cython.cfunc
     def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
         """The steps of a value in local memory: along the row, or none."""
+        self.set_row_steps(builder, at, 0 if self.by_row(node) else 1)
+
+    @cython.cfunc
+    def set_row_steps(
+        self, builder: Builder, at: cython.Py_ssize_t, step: cython.longlong
+    ) -> cython.void:
+        """No steps but along the row."""
         axis: cython.Py_ssize_t
         last: cython.Py_ssize_t = len(self.kernel.shape) - 1
         for axis in range(last):
             builder.steps.words[at + axis] = 0
-        builder.steps.words[at + last] = 0 if self.by_row(node) else 1
+        builder.steps.words[at + last] = step
 
     @cython.cfunc
     def hold(self, node: Node) -> cython.int:
@@ -169,7 +210,7 @@ class Staging:
         if number is not None:
             return number
         number = self.held[node] = len(self.locals)
-        self.locals.append(node.dtype.code << 1 | (not self.by_row(node)))
+        self.locals.append(node.dtype.code << 2 | (0 if self.by_row(node) else WHOLE))
         if not self.by_row(node):
             self.bytes += node.dtype.itemsize * _longest_row
         builder: Builder = self.phases[self.born[node]]
@@ -186,6 +227,8 @@ class Staging:
         node: Node
         builder: Builder
         for node in self.kernel.stores:
+            if is_over_rows(self.kernel, node):
+                continue
             builder = self.phases[self.born[node]]
             builder.store(node)
         collapse(self.phases)
@@ -224,7 +267,12 @@ def _key_of(staging: Staging) -> tuple:
     keys: list = []
     for builder in staging.phases:
         keys.append(loop_key(builder, builder.rank - 1))
-    memory = tuple([(dtypes.ALL[word >> 1].name, bool(word & 1)) for word in staging.locals])
+    memory = tuple(
+        [
+            (dtypes.ALL[word >> 2].name, bool(word & WHOLE), bool(word & ADDED))
+            for word in staging.locals
+        ]
+    )
     return "staged", tuple(keys), memory
 
 
@@ -251,7 +299,8 @@ def _new_spec(key):
         return staged_text(key, symbol)
 
     name = symbol_of(key, names)
-    spec: KernelSpec = KernelSpec(name, build, (name,))
+    sums: cython.bint = any([added for _, _, added in key[2]])
+    spec: KernelSpec = KernelSpec(name, build, (name, f"{name}_final") if sums else (name,))
     spec.fused = True
     return spec
 
@@ -287,6 +336,32 @@ def prepared_key(kernel: Kernel):
 
 
 @cython.cfunc
+def _launch_sums(
+    lowering: Lowering,
+    staging: Staging,
+    pointers: cython.pointer(Array),
+    arguments: cython.pointer(Array),
+    work: cython.longlong,
+) -> cython.void:
+    """A launch over the lanes that rows belong to, and one that folds their sums."""
+    node: Node
+    nbytes: cython.longlong = 0
+    builder: Builder = staging.phases[0]
+    length: cython.longlong = arguments.words[builder.rank - 1]
+    reserve(pointers, 2 * len(staging.columns) + 2)
+    for node in staging.columns:
+        nbytes += node.dtype.itemsize * (length + LANES) * LANES
+    put(pointers, lowering.temporary(nbytes))
+    put(pointers, 0)
+    for node in staging.columns:
+        put(pointers, value_of(lowering.plan, node).slot)
+        put(pointers, 0)
+    new_launch(lowering, staging.spec, pointers, arguments, LANES, 1, work)
+    last: Launch = new_launch(lowering, staging.spec, pointers, arguments, length, 256, 2 * length)
+    last.final = True
+
+
+@cython.cfunc
 def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
     """Launch a prepared kernel."""
     if not kernel.staged or kernel.prepared is None:
@@ -308,6 +383,9 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
             put_pointers(lowering, builder, cython.address(pointers))
             put_arguments(builder, arguments)
             work += total * (builder.body_count + 1) // 8 + 1
+        if staging.columns:
+            _launch_sums(lowering, staging, cython.address(pointers), arguments, work)
+            return
         new_launch(lowering, staging.spec, cython.address(pointers), arguments, units, grain, work)
     finally:
         drop(cython.address(pointers))
