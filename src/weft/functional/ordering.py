@@ -32,6 +32,8 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import gather, reshape, take
 
+FEW = 4  # so many times fewer than a row has are looked for before they are put in order
+
 
 def _order(array: Any, axis: int, descending: bool) -> Any:
     """Stable argsort; nan last in ascending order, first in descending order."""
@@ -41,6 +43,32 @@ def _order(array: Any, axis: int, descending: bool) -> Any:
     flipped = np.flip(array, axis)
     order = host.answering(np.argsort, flipped, axis=axis, kind="stable")
     return np.flip(size - 1 - order, axis)
+
+
+def _first_places(array: Any, axis: int, k: int, largest: bool) -> Any:
+    """The first k of `_order`: where rows are much longer, only what is not behind the k-th element is put in order."""
+    size = array.shape[axis]
+    if not 0 < k <= size // FEW:
+        return np.take(_order(array, axis, largest), np.arange(k), axis)
+    lines = np.ascontiguousarray(np.moveaxis(array, axis, -1))
+    place = size - k if largest else k - 1
+    bound = host.answering(np.partition, lines, place, -1)[..., place : place + 1]
+    chosen = ~(lines < bound if largest else lines > bound)
+    if np.count_nonzero(chosen) * size != chosen.size * k:
+        chosen = _first_of_equals(lines, bound, k, largest)
+    places = (np.flatnonzero(chosen) % size).reshape(*lines.shape[:-1], k)
+    order = _order(np.take_along_axis(lines, places, -1), -1, largest)
+    return np.moveaxis(np.take_along_axis(places, order, -1), -1, axis)
+
+
+def _first_of_equals(lines: Any, bound: Any, k: int, largest: bool) -> Any:
+    """Which k elements of each row come first, the last of them equal to `bound`, where others may be too, or nan."""
+    nan, nan_bound = lines != lines, bound != bound
+    level = (lines == bound) | (nan & nan_bound)
+    above, below = (lines > bound) | (nan & ~nan_bound), (lines < bound) | (nan_bound & ~nan)
+    beyond = above if largest else below
+    room = k - np.count_nonzero(beyond, -1, keepdims=True)
+    return beyond | (level & (np.cumsum(level, -1) <= room))
 
 
 def sort(
@@ -85,8 +113,7 @@ def topk(
         )
     if not input._shape:
         return sort(input)
-    order = _order(host.to_numpy(input), axis, largest)
-    indices = host.from_numpy(np.take(order, np.arange(k), axis))
+    indices = host.from_numpy(_first_places(host.to_numpy(input), axis, k, largest))
     return ValuesIndices(gather(input, axis, indices), indices)
 
 

@@ -235,10 +235,25 @@ def embedding_bag(
         rows = rows * reshape(per_sample_weights, (flat._shape[0], 1))
     if kept is not None:
         rows = where(reshape(kept, (flat._shape[0], 1)), rows, 0)
+    if len(input._shape) == 2:
+        return cast(_summed_alike(rows, kept, input._shape, mode), weight._dtype)
     return cast(_summed(rows, kept, starts, mode), weight._dtype)
 
 
+def _summed_alike(rows: Any, kept: Any, shape: Any, mode: str) -> Any:
+    """The sums or means of bags of one length. Shapes: (B * N, d), (B * N) or None, (B, N) -> (B, d)."""
+    bags, length = shape
+    total = reduce("sum", reshape(rows, (bags, length, rows._shape[1])), (1,))
+    if mode == "sum":
+        return total
+    if kept is None:
+        return total / length
+    counts = reduce("sum", reshape(cast(kept, rows._dtype), shape), (1,), keepdim=True)
+    return total / counts.clamp(min=1)
+
+
 def _summed(rows: Any, kept: Any, starts: Any, mode: str) -> Any:
+    """The sums or means of bags that begin at `starts`, the last of which is where they end."""
     bags = len(starts) - 1
     ends = int(starts[-1])
     bag = host.from_numpy(np.repeat(np.arange(bags), np.diff(starts)))

@@ -2,7 +2,8 @@
 """Padding and resizing: constant, reflected, repeated and circular edges; nearest, linear and cubic interpolation;
 pixel shuffling.
 
-Constant padding is a region write; the other kinds and interpolation take along each dimension by host-made indices.
+Constant padding is a region write; the other kinds and interpolation take along each dimension by indices that are
+known here.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from weft.graph.edges import rename_record
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
+from weft.nn.functional_runs import looked_up, taken
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad as pad_value
-from weft.ops.primitives import permute, reshape, slice_axis, take
+from weft.ops.primitives import permute, reshape, slice_axis
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
@@ -66,7 +68,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     made = input
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            made = take(made, axis, host.from_numpy(_edge_index(made, axis, before, after, mode)))
+            made = taken(made, axis, _edge_index(made, axis, before, after, mode))
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else made
 
@@ -248,7 +250,7 @@ def _nearest(x: Any, wanted: Shape, factors: list[float | None], exact: bool) ->
             places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
         else:
             places = _source_places(have, want, factor, False, True)
-        x = take(x, axis, host.from_numpy(places.astype(np.int64)))
+        x = taken(x, axis, places.astype(np.int64))
     return x
 
 
@@ -294,8 +296,8 @@ def _dense_weights(
 
 def _resampled(x: Any, axis: int, places: Any) -> Any:
     low = np.floor(places).astype(np.int64)
-    lower = take(x, axis, host.from_numpy(low))
-    upper = take(x, axis, host.from_numpy(np.minimum(low + 1, x._shape[axis] - 1)))
+    lower = looked_up(x, axis, low)
+    upper = looked_up(x, axis, np.minimum(low + 1, x._shape[axis] - 1))
     column = _column(x, axis, places - low)
     return lower * (1 - column) + upper * column
 
@@ -318,7 +320,7 @@ def _cubic(x: Any, axis: int, places: Any) -> Any:
     low = np.floor(places).astype(np.int64)
     total = None
     for tap in range(-1, 3):
-        part = take(x, axis, host.from_numpy(np.clip(low + tap, 0, x._shape[axis] - 1)))
+        part = looked_up(x, axis, np.clip(low + tap, 0, x._shape[axis] - 1))
         part = part * _column(x, axis, _keys(np.abs(places - low - tap), -0.75))
         total = part if total is None else total + part
     return total

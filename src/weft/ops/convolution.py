@@ -17,6 +17,7 @@ from weft.graph.recording import record, record_gradient
 from weft.graph.strides import contiguous_strides
 from weft.graph.tape import tape
 from weft.ops.primitives import (
+    concat,
     conj,
     embed,
     flip,
@@ -231,6 +232,8 @@ def _pull_input(g: Any, weight: Any, at: Any) -> Any:
 def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     geometry, shape = Geometry(*at.params), at.shapes[1]
     kernel, groups, spatial = shape[2:], geometry.groups, len(shape) - 2
+    if shape[:2] == (groups, 1) and groups > 1:
+        return _pull_taps(g, margins(conj(self), geometry.padding), geometry, shape)
     views = windows(margins(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
     order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
     batch, positions = self._shape[0], count(g._shape[2:])
@@ -240,6 +243,20 @@ def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     )
     found = matmul(outer, transpose(conj(patches)))  # (G, O, N P) @ (G, N P, K) -> (G, O, K)
     return reshape(found, shape)
+
+
+def _pull_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
+    """The derivative of a kernel that has one image for each output: for each of its taps the sum of a product of two
+    images, (C) each. A matrix product would have one row, and a column for each tap."""
+    axes = (0, *range(2, len(shape)))
+    sums = []
+    for tap in product(*map(range, shape[2:])):
+        view = x
+        for axis, place in enumerate(tap, 2):
+            start = place * geometry.dilation[axis - 2]
+            view = slice_axis(view, axis, start, g._shape[axis], geometry.stride[axis - 2])
+        sums.append(reshape(reduce("sum", g * view, axes), (shape[0], 1)))
+    return reshape(concat(tuple(sums), 1), shape)
 
 
 def _pull_bias(g: Any) -> Any:

@@ -1,0 +1,78 @@
+"""Elements taken along a dimension by indices that are known when they are taken.
+
+What resizing and padding take are runs: neighbours in order or against it, each as often as the next. As slices they
+are moved as they lie, and their derivative is a sum of slices, where indices would be looked up one by one and their
+derivative scattered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import weft
+from weft.functional import host
+from weft.ops.primitives import concat, expand, flip, reshape, slice_axis, take
+
+MOST = 5  # runs; of more, indices cost less
+
+
+class Run(NamedTuple):
+    """`length` neighbours from `start` on, in steps of 1 or -1, each `repeat` times."""
+
+    start: int
+    length: int
+    step: int
+    repeat: int
+
+
+def taken(x: Any, axis: int, index: Any) -> Any:
+    """The elements of `x` along an axis at the places in `index`, an array of int64 within the axis."""
+    found = runs(index)
+    if not found or len(found) > MOST:
+        return take(x, axis, host.from_numpy(index))
+    parts = [_part(x, axis, run) for run in found]
+    return parts[0] if len(parts) == 1 else concat(tuple(parts), axis)
+
+
+def looked_up(x: Any, axis: int, index: Any) -> Any:
+    """The same for what computes with the elements: it looks them up itself, unless there will be a derivative."""
+    if x.requires_grad and weft.is_grad_enabled():
+        return taken(x, axis, index)
+    return take(x, axis, host.from_numpy(index))
+
+
+def runs(index: Any) -> list[Run]:
+    """What an array of places consists of; more than `MOST` are not counted to the end."""
+    if not len(index):
+        return []
+    edges = np.flatnonzero(np.diff(index)) + 1
+    starts = np.concatenate(([0], edges))
+    values, repeats = index[starts].tolist(), np.diff(np.append(starts, len(index))).tolist()
+    found: list[Run] = []
+    for value, repeat in zip(values, repeats, strict=True):
+        last = found[-1] if found else None
+        if last is not None and last.repeat == repeat:
+            step = value - last.start if last.length == 1 else last.step
+            if abs(step) == 1 and value == last.start + step * last.length:
+                found[-1] = Run(last.start, last.length + 1, step, repeat)
+                continue
+        if len(found) > MOST:
+            break
+        found.append(Run(value, 1, 1, repeat))
+    return found
+
+
+def _part(x: Any, axis: int, run: Run) -> Any:
+    """The elements of one run."""
+    first = min(run.start, run.start + run.step * (run.length - 1))
+    part = x if run.length == x._shape[axis] else slice_axis(x, axis, first, run.length)
+    if run.step < 0:
+        part = flip(part, (axis,))
+    if run.repeat == 1:
+        return part
+    shape = part._shape
+    wide = (*shape[: axis + 1], run.repeat, *shape[axis + 1 :])
+    part = expand(reshape(part, (*shape[: axis + 1], 1, *shape[axis + 1 :])), wide)
+    return reshape(part, (*shape[:axis], run.length * run.repeat, *shape[axis + 1 :]))
