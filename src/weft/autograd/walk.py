@@ -287,6 +287,7 @@ class Walk(Settling):
         g = group.assemble(form.shape)
         group.whole, group.bundles = [], []
         parts: list = None
+        edges: tuple = edges_of(group)
         if g is not None:
             start: object = self.place()
             parts = pull_rules(
@@ -295,7 +296,7 @@ class Walk(Settling):
                 At(form.params, form.shapes, form.shape),
                 form.inputs,
                 form.result,
-                first.edges,
+                edges,
             )
             if start is not None:
                 members: list = group.nodes()
@@ -303,14 +304,14 @@ class Walk(Settling):
         if not self.keep:
             self.finish_all(group)
         index: cython.int
-        for index in range(cython.cast(cython.int, len(first.edges))):
+        for index in range(cython.cast(cython.int, len(edges))):
             target: cython.int = self.target(group, 0, index)
             part = None if parts is None else parts[index]
             if part is not None and not form.flags[index]:
                 if target >= 0:
-                    self.give(target, output_of(first.edges[index]), part, -1)
+                    self.give(target, output_of(edges[index]), part, -1)
                 part = None
-            if first.edges[index] is not None:
+            if edges[index] is not None:
                 self.hand_over(group, index, part)
 
     @cython.cfunc
@@ -431,6 +432,23 @@ class Walk(Settling):
             call_after(leaf, leaf.hooks.post_accumulate)
         if sink.observers is not None:
             after_node(sink.observers, [], (None,))
+
+
+@cython.cfunc
+def edges_of(group: Group) -> tuple:
+    """The edges of a batch's first member; where operations that save nothing differ in which operands have a gradient,
+    for each operand the edge of some member."""
+    first: Node = group.at(0)
+    if first.saved != 0 or None not in first.edges:
+        return first.edges
+    edges: list = list(first.edges)
+    node: Node
+    index: cython.Py_ssize_t
+    for node in group.nodes():
+        for index in range(len(edges)):
+            if edges[index] is None:
+                edges[index] = node.edges[index]
+    return tuple(edges)
 
 
 @cython.cfunc

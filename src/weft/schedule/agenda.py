@@ -30,6 +30,7 @@ from cython.cimports.weft.schedule.likeness import (
     address_of,
     adds_rows,
     alike,
+    edge_matters,
     hash_of,
     line_of,
     most_bytes,
@@ -485,7 +486,7 @@ def facts_of(signature: Signature) -> tuple:
                     source.dtype.name,
                     source.shape,
                     address_of(source) if role_of(node, index) != "b" else 0,
-                    node.edges is not None and node.edges[index] is not None,
+                    edge_matters(node, index) and node.edges[index] is not None,
                 )
             )
         signature.facts = (

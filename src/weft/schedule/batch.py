@@ -256,7 +256,7 @@ def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.b
     node: Node
     if not column.same and not _one_value(column):
         return False
-    if first.edges is None or first.edges[index] is None:
+    if first.edges is None:
         return True
     edge = edge_identity(first.edges[index])
     for node in members:

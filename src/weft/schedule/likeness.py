@@ -125,7 +125,8 @@ def address_of(node: Node) -> cython.longlong:
 @cython.cfunc
 def alike(one: Node, other: Node) -> cython.bint:
     """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared. Operations
-    whose rows do not know each other may differ in height."""
+    whose rows do not know each other may differ in height, and those that save nothing in which operands have a
+    gradient."""
     if (
         one.row is not other.row
         or one.dtype is not other.dtype
@@ -156,7 +157,9 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
     b: Node = other.inputs[index]
     if a.dtype is not b.dtype or not equal(a.shape, b.shape):
         return False
-    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
+    if (edge_matters(one, index) or edge_matters(other, index)) and (
+        (one.edges[index] is None) != (other.edges[index] is None)
+    ):
         return False
     role: str = role_of(one, index)
     if role == "b":
@@ -175,6 +178,14 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
     if same is None or one.edges is None or one.edges[index] is other.edges[index]:
         return True
     return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def edge_matters(node: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether equal operations agree in whether an operand has a gradient: it decides what they save, and which value
+    all of them share. Otherwise one rule serves those that have one and those that have none."""
+    return node.edges is not None and (node.saved != 0 or role_of(node, index) != "b")
 
 
 # -- of different heights --------------------------------------------------------------------------------------------
