@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft import pipeline
+from weft.autograd import known_walks
 from weft.autograd.discovery import target_for
 from weft.autograd.graph import GradientEdge, find_edge, output_of
 from weft.autograd.handle import refuse_in_transform
@@ -215,20 +216,36 @@ def _walk_alone(
     roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any
 ) -> Any:
     tape = tapes.tape()
-    made = Walk()
-    if units is not None:
-        made.watch(units)
     if tape.mode.fiber is not None:
         # What a fiber has recorded is to meet what others will have recorded when all of them wait.
-        return made.run(roots, captured, keep, create, leaves)
+        return _made_walk(units).run(roots, captured, keep, create, leaves)
+    lesson = None
     try:
+        if leaves and not captured and not create and units is None:
+            lesson = known_walks.repeat(tape, roots, keep)
+        if lesson is True:
+            return {}
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
             with pipeline.alone():
-                batch.group(tape.since(tape.watermark))
-        return made.run(roots, captured, keep, create, leaves)
+                if batch.group(tape.since(tape.watermark)) and lesson is not None:
+                    lesson = lesson.give_up()
+        made = _made_walk(units)
+        if lesson is not None:
+            lesson.watch(made)
+        results = made.run(roots, captured, keep, create, leaves)
+        if lesson is not None:
+            lesson.close(tape, made)
+        return results
     finally:
         tape.watermark = last_sequence()
+
+
+def _made_walk(units: Any) -> Walk:
+    made = Walk()
+    if units is not None:
+        made.watch(units)
+    return made
 
 
 def backward(

@@ -40,6 +40,7 @@ cdef class Discovery:
     cdef int number_of(self, object edge) except? -2
     cdef bint wanted(self, int number) noexcept
 
+cdef int give_up(Node node) except -1
 cdef object joint_of(Node node)
 cdef object target_of(object edge)
 

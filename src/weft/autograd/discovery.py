@@ -11,12 +11,14 @@ from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.weft.autograd.discovery import Reached, prefetch_reached
 from cython.cimports.weft.autograd.integers import integers, push
 from cython.cimports.weft.graph.cuts import Joint
-from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.errors import GradientError
+from weft.graph.rows import COMPOSITE
 
 require(__name__, cython.compiled)
 
@@ -36,6 +38,23 @@ def freed(node: Node):
         got=f"{node.row.grad_name}, recorded at {node.where}",
         fix="pass retain_graph=True to the first backward",
     )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def give_up(node: Node) -> cython.int:
+    """A record has been walked over for the last time: it lets go of what it saved, and of what nothing will read."""
+    node.released = True
+    release_saves(node)
+    if node.state == DONE:
+        drop_inputs(node)
+        node.quotient = None
+        note_idle(node)
+    if node.row.kind == COMPOSITE:
+        node.inputs = None
+        node.result = None
+        node.quotient = None
+    return 0
 
 
 _stamp = cython.declare(cython.longlong, 0)

@@ -11,6 +11,7 @@ import heapq
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.autograd.discovery import give_up
 from cython.cimports.weft.autograd.group import Group, join_blocks
 from cython.cimports.weft.autograd.observe import (
     Observers,
@@ -27,7 +28,7 @@ from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.prefetch import prefetch
-from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
+from cython.cimports.weft.graph.saves import drop_inputs, release_saves
 from cython.cimports.weft.graph.tape import Mode, current_tape
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction
 from cython.cimports.weft.graph.tensor import Tensor
@@ -59,10 +60,12 @@ class Walk(Settling):
     results = cython.declare(dict)
     leaves = cython.declare(cython.bint)
     units = cython.declare(list)
+    journal = cython.declare(list)
 
     def __cinit__(self):
         self.results = {}
         self.units = None
+        self.journal = None
 
     def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
         """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
@@ -176,6 +179,15 @@ class Walk(Settling):
         self.units = units
         self.merges = False
 
+    def keep_journal(self, journal: list):
+        """Write into a list which leaf got which gradient: (sink, node or None for a sparse one, the newest
+        node's number before and after)."""
+        self.journal = journal
+
+    def has_groups(self):
+        """Whether members of batches were pulled together."""
+        return len(self.groups) > 0
+
     @cython.cfunc
     def place(self):
         """The number of the newest node while the walk is watched."""
@@ -252,22 +264,14 @@ class Walk(Settling):
         """Give up saves, unless the graph is retained."""
         if self.keep:
             return
-        node.released = True
         if node.observers is not None and node.saved != 0:
             node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
-        release_saves(node)
-        if node.quotient is not None and not node.batched:
+        quotient: Node = None if node.batched else node.quotient
+        give_up(node)
+        if quotient is not None:
             node.batched = True
-            node.quotient.members -= 1
-            self.finish_quotient(node.quotient)
-        if node.state == DONE:
-            drop_inputs(node)
-            node.quotient = None
-            note_idle(node)
-        if node.row.kind == COMPOSITE:
-            node.inputs = None
-            node.result = None
-            node.quotient = None
+            quotient.members -= 1
+            self.finish_quotient(quotient)
 
     @cython.cfunc
     def pull_group(self, group: Group) -> cython.void:
@@ -415,7 +419,11 @@ class Walk(Settling):
         if sink in self.captured:
             self.capture(sink, 0, g)
         if self.leaves or (sink in self.captured and self.captured[sink] is None):
+            before: cython.longlong = 0 if self.journal is None else last_sequence()
             accumulate_grad(leaf, g, self.create, sink)
+            if self.journal is not None:
+                node: Node = None if is_sparse(g) else value(g)
+                self.journal.append((sink, node, before, last_sequence()))
 
     @cython.cfunc
     def accumulate_nothing(self, sink: AccumulateGrad) -> cython.void:

@@ -266,6 +266,34 @@ def append_copy(
 
 
 @cython.cfunc
+def append_again(
+    tape: Tape,
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    code,
+    place: cython.int,
+) -> Node:
+    """Append an operation without gradient edges that has been recorded like this before. The caller has looked for
+    the user's code and place, and knows that nobody watches what is recorded."""
+    node: Node = _blank(row, shape, numel, dtype)
+    node.inputs = inputs
+    hide(inputs)
+    if params is not None:
+        node.params = params
+    node.offset_in_code = place
+    if node.code is not code:
+        node.code = code
+    link(tape, node)
+    if _danger or row.kind == INDEX or row.kind == SCATTER:
+        _judge(tape, node)
+    return node
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def _judge(tape: Tape, node: Node) -> cython.int:
     """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may.

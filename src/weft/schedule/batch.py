@@ -88,6 +88,11 @@ def watch(watcher):
     return former
 
 
+def watcher():
+    """Who is told of searches for batches, or None."""
+    return _watcher
+
+
 @cython.cfunc
 def _quotient_of(members: list) -> Node:
     return cython.cast(Node, members[0]).quotient
