@@ -26,7 +26,7 @@ from weft.tensor.device import check_device
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
 from weft.tensor.memory import import_array, need_room, tensor_of_array
-from weft.tensor.numbers import tensor_of_number
+from weft.tensor.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.reading import item
 
 Shape = tuple[int, ...]
@@ -37,6 +37,9 @@ Shape = tuple[int, ...]
 
 def read_size(name: str, size: Any) -> Shape:
     """Sizes given one by one or as one sequence. Errors: TypeError on what is no integer, RuntimeError below 0."""
+    shape: Shape | None = shape_of_sizes(size)
+    if shape is not None:
+        return shape
     if len(size) == 1 and not hasattr(type(size[0]), "__index__"):
         size = size[0]
     if not isinstance(size, (tuple, list)):
@@ -125,7 +128,10 @@ def tensor(
     Errors: ValueError on ragged sequences, TypeError on text, RuntimeError on what is no number.
     """
     check_device(device, "tensor")
-    made = tensor_of_number(data) if dtype is None else None
+    made = None
+    if dtype is None:
+        listed = type(data) is list or type(data) is tuple
+        made = tensor_of_list(data) if listed else tensor_of_number(data)
     if made is not None:
         return leaf(made, requires_grad)
     wanted = None if dtype is None else read_dtype(dtype)
@@ -180,22 +186,24 @@ def asarray(
 
 def share_array(array: Any) -> Tensor:
     """A tensor over an array's memory; an array that tensors cannot describe raises."""
-    if any(stride < 0 for stride in array.strides):
+    strides = array.strides
+    if strides and min(strides) < 0:
         raise ArgumentError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array  with "
             "array.copy().)",
             expected="non-negative strides",
-            got=str(array.strides),
+            got=str(strides),
             fix="pass array.copy()",
         )
     dtype = dtype_of_array(array)
-    if array.size and any(stride % array.itemsize for stride in array.strides):
+    size = array.itemsize
+    if array.size and any([stride % size for stride in strides]):
         raise ArgumentError(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array "
             "to reallocate the memory.",
-            expected=f"multiples of {array.itemsize}",
-            got=str(array.strides),
+            expected=f"multiples of {size}",
+            got=str(strides),
             fix="pass array.copy()",
         )
     if not array.flags.writeable:

@@ -149,9 +149,16 @@ def import_array(array: Any, dtype: DType) -> Tensor:
     size = array.itemsize
     shape, strides = array.shape, tuple(stride // size for stride in array.strides)
     strides = strides if array.size else contiguous_strides(shape)
-    extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
-    flat = np.lib.stride_tricks.as_strided(array, (extent,), (size,))
-    memory = pool.wrap(array.ctypes.data, extent * size, array, not array.flags.writeable)
+    flags = array.flags
+    if flags.c_contiguous and type(array) is np.ndarray:
+        extent, flat = array.size, array.reshape(-1)
+    else:
+        extent = (
+            1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
+        )
+        flat = np.lib.stride_tricks.as_strided(array, (extent,), (size,))
+    address = array.__array_interface__["data"][0]
+    memory = pool.wrap(address, extent * size, array, not flags.writeable)
     whole = wrap_node(make_value(dtype, (extent,), memory, 0))
     storage_of(whole).foreign = Foreign(flat)
     return region(whole, shape, strides, 0)

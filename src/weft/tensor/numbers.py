@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Single numbers as tensors that have their value, without an array in between.
+"""Numbers and nested lists of them as tensors that have their values, without an array in between; sizes as shapes.
 
-Programs that run example by example make a tensor of every label, word and target, so that each is made often.
+Programs that run example by example make a tensor of every label, word and target, so that each is made often. What is
+not as it is as a rule (other types, several types, ragged lists) is left to `data`, which knows the errors too.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from cython.cimports.weft.runtime.pool import Buffer, allocate
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
+from weft.graph.making import MOST_ELEMENTS
 
 require(__name__, cython.compiled)
 
@@ -23,6 +25,8 @@ _single = cython.declare(DType, dtypes.float32)
 _double = cython.declare(DType, dtypes.float64)
 _whole = cython.declare(DType, dtypes.int64)
 _LIMIT = 1 << 62
+_MOST_DEPTH = cython.declare(cython.Py_ssize_t, 16)
+_most = cython.declare(cython.longlong, MOST_ELEMENTS)
 
 
 @cython.ccall
@@ -59,3 +63,126 @@ def _of_int(number: int64_t) -> Node:
     node: Node = new_value(_whole, (), buffer, 0)
     node.bound = number + 1 if number >= 0 else -1
     return node
+
+
+# -- lists ---------------------------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class _Reader:
+    """Elements on their way from nested lists into memory; `low` and `high` are the least and largest integers."""
+
+    shape = cython.declare(list)
+    place = cython.declare(cython.p_char)
+    kind = cython.declare(cython.int)
+    low = cython.declare(int64_t)
+    high = cython.declare(int64_t)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def read(self, part, depth: cython.Py_ssize_t) -> cython.bint:
+        """Copy the elements of one list; whether they are all of the kind, and as many as in the first."""
+        if type(part) is not list and type(part) is not tuple:
+            return False
+        if len(part) != cython.cast(cython.Py_ssize_t, self.shape[depth]):
+            return False
+        if depth + 1 < len(self.shape):
+            for entry in part:  # noqa: SIM110 - `all` would make a generator
+                if not self.read(entry, depth + 1):
+                    return False
+            return True
+        if self.kind == _WHOLE:
+            return self.read_whole(part)
+        return self.read_floats(part)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def read_floats(self, part) -> cython.bint:
+        number: cython.double
+        for entry in part:
+            if type(entry) is not float:
+                return False
+            number = entry
+            if self.kind == _SINGLE:
+                cython.cast(cython.p_float, self.place)[0] = cython.cast(cython.float, number)
+                self.place += 4
+            else:
+                cython.cast(cython.p_double, self.place)[0] = number
+                self.place += 8
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def read_whole(self, part) -> cython.bint:
+        number: int64_t
+        for entry in part:
+            if type(entry) is not int or not -_LIMIT < entry < _LIMIT:
+                return False
+            number = entry
+            self.low = min(self.low, number)
+            self.high = max(self.high, number)
+            cython.cast(cython.pointer(int64_t), self.place)[0] = number
+            self.place += 8
+        return True
+
+
+_SINGLE = cython.declare(cython.int, 0)
+_DOUBLE = cython.declare(cython.int, 1)
+_WHOLE = cython.declare(cython.int, 2)
+
+
+@cython.ccall
+def tensor_of_list(data: Any) -> Any:
+    """A tensor of nested lists or tuples of equal lengths, all of Python floats, in the default type, or all of Python
+    ints, as int64; None for everything else."""
+    reader: _Reader = _Reader()
+    count: cython.longlong = 1
+    first = data
+    reader.shape = []
+    while type(first) is list or type(first) is tuple:
+        if len(first) == 0 or len(reader.shape) == _MOST_DEPTH:
+            return None
+        reader.shape.append(len(first))
+        count *= len(first)
+        if count > _most:
+            return None
+        first = first[0]
+    dtype: DType = _kind_of(first)
+    if dtype is None or not reader.shape:
+        return None
+    buffer: Buffer = allocate(count * dtype.itemsize)
+    reader.place = cython.cast(cython.p_char, buffer.address)
+    reader.kind = _SINGLE if dtype is _single else _DOUBLE if dtype is _double else _WHOLE
+    if not reader.read(data, 0):
+        return None
+    node: Node = new_value(dtype, tuple(reader.shape), buffer, 0)
+    if reader.kind == _WHOLE:
+        node.bound = reader.high + 1 if reader.low >= 0 else -1
+    return wrap(node, None)
+
+
+@cython.cfunc
+def _kind_of(number) -> DType:
+    """The type of a tensor of such numbers; None where that is to be asked elsewhere."""
+    if type(number) is int:
+        return _whole
+    if type(number) is not float:
+        return None
+    dtype: DType = dtypes.get_default()
+    return dtype if dtype is _single or dtype is _double else None
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------
+
+
+@cython.ccall
+def shape_of_sizes(size: tuple) -> Any:
+    """Sizes as a shape where they are Python ints one by one, or in one tuple or list, and not out of the question;
+    None for everything else."""
+    if len(size) == 1 and (type(size[0]) is tuple or type(size[0]) is list):
+        size = tuple(size[0])
+    for entry in size:
+        if type(entry) is not int or not 0 <= entry <= _most:
+            return None
+    return size
