@@ -29,9 +29,10 @@ def test_regular_lists_are_what_pytorch_makes_of_them(data: Any, shape: list[int
     ours, theirs = weft.tensor(nested), torch.tensor(nested)
     assert str(ours.dtype).rpartition(".")[2] == str(theirs.dtype).rpartition(".")[2]
     assert np.array_equal(ours.numpy(), theirs.numpy(), equal_nan=True)
-    assert np.array_equal(np.signbit(ours.numpy()), np.signbit(theirs.numpy())) or np.isnan(
-        ours.numpy()
-    ).any()
+    assert (
+        np.array_equal(np.signbit(ours.numpy()), np.signbit(theirs.numpy()))
+        or np.isnan(ours.numpy()).any()
+    )
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def repeat(tape: Tape, roots: list, keep: bool):
     from the walk that the caller makes, or else None.
 
     Errors: RuntimeError where a record has given up its saved values."""
-    if not _is_plain(tape):
+    if not roots or not _is_plain(tape):
         return None
     habit: Habit = _habit_of(tape, roots)
     if habit.rest > 0:
