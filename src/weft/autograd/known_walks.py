@@ -132,6 +132,9 @@ class Repeat(Outline):
     made = cython.declare(list)  # the node of each step
     numbers = cython.declare(list)
 
+    def __cinit__(self):
+        self.made = []
+
     @cython.cfunc
     def carry_out(self, tape: Tape, script: Script, keep: cython.bint):
         """Record the script, give the leaves their gradients and let records give up what they saved."""
@@ -145,6 +148,7 @@ class Repeat(Outline):
         finally:
             mode.grad = previous
             mode.walk = 0
+            self.let_go()
         if not keep:
             self.give_up_saves()
         check_budget()
@@ -177,8 +181,21 @@ class Repeat(Outline):
                 _joined_place(place, step.way),
             )
             node.considered = step.considered
+            node.live += (
+                1  # adding to a gradient may run what is pending, and later steps read this
+            )
             self.made[index] = node
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def let_go(self) -> cython.void:
+        """All steps have been recorded: none is held for those behind it."""
+        node: Node
+        for node in self.made:
+            if node is not None:
+                node.live -= 1
+        self.made = []
 
     @cython.cfunc
     def accumulate(self, number: cython.int, node: Node):
