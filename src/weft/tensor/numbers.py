@@ -27,6 +27,8 @@ _whole = cython.declare(DType, dtypes.int64)
 _LIMIT = 1 << 62
 _MOST_DEPTH = cython.declare(cython.Py_ssize_t, 16)
 _most = cython.declare(cython.longlong, MOST_ELEMENTS)
+# Memory is taken before it is known whether the list is regular.
+_MOST_READ = cython.declare(cython.longlong, 1 << 24)
 
 
 @cython.ccall
@@ -145,7 +147,7 @@ def tensor_of_list(data: Any) -> Any:
             return None
         reader.shape.append(len(first))
         count *= len(first)
-        if count > _most:
+        if count > _MOST_READ:
             return None
         first = first[0]
     dtype: DType = _kind_of(first)
