@@ -83,7 +83,7 @@ class _Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def read(self, part, depth: cython.Py_ssize_t) -> cython.bint:
+    def read(self, part: Any, depth: cython.Py_ssize_t) -> cython.bint:
         """Copy the elements of one list; whether they are all of the kind, and as many as in the first."""
         if type(part) is not list and type(part) is not tuple:
             return False
@@ -100,7 +100,7 @@ class _Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def read_floats(self, part) -> cython.bint:
+    def read_floats(self, part: Any) -> cython.bint:
         number: cython.double
         for entry in part:
             if type(entry) is not float:
@@ -116,7 +116,7 @@ class _Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def read_whole(self, part) -> cython.bint:
+    def read_whole(self, part: Any) -> cython.bint:
         number: int64_t
         for entry in part:
             if type(entry) is not int or not -_LIMIT < entry < _LIMIT:
@@ -165,7 +165,7 @@ def tensor_of_list(data: Any) -> Any:
 
 
 @cython.cfunc
-def _kind_of(number) -> DType:
+def _kind_of(number: Any) -> DType:
     """The type of a tensor of such numbers; None where that is to be asked elsewhere."""
     if type(number) is int:
         return _whole
@@ -179,7 +179,7 @@ def _kind_of(number) -> DType:
 
 
 @cython.ccall
-def shape_of_sizes(size: tuple) -> Any:
+def shape_of_sizes(size: tuple[Any, ...]) -> Any:
     """Sizes as a shape where they are Python ints one by one, or in one tuple or list, and not out of the question;
     None for everything else."""
     if len(size) == 1 and (type(size[0]) is tuple or type(size[0]) is list):
