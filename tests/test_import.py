@@ -94,7 +94,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize(
     ("name", "instead"),
-    [("sparse_csc_tensor", "sparse_csr_tensor"), ("float8_e5m2", "bfloat16"), ("onnx", "save")],
+    [
+        ("sparse_csc_tensor", "sparse_csr_tensor"),
+        ("quantize_per_tensor", "float16"),
+        ("export", "save"),
+    ],
 )
 def test_a_name_of_pytorch_that_is_not_here_says_what_is(name: str, instead: str) -> None:
     assert not hasattr(weft, name) and hasattr(weft, instead)

@@ -159,7 +159,7 @@ def test_swapping_tensors() -> None:
 def test_one_process() -> None:
     from weft import distributed as dist
 
-    assert dist.is_available() and not dist.is_initialized()
+    assert not dist.is_available() and not dist.is_initialized()
     with pytest.raises(RuntimeError, match="has not been initialized"):
         dist.get_rank()
     with pytest.raises(RuntimeError, match="there is one process"):

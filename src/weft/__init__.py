@@ -56,6 +56,7 @@ _OF_LAYERS = {
     "nn.positional": "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm",
 }
 _CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"
+_EIGHTS = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "pipeline",
@@ -97,6 +98,7 @@ _EXPORTS = {
     "grid_sampler_3d": "nn.native",
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
+    **dict.fromkeys(_EIGHTS.split(), "_absent"),
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
 }
@@ -150,7 +152,8 @@ def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
     late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
-    late["aten"] = lambda: _load("weft.nn.private").aten
+    late["aten"] = lambda name: _load("weft.nn.private").aten
+    late["namespace"] = lambda name: _load("weft.library").namespace(name)
     _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
@@ -173,13 +176,18 @@ del _join
 _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 
+def _private(name: str) -> Any:
+    """What programs call of PyTorch's names with an underscore."""
+    if name in ("_C", "_dynamo"):
+        return _load(f"weft.{name}")
+    return (
+        getattr(_load("weft.functional.foreach"), name) if name[:9] == "_foreach_" else _find(name)
+    )
+
+
 def __getattr__(name: str) -> Any:
     try:
-        value = (
-            getattr(_load("weft.functional.foreach"), name)
-            if name[:9] == "_foreach_"
-            else _find(name)
-        )
+        value = _private(name) if name[0] == "_" else _find(name)
     except AttributeError as error:
         raise _load("weft._absent").explained(error, name) from None
     if name in _EXPORTS:

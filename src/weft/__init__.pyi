@@ -4,8 +4,11 @@ from typing import Any
 from weft.graph.dtype import DType
 from weft.tensor.layout import MemoryFormat
 import builtins
+from weft import accelerator as accelerator
 from weft import amp as amp
+from weft import ao as ao
 from weft import array_api as array_api
+from weft import as_torch as as_torch
 from weft import autograd as autograd
 from weft import backends as backends
 from weft import codegen as codegen
@@ -22,6 +25,7 @@ from weft import fft as fft
 from weft import fibers as fibers
 from weft import func as func
 from weft import functional as functional
+from weft import fx as fx
 from weft import generator as generator
 from weft import graph as graph
 from weft import hub as hub
@@ -31,6 +35,7 @@ from weft import linalg as linalg
 from weft import masked as masked
 from weft import nested as nested
 from weft import nn as nn
+from weft import onnx as onnx
 from weft import ops as ops
 from weft import optim as optim
 from weft import overrides as overrides
@@ -292,6 +297,11 @@ float: DType
 float16: DType
 float32: DType
 float64: DType
+float8_e4m3fn: Any
+float8_e4m3fnuz: Any
+float8_e5m2: Any
+float8_e5m2fnuz: Any
+float8_e8m0fnu: Any
 def float_power(input: Any, exponent: Any, *, out: Any = ...) -> Tensor: ...
 def floor(input: Any, *, out: Any = ...) -> Tensor: ...
 def floor_(input: Any, *arguments: Any, **keywords: Any) -> Tensor: ...

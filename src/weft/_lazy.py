@@ -81,3 +81,12 @@ def export_later(
         )
 
     return get, listed
+
+
+def join(package: ModuleType, held: Mapping[str, Mapping[str, Any]]) -> None:
+    """Modules of PyTorch's below `package`, of what they hold: imports find them as they find `os.path`."""
+    for name, values in held.items():
+        path = f"{package.__name__}.{name}"
+        module = ModuleType(path, f"What PyTorch keeps in {name}.py.")
+        vars(module).update(values)
+        sys.modules[path] = vars(package)[name] = module

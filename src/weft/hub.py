@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -11,6 +12,7 @@ from weft.errors import MissingFileError
 from weft.serialize import load
 
 _directory: list[str] = []
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the hash in a file's name: model-0123abcd.pth
 
 
 def get_dir() -> str:
@@ -29,6 +31,22 @@ def _get_torch_home() -> str:
 def set_dir(d: str | os.PathLike[str]) -> None:
     """Use another directory."""
     _directory[:] = [os.path.expanduser(os.fspath(d))]
+
+
+def _not_fetched(name: str, url: str, path: Any) -> MissingFileError:
+    return MissingFileError(
+        f"{name}: {url} is not fetched over the network",
+        expected=f"the file at {path}",
+        got="no such file",
+        fix=f"fetch it yourself and put it at {path}",
+    )
+
+
+def download_url_to_file(
+    url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
+) -> None:
+    """Errors: FileNotFoundError that says where the file is to be put, for it is not fetched."""
+    raise _not_fetched("download_url_to_file", url, dst)
 
 
 def load_state_dict_from_url(
@@ -50,10 +68,5 @@ def load_state_dict_from_url(
     if parts.scheme == "file":
         path = Path(unquote(parts.path))
     if not path.exists():
-        raise MissingFileError(
-            f"load_state_dict_from_url: {url} is not fetched over the network",
-            expected=f"the file at {path}",
-            got="no such file",
-            fix=f"fetch it yourself and put it at {path}, or pass model_dir",
-        )
+        raise _not_fetched("load_state_dict_from_url", url, path)
     return load(path, map_location, weights_only=weights_only)

@@ -6,9 +6,12 @@ to inspect, to save or to load.
 
 from __future__ import annotations
 
+import sys
+import typing
 from collections.abc import Callable
 from typing import Any, Final
 
+from weft._lazy import join
 from weft.errors import ArgumentError
 from weft.nn import Module
 
@@ -61,7 +64,9 @@ def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-_overload_method = _script_if_tracing = export  # private names that libraries of models use
+_overload = _overload_method = _script_if_tracing = (
+    export  # private names that libraries of models use
+)
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
@@ -96,3 +101,11 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> Any:
     """Errors: ValueError, there is no scripted form."""
     raise _no_file("load")
+
+
+_ANNOTATIONS = "Any", "Dict", "List", "Optional", "Tuple", "Union"
+_LISTS = {f"BroadcastingList{count}": list for count in range(1, 7)}
+join(
+    sys.modules[__name__],
+    {"annotations": {**_LISTS, **{name: getattr(typing, name) for name in _ANNOTATIONS}}},
+)

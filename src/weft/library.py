@@ -23,6 +23,11 @@ class CustomOpDef:
             return self.function(*args, **kwargs)
         return self._as_function().apply(*args, *kwargs.values())
 
+    @property
+    def default(self) -> CustomOpDef:
+        """The operation: it has one signature."""
+        return self
+
     def _as_function(self) -> Any:
         function, setup, backward = self.function, self._setup, self._backward
 
@@ -92,8 +97,69 @@ def custom_op(
             fix=f"call it 'mylib::{name}'",
         )
     if fn is None:
-        return lambda function: CustomOpDef(name, function)
-    return CustomOpDef(name, fn)
+        return lambda function: _kept(CustomOpDef(name, function))
+    return _kept(CustomOpDef(name, fn))
+
+
+_operations: dict[str, CustomOpDef] = {}
+
+
+def _kept(operation: CustomOpDef) -> CustomOpDef:
+    """The operation, which `weft.ops.namespace.name` finds from now on."""
+    _operations[operation.name] = operation
+    return operation
+
+
+def _named(op: str | CustomOpDef) -> CustomOpDef:
+    """Errors: RuntimeError where no operation has the name."""
+    found = _operations.get(op) if isinstance(op, str) else op
+    if found is None:
+        raise ArgumentError(
+            f"operator {op} does not exist",
+            expected=f"one of {sorted(_operations)}",
+            got=repr(op),
+            fix=f"define it: custom_op({op!r}, function, mutates_args=())",
+        )
+    return found
+
+
+class Namespace:
+    """`weft.ops.namespace`: the operations that have been defined under it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> CustomOpDef:
+        try:
+            return _operations[f"{self._name}::{name}"]
+        except KeyError:
+            raise AttributeError(
+                f"'weft.ops.{self._name}' object has no attribute {name!r}"
+            ) from None
+
+
+def namespace(name: str) -> Namespace | None:
+    """The namespace where an operation has been defined under it."""
+    return Namespace(name) if any(known.startswith(f"{name}::") for known in _operations) else None
+
+
+def register_autograd(
+    op: str | CustomOpDef,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Any = None,
+    lib: Any = None,
+) -> None:
+    """Give an operation its derivative, as `CustomOpDef.register_autograd`. Errors: RuntimeError on an unknown name."""
+    _named(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_kernel(
+    op: str | CustomOpDef, device_types: Any, func: Any = None, /, *, lib: Any = None
+) -> Any:
+    """Another function for an operation, as `CustomOpDef.register_kernel`. Errors: RuntimeError on an unknown name."""
+    return _named(op).register_kernel(device_types, func)
 
 
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:

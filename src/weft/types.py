@@ -14,5 +14,6 @@ Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None
 FloatLikeType: TypeAlias = float | int
 TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+_device, _dtype, _size = device, DType, Size | list[int] | tuple[int, ...]
 
 __all__ = ["DType", "Device", "FloatLikeType", "Number", "Size", "TensorOrTensors"]

@@ -5,15 +5,22 @@ In come the questions that PyTorch programs ask at start-up; out goes "no device
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NoReturn
 
+from weft._lazy import join
 from weft.cuda import amp
-from weft.errors import DeviceError
+from weft.errors import DeviceError, OutOfMemoryError
 
 __all__ = [
-    "amp", "current_device", "device_count", "empty_cache", "get_device_name", "get_device_properties",
-    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
-    "max_memory_allocated", "memory_allocated", "set_device", "synchronize",
+    "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "Event",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
+    "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
+    "memory_reserved", "memory_stats", "OutOfMemoryError", "reset_peak_memory_stats", "seed_all", "set_device",
+    "set_rng_state", "set_rng_state_all", "stream", "Stream", "StreamContext", "synchronize",
 ]  # fmt: skip
 
 
@@ -62,24 +69,83 @@ def _missing(name: str) -> DeviceError:
     )
 
 
-def current_device() -> int:
-    """Errors: RuntimeError, there is no device."""
-    raise _missing("current_device")
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+        raise _missing(name)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Errors: RuntimeError, there is no device."
+    return refuse
 
 
-def set_device(device: Any) -> None:
-    """Errors: RuntimeError, there is no device."""
-    raise _missing("set_device")
+current_device, set_device, get_device_name, get_device_properties, get_device_capability = map(
+    _refused,
+    (
+        "current_device",
+        "set_device",
+        "get_device_name",
+        "get_device_properties",
+        "get_device_capability",
+    ),
+)
+current_stream, default_stream, get_rng_state, set_rng_state, mem_get_info = map(
+    _refused, ("current_stream", "default_stream", "get_rng_state", "set_rng_state", "mem_get_info")
+)
 
 
-def get_device_name(device: Any = None) -> str:
-    """Errors: RuntimeError, there is no device."""
-    raise _missing("get_device_name")
+class Stream:
+    """No object is one: there is no device. Errors: RuntimeError when one is made."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        raise _missing(type(self).__name__)
 
 
-def get_device_properties(device: Any = None) -> Any:
-    """Errors: RuntimeError, there is no device."""
-    raise _missing("get_device_properties")
+class Event(Stream):
+    """No object is one."""
+
+
+class CUDAGraph(Stream):
+    """No object is one."""
+
+
+class StreamContext(Stream):
+    """No object is one."""
+
+
+class graph(Stream):  # noqa: N801 - PyTorch's name
+    """No object is one."""
+
+
+def stream(stream: None) -> nullcontext[None]:
+    """A context that changes nothing: the only stream is None."""
+    return nullcontext()
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether a graph is being captured: never."""
+    return False
+
+
+def seed_all() -> None:
+    """Nothing: there is no device to seed."""
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of all devices: none."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Nothing: there is no device."""
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """What is counted on a device: nothing."""
+    return {}
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Nothing: nothing is counted."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -90,6 +156,9 @@ def memory_allocated(device: Any = None) -> int:
 def max_memory_allocated(device: Any = None) -> int:
     """The most bytes ever in use on a device: none."""
     return 0
+
+
+memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
 
 class _TensorType:
@@ -121,3 +190,8 @@ for _kind in (
     "Bool",
 ):
     globals()[f"{_kind}Tensor"] = _TensorType(f"{_kind}Tensor")
+_ABOUT_SEEDS = (
+    "get_rng_state", "get_rng_state_all", "manual_seed", "manual_seed_all", "seed_all", "set_rng_state",
+    "set_rng_state_all",
+)  # fmt: skip
+join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})

@@ -1,4 +1,5 @@
-"""The command `weft`: `weft demo` trains on the standard library and shows what the framework did.
+"""The command `weft`: `weft demo` trains on the standard library and shows what the framework did; `weft run train.py`
+runs a program that imports `torch` on Weft.
 
 In: command line arguments. Out: the course of the training, the recorded graph of one small tree as
 text and as a drawing, the saved model, and what the loaded model says of a function.
@@ -26,6 +27,8 @@ SHORT_EPOCHS, SHORT_LIMIT = 3, 800
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status."""
     options = parser().parse_args(arguments)
+    if options.command == "run":
+        return run(options)
     try:
         demo(options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -52,7 +55,19 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--file", metavar="FILE.py:NAME", help="a function to classify at the end")
     demo.add_argument("--model", metavar="FILE", help="load this saved model instead of training")
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the results")
+    program = commands.add_parser("run", help="run a program that imports torch on Weft")
+    program.add_argument("-m", action="store_true", dest="module", help="it is a module's name")
+    program.add_argument("program", help="a file, or with -m a module")
+    program.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is called with")
     return top
+
+
+def run(options: argparse.Namespace) -> int:
+    """A program of PyTorch's on Weft; what it raises is not caught."""
+    from weft import as_torch
+
+    as_torch.run(options.program, options.arguments, options.module)
+    return 0
 
 
 def positive(text: str) -> int:

@@ -14,8 +14,8 @@ _started: list[str] = []
 
 
 def is_available() -> bool:
-    """Whether groups of processes can be made: only of one."""
-    return True
+    """Whether groups of several processes can be made: no. A group of one can, which programs that ask do without."""
+    return False
 
 
 def is_initialized() -> bool:

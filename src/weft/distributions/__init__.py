@@ -5,10 +5,9 @@ Each is imported when it is first named.
 
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-from weft._lazy import export_later
+from weft._lazy import export_later, join
 
 _EXPORTS = {
     name: place
@@ -77,13 +76,13 @@ def _among(path: str, names: list[str]) -> Callable[[str], Any]:
     return get
 
 
-def _join() -> None:
-    """Let `from weft.distributions.normal import Normal` find what it names, as `os.path` is found."""
-    for name, held in _FILES.items():
-        path = f"{__name__}.{name}"
-        module = ModuleType(path, f"What PyTorch keeps in distributions/{name}.py.")
-        vars(module).update(__all__=held.split(), __getattr__=_among(path, held.split()))
-        sys.modules[path] = globals()[name] = module
-
-
-_join()
+join(
+    sys.modules[__name__],
+    {
+        name: {
+            "__all__": names.split(),
+            "__getattr__": _among(f"{__name__}.{name}", names.split()),
+        }
+        for name, names in _FILES.items()
+    },
+)

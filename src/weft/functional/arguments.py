@@ -256,7 +256,7 @@ def as_dtype(dtype: Any) -> DType:
             f"dtype must be weft.dtype, not {type(dtype).__name__}",
             expected="such as weft.float32",
             got=repr(dtype),
-            fix="pass weft.float32, weft.int64, ...",
+            fix=getattr(dtype, "fix", "pass weft.float32, weft.int64, ..."),
         )
     return found
 

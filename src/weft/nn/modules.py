@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from weft import nn
+from weft._lazy import join
 from weft.nn import conv, dropout, normalization, pooling, rnn, state
 
 # PyTorch's file, and the modules here that hold what it holds.
@@ -46,17 +46,10 @@ def _held(places: list[str]) -> dict[str, Any]:
     }
 
 
-def _join() -> None:
-    """Make the modules, and let imports find them."""
-    for name, places in _FILES.items():
-        path = f"{__name__}.{name}"
-        module = ModuleType(path, f"What PyTorch keeps in nn/modules/{name}.py.")
-        vars(module).update(_held(places.split()), **_BASES.get(name, {}))
-        sys.modules[path] = globals()[name] = module
-
-
-_join()
-del _join
+join(
+    sys.modules[__name__],
+    {name: {**_held(places.split()), **_BASES.get(name, {})} for name, places in _FILES.items()},
+)
 
 
 def __getattr__(name: str) -> Any:

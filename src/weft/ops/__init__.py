@@ -41,7 +41,14 @@ __all__ = [
 ]
 
 
+def load_library(path: str) -> None:
+    """Errors: OSError: what is compiled for PyTorch runs only there."""
+    raise OSError(f"{path}: operations that are compiled for PyTorch do not run here")
+
+
 def __getattr__(name: str) -> Any:
-    if name != "aten":
+    late = "aten" if name == "aten" else "namespace"
+    found = None if name.startswith("__") else bound_to(late)(name)
+    if found is None:
         raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
-    return bound_to("aten")()
+    return found

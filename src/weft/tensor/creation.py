@@ -92,7 +92,7 @@ def read_dtype(dtype: Any, default: DType | None = None) -> DType:
             f"dtype must be a weft.dtype, not {dtype!r}",
             expected="for example weft.float32",
             got=repr(dtype),
-            fix="pass one of weft's dtypes",
+            fix=getattr(dtype, "fix", "pass one of weft's dtypes"),
         )
     return builtin
 

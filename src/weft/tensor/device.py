@@ -26,7 +26,10 @@ class device:  # noqa: N801  (the public name)
             return
         if not isinstance(type, str):
             raise ArgumentTypeError(
-                "weft.device", expected="a name such as 'cpu'", got=repr(type), fix="pass 'cpu'"
+                "weft.device",
+                expected="a name such as 'cpu'",
+                got=repr(type),
+                fix=getattr(type, "fix", "pass 'cpu'"),
             )
         name, _, number = type.partition(":")
         if name not in KNOWN or (number and (not number.isdigit() or index is not None)):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._absent import AbsentType
 from weft.errors import ArgumentTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
@@ -34,7 +35,13 @@ class finfo:  # noqa: N801  (the public name)
     Errors: TypeError on integer types.
     """
 
-    def __init__(self, dtype: DType | None = None) -> None:
+    def __init__(self, dtype: DType | AbsentType | None = None) -> None:
+        if isinstance(dtype, AbsentType):
+            self.dtype, self.bits, self.resolution = dtype.name, 8, 1.0
+            self.eps, self.max, self.tiny = dtype.eps, dtype.max, dtype.tiny
+            self.min = self.tiny if dtype.name == "float8_e8m0fnu" else -self.max
+            self.smallest_normal = self.tiny
+            return
         given = dtypes.get_default() if dtype is None else _dtype("finfo", dtype)
         real = given.to_real()
         if not real.is_floating_point:

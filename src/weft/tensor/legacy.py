@@ -5,7 +5,7 @@ In come sizes, sequences, arrays or tensors; out go tensors of the constructor's
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 from weft.errors import ArgumentTypeError
 from weft.functional.arguments import TYPE_NAMES
@@ -69,6 +69,13 @@ class TensorType:
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, Tensor) and value._dtype is self.dtype
+
+    def __or__(self, other: Any) -> Any:
+        """`LongTensor | None`, in annotations."""
+        return Union[self, other]  # noqa: UP007 - `|` is what is being defined
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007 - as above
 
     def __repr__(self) -> str:
         return f"weft.{self.__name__}"

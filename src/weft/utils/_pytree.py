@@ -59,15 +59,19 @@ def register_pytree_node(
     _NODES[cls] = (flatten_fn, unflatten_fn)
 
 
-def _pairs(tree: Any) -> _Parts:
+def _dict_flatten(tree: Any) -> _Parts:
     return list(tree.values()), list(tree)
+
+
+def _dict_unflatten(parts: Any, keys: Any) -> dict[Any, Any]:
+    return dict(zip(keys, parts, strict=True))
 
 
 register_pytree_node(list, lambda tree: (tree, None), lambda parts, _: list(parts))
 register_pytree_node(tuple, lambda tree: (list(tree), None), lambda parts, _: tuple(parts))
-register_pytree_node(dict, _pairs, lambda parts, keys: dict(zip(keys, parts, strict=True)))
+register_pytree_node(dict, _dict_flatten, _dict_unflatten)
 register_pytree_node(
-    OrderedDict, _pairs, lambda parts, keys: OrderedDict(zip(keys, parts, strict=True))
+    OrderedDict, _dict_flatten, lambda parts, keys: OrderedDict(zip(keys, parts, strict=True))
 )
 register_pytree_node(
     defaultdict,
@@ -231,6 +235,11 @@ class GetAttrKey:
 
 
 _Path = tuple[Any, ...]
+Context = Any  # what a structure keeps beside its children
+
+
+def _dict_flatten_with_keys(tree: Any) -> _Parts:
+    return [(MappingKey(key), value) for key, value in tree.items()], list(tree)
 
 
 def _steps(spec: TreeSpec) -> list[Any]:

@@ -30,6 +30,9 @@ FlexKernelOptions = dict[
 ]  # what PyTorch's kernels are tuned by; nothing here depends on it
 
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128  # which models pad lengths to
+
+
 class AuxRequest(NamedTuple):
     """What is wanted beside the output."""
 

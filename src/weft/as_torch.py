@@ -1,0 +1,131 @@
+"""Programs that import `torch` run on Weft as they are: `install()`, or `weft run train.py` in their place.
+
+In: `import torch`, `from torch.nn import functional`, a version that a package asks for. Out: Weft's modules of those
+names. `torch` itself is a module that has what `weft` has, and says which PyTorch's names those are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
+from os import path as paths
+from types import ModuleType
+from typing import Any
+
+import weft
+from weft.errors import ArgumentError
+
+VERSION = "2.13.0"  # the PyTorch whose names and behaviour Weft follows
+
+
+class _Torch(ModuleType):
+    """The module `torch`: what `weft` has, found when it is first asked for."""
+
+    __version__ = VERSION
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(weft, name)
+        except AttributeError as error:
+            raise AttributeError(str(error), name=name, obj=self) from None
+        vars(self)[name] = value
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*vars(self), *dir(weft)})
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds `torch.a.b` where `weft.a.b` is."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """A spec for `torch` and what is below it; none for what Weft does not have."""
+        if fullname.partition(".")[0] != "torch":
+            return None
+        module = _Torch("torch") if fullname == "torch" else _module_of(fullname)
+        if module is None:
+            return None
+        return ModuleSpec(fullname, self, loader_state=module, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Weft's module."""
+        module: ModuleType = spec.loader_state
+        self._own = {key: vars(module).get(key) for key in ("__spec__", "__loader__", "__path__")}
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing runs again; a module of Weft keeps its own origin, which importing has written over."""
+        if not isinstance(module, _Torch):
+            vars(module).update(
+                {key: value for key, value in self._own.items() if value is not None}
+            )
+
+    def find_distributions(
+        self,
+        context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008
+    ) -> Iterator[Distribution]:
+        """What `importlib.metadata.version("torch")` reads."""
+        if context.name == "torch":
+            yield _Installed()
+
+
+class _Installed(Distribution):
+    """The package `torch`, as far as its version."""
+
+    def read_text(self, filename: str) -> str | None:
+        """The metadata."""
+        return (
+            f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n"
+            if filename == "METADATA"
+            else None
+        )
+
+    def locate_file(self, path: Any) -> Any:
+        """A file of Weft's."""
+        return paths.join(paths.dirname(weft.__file__), path)
+
+
+def _module_of(name: str) -> ModuleType | None:
+    """The module of Weft for one of PyTorch's, or none."""
+    place = "weft" + name.removeprefix("torch")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if not place.startswith(error.name or "?"):
+            raise  # the module is there and misses something
+    found: Any = weft
+    for part in place.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found if isinstance(found, ModuleType) else None
+
+
+def install() -> None:
+    """From here on `import torch` gives Weft in this process. Errors: RuntimeError after PyTorch was imported."""
+    present = sys.modules.get("torch")
+    if isinstance(present, _Torch):
+        return
+    if present is not None:
+        raise ArgumentError(
+            "as_torch.install(): PyTorch is already imported",
+            expected="a process that has not imported torch",
+            got=f"torch {getattr(present, '__version__', '')} from {getattr(present, '__file__', None)}",
+            fix="call weft.as_torch.install() first, or run the program with `weft run`",
+        )
+    sys.meta_path.insert(0, _Finder())
+    importlib.import_module("torch")
+
+
+def run(program: str, arguments: Sequence[str], as_module: bool = False) -> None:
+    """Run a program, which may import `torch`, as Python would: a file, or a module by its name."""
+    install()
+    sys.argv = [program, *arguments]
+    sys.path.insert(0, "" if as_module else paths.dirname(paths.abspath(program)))
+    if as_module:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(program, run_name="__main__")

@@ -1,0 +1,166 @@
+"""What programs import of PyTorch's compilers, exporters and devices: questions are answered, work is refused."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from typing import Any
+
+import pytest
+
+import weft
+from weft import _absent, accelerator, ao, cuda, fx, hub, library, onnx
+from weft.utils import _pytree
+
+torch = pytest.importorskip("torch")
+both = pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+
+
+@both
+def test_nothing_is_traced(lib: Any) -> None:
+    dynamo = importlib.import_module(f"{lib.__name__}._dynamo")
+
+    assert not dynamo.is_compiling()
+    dynamo.mark_dynamic(lib.ones(3), 0)
+    dynamo.mark_static_address(lib.ones(3))
+    assert not isinstance(lib.nn.Linear(1, 1), dynamo.OptimizedModule)
+    assert dynamo.eval_frame.OptimizedModule is dynamo.OptimizedModule
+    assert lib._C._get_tracing_state() is None
+    assert not lib.onnx.is_in_onnx_export()
+
+
+@pytest.mark.parametrize(
+    "name", ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer"]
+)
+def test_symbolic_traces_are_refused(name: str) -> None:
+    kind = getattr(fx, name)
+    assert hasattr(torch.fx, name) and not isinstance(3, kind)
+    with pytest.raises(NotImplementedError, match="each call records its graph"):
+        type("Own", (kind,), {})()
+    with pytest.raises(NotImplementedError, match="no symbolic traces are made"):
+        fx.symbolic_trace(weft.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["graph", "graph_module", "node", "proxy", "_symbolic_trace", "_compatibility", "_pytree"],
+)
+def test_files_of_traces_are_pytorchs(place: str) -> None:
+    ours, theirs = (importlib.import_module(f"{lib}.fx.{place}") for lib in ("weft", "torch"))
+    names = [name for name in vars(ours) if not name.startswith("__")]
+    assert names and all(hasattr(theirs, name) for name in names)
+
+
+def test_models_are_not_exported() -> None:
+    with pytest.raises(
+        AttributeError, match="has no attribute 'export': models are not exported .* safetensors"
+    ):
+        _ = onnx.export
+    with pytest.raises(OSError, match="compiled for PyTorch"):
+        weft.ops.load_library("libother.so")
+
+
+def test_places_to_quantize_pass_values() -> None:
+    stub = ao.quantization.QuantStub(qconfig="any")
+    x = weft.ones(2)
+    assert stub(x) is x and ao.quantization.DeQuantStub()(x) is x and stub.qconfig == "any"
+
+
+@pytest.mark.parametrize("name", _absent.TYPES)
+def test_types_of_eight_bits_have_a_name_and_limits_only(name: str) -> None:
+    kind, theirs = getattr(weft, name), getattr(torch, name)
+    for limit in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
+        assert getattr(weft.finfo(kind), limit) == getattr(torch.finfo(theirs), limit), limit
+    assert (kind.itemsize, kind.is_floating_point, kind.is_complex) == (1, True, False)
+    assert repr(kind) == f"weft.{name}"
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    for call in (lambda: weft.zeros(2, dtype=kind), lambda: weft.ones(2).to(kind)):
+        with pytest.raises(TypeError, match="the smallest floats are float16 and bfloat16"):
+            call()
+
+
+def test_no_cuda_is_the_answer_without_a_device() -> None:
+    assert (
+        cuda.get_rng_state_all() == [] and cuda.memory_stats() == {} and cuda.memory_reserved() == 0
+    )
+    assert not cuda.is_current_stream_capturing() and not isinstance(
+        3, cuda.Stream | cuda.Event | cuda.CUDAGraph
+    )
+    cuda.set_rng_state_all([])
+    cuda.reset_peak_memory_stats()
+    cuda.seed_all()
+    with cuda.stream(None):
+        assert cuda.random.manual_seed is cuda.manual_seed
+    for refused in (
+        cuda.current_stream,
+        cuda.get_device_capability,
+        cuda.mem_get_info,
+        cuda.Event,
+        cuda.graph,
+    ):
+        with pytest.raises(RuntimeError, match="no CUDA device"):
+            refused()
+    assert accelerator.current_accelerator() is None
+    assert not accelerator.is_available() and accelerator.device_count() == 0
+
+
+@both
+def test_operations_are_found_by_name(lib: Any) -> None:
+    name = f"other_stacks_{lib.__name__}"
+    library_of = importlib.import_module(f"{lib.__name__}.library")
+    Tensor = lib.Tensor  # noqa: N806 - annotations are read
+
+    def cubed(x: Tensor) -> Tensor:  # type: ignore[valid-type]
+        return x * x * x
+
+    cubed.__annotations__ = {"x": Tensor, "return": Tensor}
+    library_of.custom_op(f"{name}::cubed", cubed, mutates_args=())
+    library_of.register_autograd(
+        f"{name}::cubed",
+        lambda ctx, g: 3 * g * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    x = lib.tensor([2.0], requires_grad=True)
+    getattr(lib.ops, name).cubed(x).sum().backward()
+    assert x.grad.item() == 12.0
+    assert getattr(lib.ops, name).cubed.default(x).item() == 8.0
+    with pytest.raises(AttributeError):
+        _ = getattr(lib.ops, name).unheard
+
+
+def test_unknown_operations_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="operator mylib::unheard does not exist"):
+        library.register_autograd("mylib::unheard", lambda ctx, g: g)
+    with pytest.raises(AttributeError, match="module 'weft.ops' has no attribute 'unheard'"):
+        _ = weft.ops.unheard
+
+
+@both
+def test_dictionaries_are_taken_apart_with_keys(lib: Any) -> None:
+    tree = importlib.import_module(f"{lib.__name__}.utils._pytree")
+    parts, keys = tree._dict_flatten_with_keys({"a": 1, "b": 2})
+    assert [(str(key), value) for key, value in parts] == [("['a']", 1), ("['b']", 2)]
+    assert tree._dict_unflatten([value for _, value in parts], keys) == {"a": 1, "b": 2}
+    assert tree._dict_flatten({"a": 1}) == ([1], ["a"])
+    assert _pytree.Context is Any
+
+
+def test_files_are_not_fetched() -> None:
+    assert hub.HASH_REGEX.pattern == torch.hub.HASH_REGEX.pattern
+    with pytest.raises(FileNotFoundError, match="is not fetched over the network"):
+        hub.download_url_to_file("https://example.org/m.pth", "m.pth")
+
+
+@both
+def test_old_constructors_stand_in_annotations(lib: Any) -> None:
+    assert lib.LongTensor in (lib.LongTensor | None).__args__
+    assert lib.LongTensor in (None | lib.LongTensor).__args__
+
+
+def test_collectives_of_one_have_gradients() -> None:
+    from weft.distributed import nn
+
+    x = weft.ones(2, requires_grad=True)
+    (nn.all_reduce(x) + nn.all_gather(x)[0] + nn.broadcast(x, 0)).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert not weft.distributed.is_available()
