@@ -91,6 +91,15 @@ def test_matrices_follow_their_law() -> None:
     values = wishart.rsample((COUNT,))
     assert weft.allclose(values.mean(0), wishart.mean, rtol=0.05)
     assert weft.allclose(values.var(0), wishart.variance, rtol=0.1)
+    for side in ([1.0, 0.0], [0.0, 1.0], [1.0, -2.0]):  # along each vector it is chi-square
+        along = np.array(side)
+        spread = (
+            values.detach().numpy()
+            @ along
+            @ along
+            / (along @ wishart.covariance_matrix.detach().numpy() @ along)
+        )
+        assert stats.kstest(spread, stats.chi2(3.5).cdf).pvalue > 1e-4
     values.mean(0).sum().backward()
     got, factor.grad = factor.grad, None
     wishart = d.Wishart(weft.tensor(3.5, dtype=weft.float64), scale_tril=factor)
@@ -106,6 +115,8 @@ def test_matrices_follow_their_law() -> None:
     low = d.LowRankMultivariateNormal(weft.zeros(3), cov_factor, weft.tensor([0.5, 1.0, 2.0]))
     drawn_ones = low.sample((COUNT,)).numpy()
     np.testing.assert_allclose(np.cov(drawn_ones.T), low.covariance_matrix.numpy(), atol=0.08)
+    for row in np.linalg.solve(np.linalg.cholesky(low.covariance_matrix.numpy()), drawn_ones.T):
+        assert stats.kstest(row, "norm").pvalue > 1e-4
 
 
 def test_vectors_follow_their_law() -> None:
@@ -116,9 +127,15 @@ def test_vectors_follow_their_law() -> None:
         assert stats.kstest(shares[:, place], stats.beta(a, 6 - a).cdf).pvalue > 1e-4
     counts = d.Multinomial(10, weft.tensor([0.2, 0.5, 0.3])).sample((COUNT,)).numpy()
     assert (counts.sum(-1) == 10).all()
-    np.testing.assert_allclose(counts.mean(0), [2, 5, 3], atol=0.05)
+    for place, chance in enumerate((0.2, 0.5, 0.3)):
+        wanted = stats.binom(10, chance).pmf(np.arange(11)) * COUNT
+        seen = np.bincount(counts[:, place].astype(int), minlength=11)
+        kept = wanted > 1
+        wanted = wanted[kept] * seen[kept].sum() / wanted[kept].sum()
+        assert stats.chisquare(seen[kept], wanted).pvalue > 1e-4
     vectors = d.OneHotCategorical(weft.tensor([0.2, 0.5, 0.3])).sample((COUNT,)).numpy()
-    np.testing.assert_allclose(vectors.mean(0), [0.2, 0.5, 0.3], atol=0.02)
+    assert (vectors.sum(-1) == 1).all()
+    assert stats.chisquare(vectors.sum(0), np.array([0.2, 0.5, 0.3]) * COUNT).pvalue > 1e-4
     mixture = d.MixtureSameFamily(
         d.Categorical(weft.tensor([0.3, 0.7])),
         d.Normal(weft.tensor([-2.0, 3.0]), weft.tensor([1.0, 0.5])),
