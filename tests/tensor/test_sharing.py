@@ -266,3 +266,8 @@ def test_nothing_warns_in_ordinary_use() -> None:
         warnings.simplefilter("error")
         x = weft.from_numpy(np.ones(3)) * 2
         str(x), x.numpy(), float(x.sum())
+
+
+def test_arrays_of_parts_without_elements_have_their_type() -> None:
+    z = weft.ones(0, dtype=weft.complex64)
+    assert z.real.numpy().dtype == z.imag.numpy().dtype == np.float32

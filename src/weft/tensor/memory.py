@@ -107,7 +107,7 @@ def bfloat16_values(bits: Any) -> Any:
 def _window(memory: Any, tensor: Tensor) -> Any:
     """A tensor's region of a flat array."""
     if 0 in tensor._shape:
-        return np.zeros(tensor._shape, memory.dtype)
+        return np.zeros(tensor._shape, raw_dtype(tensor._dtype))
     kind = raw_dtype(tensor._dtype)  # not that of the memory, through a lens
     strides = [stride * kind.itemsize for stride in logical_strides(tensor)]
     return np.ndarray(tensor._shape, kind, memory, tensor.offset * kind.itemsize, strides)
