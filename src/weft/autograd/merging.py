@@ -13,6 +13,7 @@ from cython.cimports.weft.autograd.integers import Integers, extend, integers, p
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
@@ -44,7 +45,7 @@ def likeness(group: Group):
     index: cython.Py_ssize_t
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]
-        saved: Node = quotient.inputs[index] if first.saved >> index & 1 else None
+        saved: Node = quotient.inputs[index] if is_saved(first.saved, index) else None
         if saved is not None and saved.numel * saved.dtype.itemsize > 4 * _MOST_BYTES:
             return None
         edge = first.edges[index]
@@ -105,7 +106,7 @@ def form_of_union(group: Group) -> Form:
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]
         shapes.append((count, *shape[1:]) if flags[index] else shape)
-        if first.saved >> index & 1:
+        if is_saved(first.saved, index):
             inputs[index] = (
                 _saved(group, index) if flags[index] else wrap(quotient.inputs[index], None)
             )

@@ -12,6 +12,7 @@ from cython.cimports.weft.autograd.rules import MOST_ARGUMENTS, PyList_GET_ITEM
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.vectorcall import PyObject_Vectorcall
 
@@ -58,7 +59,7 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     mask: cython.longlong = node.saved
     index: cython.Py_ssize_t
     for index in range(len(shapes)):
-        if mask >> index & 1:
+        if is_saved(mask, index):
             inputs[index] = saved_tensor(node, index, node.edges[index] if create else None)
     result = None
     if mask >> RESULT_SHIFT & 1:

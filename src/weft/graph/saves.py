@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tape import Tape
 
 from weft._compiled import require
@@ -39,7 +40,7 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
     if mask == 0:
         return
     for index in range(len(node.inputs)):
-        if mask >> index & 1:
+        if is_saved(mask, index):
             cython.cast(Node, node.inputs[index]).live += 1
     if mask >> RESULT_SHIFT & 1 and row.kind != COMPOSITE:
         node.live += 1
@@ -64,7 +65,7 @@ def release_saves(node: Node) -> cython.void:
     index: cython.Py_ssize_t
     if node.inputs is not None:
         for index in range(len(node.inputs)):
-            if mask >> index & 1:
+            if is_saved(mask, index):
                 cython.cast(Node, node.inputs[index]).live -= 1
     if node.row.kind == COMPOSITE:
         if node.result is not None:
@@ -104,7 +105,7 @@ def drop_inputs(node: Node) -> cython.void:
     kept: list = []
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
-        kept.append(node.inputs[index] if mask >> index & 1 else None)
+        kept.append(node.inputs[index] if is_saved(mask, index) else None)
     node.inputs = tuple(kept)
 
 

@@ -11,6 +11,7 @@ from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.columns import column_of
 from cython.cimports.weft.schedule.members import adopt, in_ragged, row_axis, with_height
@@ -85,14 +86,14 @@ def form_of(quotient: Node, first: Node, rows: list | None):
     result = None
     if rows is None:
         for index in range(len(flags)):
-            if mask >> index & 1:
+            if is_saved(mask, index):
                 inputs[index] = wrap(quotient.inputs[index], None)
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if row.kind == COMPOSITE else quotient, None)
         return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
     part: cython.Py_ssize_t = len(rows)
     for index in range(len(flags)):
-        if mask >> index & 1:
+        if is_saved(mask, index):
             saved: Node = quotient.inputs[index]
             inputs[index] = wrap(_rows(saved, rows, ragged) if flags[index] else saved, None)
     if mask >> RESULT_SHIFT & 1:
@@ -254,7 +255,7 @@ def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tup
     node: Node
     index: cython.Py_ssize_t
     for index in range(len(first.payload)):
-        if not first.saved >> index & 1:
+        if not is_saved(first.saved, index):
             found.append(first.inputs[index])
             continue
         sources: list = []
