@@ -45,6 +45,7 @@ MOST_NODES = 20_000  # pending when a walk is looked up; of larger graphs most a
 MOST_HABITS = 10_000
 MOST_MISSES = 10
 UNSEEN = 1  # walks of a new look that are not looked up: most graphs never come again
+_INPUT_NUMBER = cython.declare(cython.longlong, (1 << 13) - 1)
 _INSTRUCTION = cython.declare(cython.int, (1 << 18) - 1)
 
 _habits: dict = {}  # what a walk looks like at first sight -> Habit
@@ -229,7 +230,7 @@ class Repeat(Outline):
         record: Node = cython.cast(Node, self.known[number].record)
         if kind == RECORD:
             return record
-        return record.inputs[code >> 3 & 0x1FFF] if kind == INPUT else record.result
+        return record.inputs[code >> 3 & _INPUT_NUMBER] if kind == INPUT else record.result
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

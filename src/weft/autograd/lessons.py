@@ -11,7 +11,6 @@ from cython.cimports.weft.autograd.outline import Outline
 from cython.cimports.weft.autograd.scripts import (
     INPUT,
     MADE,
-    MOST_INPUTS,
     NUMBER,
     RECORD,
     RESULT,
@@ -22,6 +21,7 @@ from cython.cimports.weft.autograd.scripts import (
 )
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import scalar_row
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tape import Tape
 
 from weft import pipeline
@@ -197,8 +197,8 @@ def _places(outline: Outline) -> dict:
             found.setdefault(node, _code(RECORD, 0, number))
         elif node.result is not None:
             found.setdefault(node.result, _code(RESULT, 0, number))
-        for index in range(min(len(node.inputs or ()), MOST_INPUTS)):
-            if node.saved >> index & 1:
+        for index in range(len(node.inputs or ())):
+            if is_saved(node.saved, index):
                 found.setdefault(node.inputs[index], _code(INPUT, index, number))
     return found
 

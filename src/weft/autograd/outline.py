@@ -14,6 +14,7 @@ from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.node import DONE, FAILED, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import scalar_row
+from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.targets import AccumulateGrad
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.schedule.hashing import mix
@@ -129,7 +130,7 @@ class Outline(Discovery):
             if node.inputs is None:
                 return False
             for index in range(len(node.inputs)):
-                if node.saved >> index & 1:
+                if is_saved(node.saved, index):
                     self.describe_value(node.inputs[index])
         if node.row.kind == _composite and node.saved >> RESULT_SHIFT & 1:
             if node.result is None:

@@ -9,7 +9,6 @@ cdef enum:
     RESULT = 3  # the value that a composite record stands for
     ROOT = 4  # the cotangent of a root
     NUMBER = 5
-    MOST_INPUTS = 8192
 
 # One operation, or a leaf that gets its gradient (`leaf` is its number then, else -1). The script holds the objects.
 cdef struct Step:

@@ -9,7 +9,8 @@ those in tensors when the kernel runs. Which parts of an index are views is `ind
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import cython
 import numpy as np
@@ -32,21 +33,30 @@ require(__name__, cython.compiled)
 _INDEX = named(TABLE["take"], "IndexBackward0")
 
 
-def _expand_masks(x: Any, pairs: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Masks replaced by the indices where they hold, one per dimension that they cover."""
-    result: list[tuple[int, Any]] = []
-    for axis, item in pairs:
+class _Part(NamedTuple):
+    """One index: the dimensions that it is about, itself (a tensor or an array on the host), whether it comes from a
+    mask, so that it is in range."""
+
+    axes: tuple[int, ...]
+    index: Any
+    masked: bool
+
+
+def _part(x: Any, axis: int, item: Any) -> _Part:
+    """A mask becomes the row-major places where it holds, in all dimensions that it covers; what else there is stays.
+    Errors: TensorIndexError for a mask of another shape."""
+    if isinstance(item, Tensor):
+        if item._dtype is not dtypes.bool_ and item._dtype is not dtypes.uint8:
+            return _Part((axis,), item, False)
+        item = host.to_numpy(item)
+        mask = item if item.dtype.kind == "b" else item.astype(bool)
+    elif item.dtype.kind != "b":
+        return _Part((axis,), item, False)
+    else:
         mask = item
-        if isinstance(item, Tensor) and item._dtype in (dtypes.bool_, dtypes.uint8):
-            mask = host.to_numpy(item).astype(bool)
-        if isinstance(mask, np.ndarray) and mask.dtype.kind == "b":
-            want = x._shape[axis : axis + mask.ndim]
-            if mask.shape != want:
-                raise _wrong_mask(x, axis, mask.shape)
-            result.extend((axis + k, places) for k, places in enumerate(np.nonzero(mask)))
-        else:
-            result.append((axis, item))
-    return result
+    if mask.shape != x._shape[axis : axis + mask.ndim]:
+        raise _wrong_mask(x, axis, mask.shape)
+    return _Part(tuple(range(axis, axis + mask.ndim)), mask.reshape(-1).nonzero()[0], True)
 
 
 def _wrong_mask(x: Any, axis: int, shape: Shape) -> TensorIndexError:
@@ -84,8 +94,8 @@ def wrapped(name: str, index: Any, size: int, dimension: int) -> Any:
     return places if known == UNKNOWN else trusted(places, size)
 
 
-def _broadcast_error(indices: list[Any]) -> TensorIndexError:
-    shapes = [list(i.shape if isinstance(i, np.ndarray) else i._shape) for i in indices]
+def _broadcast_error(parts: list[_Part]) -> TensorIndexError:
+    shapes = [list(_shape_of(part)) for part in parts for _ in part.axes]
     return TensorIndexError(
         "shape mismatch: indexing tensors could not be broadcast together with shapes "
         + ", ".join(str(shape) for shape in shapes),
@@ -95,22 +105,31 @@ def _broadcast_error(indices: list[Any]) -> TensorIndexError:
     )
 
 
-def _linear(name: str, indices: list[Any], sizes: Shape, axes: list[int]) -> tuple[Any, Shape]:
-    """One index into the joined dimensions, and its shape."""
-    shapes = [tuple(i.shape) if isinstance(i, np.ndarray) else i._shape for i in indices]
+def _shape_of(part: _Part) -> Shape:
+    index = part.index
+    return tuple(index.shape) if isinstance(index, np.ndarray) else index._shape
+
+
+def _linear(name: str, parts: list[_Part], sizes: list[int]) -> tuple[Any, Shape]:
+    """One index into the joined dimensions, and its shape; `sizes` are how many places each part chooses from."""
     try:
-        shape = broadcast_shapes(shapes)
+        shape = broadcast_shapes([_shape_of(part) for part in parts])
     except ShapeError:
-        raise _broadcast_error(indices) from None
+        raise _broadcast_error(parts) from None
     checked = [
-        _check_host(index, size, axis) if isinstance(index, np.ndarray) else index
-        for index, size, axis in zip(indices, sizes, axes, strict=True)
+        _check_host(part.index, size, part.axes[0])
+        if isinstance(part.index, np.ndarray) and not part.masked
+        else part.index
+        for part, size in zip(parts, sizes, strict=True)
     ]
-    if all(isinstance(index, np.ndarray) for index in checked):
-        total = np.zeros((), np.int64)
-        for index, size in zip(checked, sizes, strict=True):
+    axes = [part.axes[0] for part in parts]
+    if all([isinstance(index, np.ndarray) for index in checked]):
+        total = checked[0]
+        for index, size in zip(checked[1:], sizes[1:], strict=True):
             total = total * size + index
-        return host.from_numpy(np.broadcast_to(total, shape)), shape
+        return host.from_numpy(
+            total if total.shape == shape else np.broadcast_to(total, shape)
+        ), shape
     tensors = [index if isinstance(index, Tensor) else host.from_numpy(index) for index in checked]
     if len(tensors) == 1:
         return wrapped(name, tensors[0], sizes[0], axes[0]), shape
@@ -118,7 +137,7 @@ def _linear(name: str, indices: list[Any], sizes: Shape, axes: list[int]) -> tup
     return (expand(linear, shape) if linear._shape != shape else linear), shape
 
 
-def _join(name: str, tensors: list[Any], sizes: Shape, axes: list[int]) -> Any:
+def _join(name: str, tensors: list[Any], sizes: list[int], axes: list[int]) -> Any:
     """Row-major position of several indices. What is pending is checked one by one, when it has run."""
     total: Any = None
     everything = 1
@@ -138,23 +157,28 @@ def _checked(place: Any, size: int, axis: int) -> Any:
     return reshape(taken, place._shape)
 
 
+def gather_rows(x: Any, index: Any) -> Any:
+    """x[index] for a single tensor of positions."""
+    places = wrapped("x[index]", index, x._shape[0], 0)
+    shape = (*places._shape, *x._shape[1:])
+    return record(_INDEX, (x, places), (0,), shape, x._dtype)
+
+
 class Gather:
     """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
 
     def __init__(self, name: str, x: Any, pairs: list[tuple[int, Any]]) -> None:
-        pairs = _expand_masks(x, pairs)
-        axes = [axis for axis, _ in pairs]
+        parts = [_part(x, axis, item) for axis, item in pairs]
+        axes = [axis for part in parts for axis in part.axes]
         rank = len(x._shape)
         adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
         rest = [axis for axis in range(rank) if axis not in axes]
         self.first = axes[0] if adjacent else 0
         self.order = (*rest[: self.first], *axes, *rest[self.first :])
         self.shape = tuple([x._shape[axis] for axis in self.order])
-        sizes = tuple([x._shape[axis] for axis in axes])
-        self.index, self.index_shape = _linear(name, [item for _, item in pairs], sizes, axes)
-        joined = 1
-        for size in sizes:
-            joined *= size
+        sizes = [math.prod([x._shape[axis] for axis in part.axes]) for part in parts]
+        self.index, self.index_shape = _linear(name, parts, sizes)
+        joined = math.prod(sizes)
         stop = self.first + len(axes)
         self.joined = (*self.shape[: self.first], joined, *self.shape[stop:])
         self.result = (*self.shape[: self.first], *self.index_shape, *self.shape[stop:])

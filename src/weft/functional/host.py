@@ -53,8 +53,8 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
         )
     buffer: Any = pool.allocate(max(array.nbytes, 1))
     if array.nbytes:
-        np.frombuffer(buffer, np.uint8)[: array.nbytes] = array.reshape(-1).view(np.uint8)
-    return wrap_node(make_value(found, tuple(array.shape), buffer, 0))
+        np.ndarray(array.shape, array.dtype, buffer)[...] = array
+    return wrap_node(make_value(found, array.shape, buffer, 0))
 
 
 def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:

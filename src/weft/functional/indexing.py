@@ -29,7 +29,7 @@ from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
 from weft.functional.formats import columns_first
-from weft.functional.gathering import Gather
+from weft.functional.gathering import Gather, gather_rows
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
 from weft.graph.edges import value_of
@@ -159,12 +159,7 @@ def _normalise(index: Any) -> list[Any]:
     for place, item in enumerate(items):
         if item is None or item is Ellipsis or isinstance(item, (int, slice)):
             continue
-        if (
-            isinstance(item, Tensor)
-            and item._shape == ()
-            and item._dtype.category == 1
-            and item._dtype is not dtypes.uint8
-        ):
+        if isinstance(item, Tensor) and item._shape == () and _counts_rows(item._dtype):
             continue
         if _is_array_index(item) or isinstance(item, tuple):
             items[place] = _mask_of_all(_as_index(item))
@@ -257,6 +252,8 @@ def getitem(x: Any, index: Any) -> Any:
     if isinstance(index, slice) and not _is_backward(index):
         part = _slice(x, 0, index)
         return _alias(x) if part is x else part
+    if isinstance(index, Tensor) and index._shape and _counts_rows(index._dtype) and x._shape:
+        return gather_rows(x, index)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
     items = _scalars_to_select(_normalise(index))
@@ -267,6 +264,11 @@ def getitem(x: Any, index: Any) -> Any:
     if not pairs:
         return _alias(x) if viewed is x else viewed
     return Gather("x[index]", viewed, pairs).values(viewed)
+
+
+def _counts_rows(dtype: Any) -> bool:
+    """Whether indices of a type are positions, not a mask."""
+    return dtype.category == 1 and dtype is not dtypes.uint8
 
 
 def _is_nested_index(index: list[Any]) -> bool:
@@ -285,10 +287,7 @@ def _scalars_to_select(items: list[Any]) -> list[Any]:
     scalars = [
         place
         for place, item in enumerate(items)
-        if isinstance(item, Tensor)
-        and item._shape == ()
-        and item._dtype.category == 1
-        and item._dtype is not dtypes.uint8
+        if isinstance(item, Tensor) and item._shape == () and _counts_rows(item._dtype)
     ]
     if not scalars:
         return items

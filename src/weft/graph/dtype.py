@@ -80,6 +80,7 @@ ALL = (
     uint32,
     uint64,
 )
+_BY_NUMPY: dict = {}  # NumPy dtype -> DType, of those that have been asked for
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NAME.update(
     half=float16,
@@ -171,7 +172,14 @@ def of_scalar(value):
 
 def from_numpy(dtype):
     """The DType of a NumPy dtype, or None where there is none."""
-    return _BY_NAME.get(numpy.dtype(dtype).name)
+    if not isinstance(dtype, numpy.dtype):
+        dtype = numpy.dtype(dtype)
+    found = _BY_NUMPY.get(dtype)
+    if found is None:
+        found = _BY_NAME.get(dtype.name)
+        if found is not None:
+            _BY_NUMPY[dtype] = found
+    return found
 
 
 def result_dtype(operands):

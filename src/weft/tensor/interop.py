@@ -40,7 +40,14 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             got="requires_grad=True",
             fix="call .detach().numpy(), or .numpy(force=True)",
         )
-    for word, is_set in (("conj", self.is_conj()), ("neg", self.is_neg())):
+    if self.lens:
+        self = _without_lens(self, force)
+    return export_array(self)
+
+
+def _without_lens(tensor: Tensor, force: bool) -> Tensor:
+    """The values of a view that is computed where it is read. Errors: RuntimeError, unless forced."""
+    for word, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())):
         if is_set and not force:
             raise GradientError(
                 f"Can't call numpy() on Tensor that has {word} bit set. Use tensor.resolve_{word}().numpy() instead.",
@@ -48,7 +55,8 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
                 got="a view that is computed where it is read",
                 fix=f"call .resolve_{word}().numpy(), or .numpy(force=True)",
             )
-    return export_array(self.resolve_conj().resolve_neg())
+    made: Tensor = tensor.resolve_conj().resolve_neg()
+    return made
 
 
 def as_array(tensor: Tensor, dtype: Any = None) -> Any:

@@ -6,6 +6,7 @@ In comes a tensor, out numbers about it. What strides mean to operations is left
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 from weft._lazy import later
@@ -139,10 +140,7 @@ def storage_offset(self: Tensor) -> int:
 
 def numel(input: Tensor) -> int:  # noqa: A002
     """The number of elements."""
-    total = 1
-    for n in input._shape:
-        total *= n
-    return total
+    return math.prod(input._shape)
 
 
 def dim(self: Tensor) -> int:

@@ -147,19 +147,18 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
 def import_array(array: Any, dtype: DType) -> Tensor:
     """A tensor that shares the memory of an array with non-negative strides of whole elements."""
     size = array.itemsize
-    shape, strides = array.shape, tuple(stride // size for stride in array.strides)
-    strides = strides if array.size else contiguous_strides(shape)
-    flags = array.flags
-    if flags.c_contiguous and type(array) is np.ndarray:
-        extent, flat = array.size, array.reshape(-1)
+    shape, strides = array.shape, tuple([stride // size for stride in array.strides])
+    plain = contiguous_strides(shape)
+    strides = strides if array.size else plain
+    if strides == plain and type(array) is np.ndarray:
+        whole_shape, flat = shape, array.reshape(-1)
     else:
-        extent = (
-            1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
-        )
-        flat = np.lib.stride_tricks.as_strided(array, (extent,), (size,))
+        reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+        whole_shape = (1 + reach if array.size else 0,)
+        flat = np.lib.stride_tricks.as_strided(array, whole_shape, (size,))
     address = array.__array_interface__["data"][0]
-    memory = pool.wrap(address, extent * size, array, not flags.writeable)
-    whole = wrap_node(make_value(dtype, (extent,), memory, 0))
+    memory = pool.wrap(address, flat.size * size, array, not array.flags.writeable)
+    whole = wrap_node(make_value(dtype, whole_shape, memory, 0))
     storage_of(whole).foreign = Foreign(flat)
     return region(whole, shape, strides, 0)
 

@@ -50,8 +50,8 @@ def arange(
     check_device(device, "arange")
     if end is None:
         start, end = 0, start
-    start, end, step = (_number_of("arange", value) for value in (start, end, step))
-    whole = all(isinstance(value, int) for value in (start, end, step))
+    start, end, step = [_number_of("arange", value) for value in (start, end, step)]
+    whole = _are_whole(start, end, step)
     wanted = read_dtype(
         dtype, (dtypes.int64 if whole else dtypes.get_default()) if out is None else out._dtype
     )
@@ -73,7 +73,13 @@ def arange(
     return leaf(made if out is None else give_out(out, made), requires_grad)
 
 
+def _are_whole(start: Any, end: Any, step: Any) -> bool:
+    return isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+
+
 def _number_of(name: str, value: Any) -> Any:
+    if type(value) is int:
+        return value
     number = item(value) if isinstance(value, Tensor) else python_number(value)
     if isinstance(number, (int, float)):
         return number
@@ -93,7 +99,8 @@ def _length(name: str, start: Any, end: Any, step: Any) -> int:
             got="0",
             fix=f"check {name}'s step",
         )
-    if not all(math.isfinite(value) for value in (start, end, step)):
+    whole = _are_whole(start, end, step)
+    if not (whole or math.isfinite(start) and math.isfinite(end) and math.isfinite(step)):
         raise ShapeError(
             f"unsupported range: {start} -> {end}",
             expected="finite bounds",
@@ -107,7 +114,7 @@ def _length(name: str, start: Any, end: Any, step: Any) -> int:
             got=f"{start} to {end} by {step}",
             fix="change the sign of step, or swap the bounds",
         )
-    if all(isinstance(value, int) for value in (start, end, step)):
+    if whole:
         return -((start - end) // step)
     return math.ceil((end - start) / step)
 
@@ -141,7 +148,7 @@ def range_(
     if end is None:
         start, end = 0, start
     check_device(device, "range")
-    start, end, step = (_number_of("range", value) for value in (start, end, step))
+    start, end, step = [_number_of("range", value) for value in (start, end, step)]
     _length("range", start, end, step)
     return leaf(
         _count(start, step, math.floor((end - start) / step) + 1, read_dtype(dtype)), requires_grad
