@@ -6,6 +6,8 @@ Operands are joined from the left; each step keeps the names that later operands
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 from weft.errors import ShapeError
@@ -31,7 +33,8 @@ def _fail(text: str, equation: str) -> ShapeError:
     )
 
 
-def _parse(equation: str, ranks: list[int]) -> tuple[list[list[Any]], list[Any]]:
+@lru_cache(1024)
+def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list[Any]]:
     """Names per operand and of the result; an ellipsis becomes integers, counted from the last."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -83,6 +86,8 @@ def _names(term: str, rank: int, equation: str) -> list[Any]:
 
 
 def _take_diagonals(x: Any, names: list[Any]) -> tuple[Any, list[Any]]:
+    if len(set(names)) == len(names):
+        return x, names
     for name in list(dict.fromkeys(names)):
         while names.count(name) > 1:
             first = names.index(name)
@@ -93,7 +98,7 @@ def _take_diagonals(x: Any, names: list[Any]) -> tuple[Any, list[Any]]:
 
 
 def _sum_out(x: Any, names: list[Any], needed: set[Any]) -> tuple[Any, list[Any]]:
-    axes = tuple(axis for axis, name in enumerate(names) if name not in needed)
+    axes = tuple([axis for axis, name in enumerate(names) if name not in needed])
     if not axes:
         return x, names
     return reduce("sum", x, axes), [name for name in names if name in needed]
@@ -113,13 +118,6 @@ def _sizes(operands: list[Any], names: list[list[Any]], equation: str) -> dict[A
     return sizes
 
 
-def _count(values: Any) -> int:
-    total = 1
-    for value in values:
-        total *= value
-    return total
-
-
 def _join(
     a: Any, names_a: list[Any], b: Any, names_b: list[Any], needed: set[Any], sizes: dict[Any, int]
 ) -> tuple[Any, list[Any]]:
@@ -131,15 +129,15 @@ def _join(
     columns = [n for n in names_b if n not in names_a]
     left = _arranged(a, names_a, [*batch, *rows, *summed], sizes)
     right = _arranged(b, names_b, [*batch, *summed, *columns], sizes)
-    lead = tuple(sizes[n] for n in batch)
-    inner = _count(sizes[n] for n in summed)
+    lead = tuple([sizes[n] for n in batch])
+    inner = prod([sizes[n] for n in summed])
     result = product(
-        reshape(left, (*lead, _count(sizes[n] for n in rows), inner)),
-        reshape(right, (*lead, inner, _count(sizes[n] for n in columns))),
+        reshape(left, (*lead, prod([sizes[n] for n in rows]), inner)),
+        reshape(right, (*lead, inner, prod([sizes[n] for n in columns]))),
         "einsum",
     )
     names = [*batch, *rows, *columns]
-    return reshape(result, tuple(sizes[n] for n in names)), names
+    return reshape(result, tuple([sizes[n] for n in names])), names
 
 
 def _multiplied(
@@ -182,8 +180,8 @@ def _laid_out(result: Any, order: tuple[int, ...], names: list[Any], pair: Any) 
 
 
 def _arranged(x: Any, names: list[Any], order: list[Any], sizes: dict[Any, int]) -> Any:
-    x = permute(x, tuple(names.index(n) for n in order))
-    return expand(x, tuple(sizes[n] for n in order))
+    x = permute(x, tuple([names.index(n) for n in order]))
+    return expand(x, tuple([sizes[n] for n in order]))
 
 
 def einsum(equation: str, *operands: Any) -> Any:
@@ -193,7 +191,7 @@ def einsum(equation: str, *operands: Any) -> Any:
         if len(operands) == 1 and isinstance(operands[0], (list, tuple))
         else list(operands)
     )
-    names, result = _parse(equation, [len(x._shape) for x in tensors])
+    names, result = _parse(equation, tuple([len(x._shape) for x in tensors]))
     pairs = [_take_diagonals(x, term) for x, term in zip(tensors, names, strict=True)]
     sizes = _sizes([x for x, _ in pairs], [term for _, term in pairs], equation)
     x, term = pairs[0]
