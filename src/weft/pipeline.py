@@ -41,7 +41,7 @@ from weft.graph.saves import free_idle
 from weft.graph.tape import other_tapes, rejoin, tape_of
 from weft.runtime import outcomes
 from weft.runtime.interrupts import undisturbed
-from weft.runtime.programs import released, storable_as, store, worth_storing
+from weft.runtime.programs import has_come, released, storable_as, store, worth_storing
 from weft.runtime.views import array_over
 from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
 
@@ -308,7 +308,7 @@ def launch(
     run = prepared(lowering)
     executable = run.executable()
     count(gang.count(program), len(lowering.launches), len(program.order))
-    if bare is not None and storable_as(bare, memory):
+    if bare is not None and (not has_come(bare) or storable_as(bare, memory)):
         form = bare
     storable = config.cache and not program.provisional and worth_storing(form)
     done = executable.run(run.addresses)

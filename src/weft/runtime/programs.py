@@ -131,6 +131,11 @@ def worth_storing(signature: Signature):
     return False
 
 
+def has_come(signature: Signature):
+    """Whether `worth_storing` has noted this structure."""
+    return signature.hash in _seen
+
+
 def storable_as(signature: Signature, memory):
     """Whether every value that a program reads is one that the signature names, or a number: those that it does not
     name are constants of macros."""

@@ -53,7 +53,11 @@ def collect(pending: list) -> Program:
             needed.append(node)
     known: dict = {}
     for node in needed:
-        if not has_place(program, node):
+        if has_place(program, node):
+            continue
+        if node.quotient is not None and has_place(program, node.quotient):
+            _place_member(program, node)
+        else:
             _visit(program, node, known)
     _note_ends(program)
     for node in program.order:
@@ -162,15 +166,10 @@ def _key_of_number(node: Node) -> tuple:
 @cython.cfunc
 def _place(program: Program, node: Node, known: dict) -> cython.void:
     """Where a node lies whose operands have a place; what is to be computed for it comes next in the order."""
-    below: Place
     if node.state == DONE:
         _place_value(program, node, known)
     elif node.quotient is not None:
-        below = place_of(program, node.quotient)
-        strides: tuple = below.strides if in_ragged(node) else below.strides[1:]
-        start: cython.longlong = below.strides[node.quotient.info[2]]
-        place: Place = region(below, below.offset + node.qrow * start, strides, node.shape)
-        program.set_place(node, place)
+        _place_member(program, node)
     elif node.row.kind == _macro:
         program.set_place(node, place_of(program, program.expanded[node]))
     elif node.row.kind == _rows:
@@ -184,6 +183,19 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         _place_computed(program, node, known)
         if other is None:
             known[key] = node
+
+
+@cython.cfunc
+def _place_member(program: Program, node: Node) -> cython.void:
+    """Where a member of a batch lies that has a place: in its rows."""
+    below: Place = place_of(program, node.quotient)
+    strides: tuple
+    if below.whole and not in_ragged(node):
+        strides = row_major(node.shape)
+    else:
+        strides = below.strides if in_ragged(node) else below.strides[1:]
+    start: cython.longlong = below.strides[node.quotient.info[2]]
+    program.set_place(node, region(below, below.offset + node.qrow * start, strides, node.shape))
 
 
 @cython.cfunc

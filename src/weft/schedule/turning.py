@@ -29,6 +29,8 @@ class Turned:
 
     def __init__(self, program: Any) -> None:
         products = [kernel.nodes[0] for kernel in program.kernels if kernel.kind == CONTRACT]
+        if len(products) < OFTEN:
+            products = []
         counts = Counter(_key(program, node) for node in products)
         self.places: dict[Any, Any] = {
             key: None for key, count in counts.items() if key is not None and count >= OFTEN
@@ -43,13 +45,11 @@ class Turned:
 
 def turned(lowering: Any, node: Any, right: Any) -> Any:
     """(slot, byte offset, strides) of the right operand (k, n) of a product: its copy along n, if that pays."""
-    key = _key(lowering.program, node)
-    if key is None:
-        return right
     if lowering.turned is None:
         lowering.turned = Turned(lowering.program)
     known = lowering.turned
-    if key not in known.places:
+    key = _key(lowering.program, node) if known.places else None
+    if key is None or key not in known.places:
         return right
     place = known.places[key]
     if place is None:
