@@ -53,7 +53,9 @@ def test(arguments: list[str]) -> int:
         "PYTHONPATH": str(TREE / "src"),
         "WEFT_CACHE_DIR": str(TREE / "cache"),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    # Not what the process itself writes: a report of a sanitizer would be lost with it.
+    options = ["-q", "--capture=sys", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
     return subprocess.run(command, cwd=TREE, env=environment).returncode
 
 

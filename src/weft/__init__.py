@@ -55,6 +55,7 @@ _OF_LAYERS = {
     ),
     "nn.positional": "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm",
 }
+_CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
 _CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"
 _EIGHTS = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 # Exported names that are imported when they are first asked for, as every module is.
@@ -77,6 +78,11 @@ _EXPORTS = {
     "is_autocast_enabled": "amp",
     "is_autocast_available": "amp",
     "get_autocast_dtype": "amp",
+    "is_autocast_cpu_enabled": "amp",
+    "get_autocast_cpu_dtype": "amp",
+    "clear_autocast_cache": "amp",
+    "GradScaler": "amp",
+    "OutOfMemoryError": "errors",
     "native_layer_norm": "nn.native",
     "native_group_norm": "nn.native",
     "native_batch_norm": "nn.native",
@@ -96,6 +102,7 @@ _EXPORTS = {
     "slice": "nn.private",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
+    **dict.fromkeys(_CELLS.split(), "nn.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
     **dict.fromkeys(_EIGHTS.split(), "_absent"),
@@ -160,7 +167,7 @@ def _join() -> None:
     methods["__array_namespace__"] = _array_namespace
     _install_methods(_all_public(methods))
     functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
-    plain = ("Tensor", "compile", "pi", "e", "inf", "nan")
+    plain = ("Tensor", "compile", "pi", "e", "inf", "nan", "newaxis")
     # Last: names such as float, bool and tensor hide builtins and modules from here on.
     globals().update(_all_public(functions), __all__=[*functions, *_EXPORTS, *plain])
 
@@ -170,7 +177,7 @@ def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
     return (lambda function: function) if model is None else model
 
 
-pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
+pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 _join()
 del _join
 _find, __dir__ = _export_later(__name__, _EXPORTS)

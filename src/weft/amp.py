@@ -99,6 +99,20 @@ def get_autocast_dtype(device_type: str) -> Any:
     return _modes[-1].fast_dtype if _modes and device_type == "cpu" else weft.bfloat16
 
 
+def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on here."""
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """The type that autocast casts to."""
+    return get_autocast_dtype("cpu")
+
+
+def clear_autocast_cache() -> None:
+    """Nothing to do: a weight is cast where it is used, and equal casts are computed once."""
+
+
 class autocast:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, in which products compute on `dtype` (bfloat16).
 

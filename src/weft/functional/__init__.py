@@ -54,6 +54,7 @@ _WITH_OUT = (
 )
 _APART = ("aminmax", "gather", "index_select", "kthvalue", "masked_select", "take")
 FUNCTIONS.update({n: with_out(FUNCTIONS[n], n in _APART) for n in _WITH_OUT.split()})
+FUNCTIONS["spmm"] = FUNCTIONS["mm"]
 _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {

@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """What PyTorch's kernels are called: normalisation with the statistics beside the result, padding, sampling with modes
-by number. Few programs name them; they are composed of the public functions.
+by number, steps of recurrent cells. Few programs name them; they are composed of the public functions.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from typing import Any
 
 from weft.errors import ArgumentTypeError, ShapeError
 from weft.functional.arguments import describe, need_tensor, widen
+from weft.functional.linalg import linear
 from weft.functional.making import given
 from weft.graph.public import publish
 from weft.graph.recording import cast
+from weft.nn import cells
 from weft.nn.functional_grid import grid_sample
 from weft.nn.functional_norm import batch_norm, group_norm, layer_norm
 from weft.nn.functional_resize import pad as _pad
+from weft.nn.recurrent_checks import check_pair, check_state, check_step
 from weft.ops.primitives import elementwise as call
 from weft.tensor.creation import empty
 
@@ -111,6 +114,56 @@ def grid_sampler_3d(
 ) -> Any:
     """`grid_sampler_2d` in three dimensions. Shapes: (N, C, D, H, W), (N, d, h, w, 3) -> (N, C, d, h, w)."""
     return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _gates(name: str, input: Any, states: Any, weights: Any, gates: int) -> tuple[Any, Any]:
+    """What input and state give to the gates. Shapes: (N, in), (N, hidden) -> (N, gates * hidden) twice. Errors:
+    ArgumentTypeError, ArgumentError, ShapeError."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    for label, weight in (("w_hh", w_hh), ("w_ih", w_ih)):
+        if need_tensor(name, weight, label).dim() != 2 or weight.shape[0] != gates * w_hh.shape[1]:
+            raise ShapeError(
+                f"{name}: {label} has shape {list(weight.shape)}",
+                expected=f"(gates * hidden, size) with {gates} gates",
+                got=describe(label, weight),
+                fix="pass the weights of a cell, weight_ih and weight_hh",
+            )
+    check_step(name, input, w_ih.shape[1])
+    for number, state in enumerate(states):
+        check_state(name, f"hx[{number}]", state, input, w_hh.shape[1])
+    return linear(input, w_ih, b_ih), linear(states[0], w_hh, b_hh)
+
+
+def lstm_cell(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> tuple[Any, Any]:
+    """A step of `LSTMCell`. Shapes: (N, in), ((N, hidden), (N, hidden)) -> the pair. Errors: as of `LSTMCell`."""
+    pair = check_pair("lstm_cell", hx)
+    parts = _gates("lstm_cell", input, pair, (w_ih, w_hh, b_ih, b_hh), 4)
+    hidden, memory = cells.lstm_cell(*parts, tuple(pair))
+    return hidden, memory
+
+
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """A step of `GRUCell`. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `GRUCell`."""
+    parts = _gates("gru_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 3)
+    return cells.gru_cell(*parts, (hx,))[0]
+
+
+def rnn_tanh_cell(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> Any:
+    """A step of `RNNCell`. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `RNNCell`."""
+    parts = _gates("rnn_tanh_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 1)
+    return cells.tanh_cell(*parts, (hx,))[0]
+
+
+def rnn_relu_cell(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> Any:
+    """A step of `RNNCell` with relu. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `RNNCell`."""
+    parts = _gates("rnn_relu_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 1)
+    return cells.relu_cell(*parts, (hx,))[0]
 
 
 publish(globals())

@@ -69,6 +69,34 @@ def are_deterministic_algorithms_enabled() -> bool:
     return True
 
 
+def get_deterministic_debug_mode() -> int:
+    """0: nothing is warned of, since nothing depends on the order in which threads run."""
+    return 0
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Accepted and without effect, see `use_deterministic_algorithms`."""
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether results that do not repeat are only warned of: there are none."""
+    return False
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether the smallest numbers are taken for zero from now on: they never are, so False."""
+    return False
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """Accepted and without effect: programs run one after the other."""
+
+
+def get_num_interop_threads() -> int:
+    """How many programs of one thread run at a time."""
+    return 1
+
+
 FUNCTIONS: dict[str, Any] = {
     function.__name__: function
     for function in (
@@ -79,5 +107,11 @@ FUNCTIONS: dict[str, Any] = {
         get_float32_matmul_precision,
         use_deterministic_algorithms,
         are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        set_deterministic_debug_mode,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_flush_denormal,
+        set_num_interop_threads,
+        get_num_interop_threads,
     )
 }
