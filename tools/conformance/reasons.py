@@ -9,6 +9,4 @@ REASONS = {
     "addbmm": "PyTorch's in-place form gives a tensor of one element another shape; here that is refused",
     "cov": "weights of float32 cancel in a sum; both round it, in another order",
     "nn.functional.max_unpool2d": "of elements for one place any may stay, PyTorch says; their tangents differ",
-    "float8_e4m3fn": "numbers of 8 bits do not exist here",
-    "float8_e5m2": "numbers of 8 bits do not exist here",
 }
