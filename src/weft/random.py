@@ -18,6 +18,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
 from weft.functional.making import by_name, check_apart, write_out
+from weft.functional.places import order_of_keys
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
@@ -256,7 +257,7 @@ def randperm(
     source = chosen(generator)
     upper = call("bitwise_right_shift", source.bits((n,)), 1)
     keys = host.to_numpy(upper * 2**32 + source.bits((n,)))
-    order = host.from_numpy(host.answering(np.argsort, keys, kind="stable"), dtypes.int64)
+    order = host.from_numpy(host.answering(order_of_keys, keys), dtypes.int64)
     return cast(order, dtypes.int64 if dtype is None else as_dtype(dtype))
 
 

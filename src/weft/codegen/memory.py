@@ -16,7 +16,7 @@ from .casts import from_bits, to_bits
 from .emitter import Emitter
 from .ir import SIZES
 from .target import Target
-from .text import I8, I32, I64, Builder, Value, counted, integer, splat
+from .text import I8, I32, I64, Builder, Value, choose, counted, integer, splat
 from .values import COMPLEX, ELEMENTS, HALVES, I16, Lanes
 
 
@@ -175,6 +175,23 @@ class Memory:
         b = self.builder
         steps = b.mul(lanes, b.broadcast(stride, self.e.lanes))
         return self.gather(b.gep(pointer, [steps]), dtype)
+
+    def load_spread(self, pointer: Value, stride: Value, dtype: str) -> Value:
+        """All lanes, `stride` bytes apart; neighbours that lie back to front are read as they lie and turned."""
+        b, last = self.builder, self.e.lanes - 1
+
+        def backward() -> list[Value]:
+            start = b.gep(pointer, [integer(-last * SIZES[dtype])])
+            raw = self.load(start, dtype)
+            return [b.shuffle(raw, raw, list(range(last, -1, -1)))]
+
+        def apart() -> list[Value]:
+            return [self.load_strided(pointer, stride, self.lane_numbers(), dtype)]
+
+        if dtype in COMPLEX:
+            return apart()[0]
+        turned = b.icmp_signed("==", stride, integer(-SIZES[dtype]))
+        return choose(b, turned, backward, apart)[0]
 
     def gather(self, addresses: Value, dtype: str) -> Value:
         """The element at each address, as a raw vector; every lane is read."""

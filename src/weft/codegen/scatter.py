@@ -58,6 +58,35 @@ class _Scatter:
         index = self._index_at(self.index, outer, self.index_strides[0])
         source = self.family.at(self.source, (outer, self.source_strides[0]))
         out = self.family.at(self.out, (outer, self.out_strides[0]))
+        alone = b.icmp_signed("==", self.inner, integer(1))
+        choose(
+            b,
+            alone,
+            lambda: self._line(index, source, out),
+            lambda: self._block(index, source, out, start, stop),
+        )
+
+    def _line(self, index: Value, source: Value, out: Value) -> list[Value]:
+        """The positions of a row of single elements."""
+
+        def position(number: Value) -> None:
+            value = self.family.at(source, (number, self.source_strides[1]))
+
+            def write(place: Value) -> None:
+                self._put(
+                    self.single, value, self.family.at(out, (place, self.out_strides[1])), None
+                )
+
+            self._checked(self._index_at(index, number, self.index_strides[1]), write)
+
+        each(self.builder, integer(0), self.positions, position)
+        return []
+
+    def _block(
+        self, index: Value, source: Value, out: Value, start: Value, stop: Value
+    ) -> list[Value]:
+        """The positions of columns [start, stop)."""
+        b = self.builder
         together = b.icmp_signed("==", self.index_strides[2], integer(0))
         for strides in (self.source_strides, self.out_strides):
             together = b.and_(together, b.icmp_signed("==", strides[2], integer(1)))
@@ -73,6 +102,7 @@ class _Scatter:
             )
 
         each(b, integer(0), self.positions, position)
+        return []
 
     def _index_at(self, pointer: Value, number: Value, stride: Value) -> Value:
         b = self.builder

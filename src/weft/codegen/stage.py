@@ -291,7 +291,8 @@ class Stage:
             lanes = self.memory.lane_numbers()
             if not window.full:
                 lanes = self.memory.clamped_lanes(window.low, window.high)
-            return self.memory.load_strided(pointer, self._stride(key), lanes, instr.dtype)
+                return self.memory.load_strided(pointer, self._stride(key), lanes, instr.dtype)
+            return self.memory.load_spread(pointer, self._stride(key), instr.dtype)
         if window.full:
             return self.memory.load(pointer, instr.dtype)
         return self.memory.load_partial(pointer, instr.dtype, window.low, window.high)

@@ -30,6 +30,7 @@ from weft.ops.primitives import permute, reduce, reshape, transpose
 
 require(__name__, cython.compiled)
 
+LONG = 4096  # elements of an inner product from which it is a sum: a product adds up one after the other
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]
 _LINEAR_BIAS = cython.declare(OpRow, TABLE["linear_bias"])
@@ -230,7 +231,7 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
 
 
 def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
-    """The inner product of two vectors."""
+    """The inner product of two vectors; of long ones a sum of products, which is added up in several lanes."""
     need_tensor("dot", input, "input", 1)
     need_tensor("dot", tensor, "tensor", 2)
     if len(input._shape) != 1 or len(tensor._shape) != 1:
@@ -257,7 +258,10 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
             fix="cut or pad one",
         )
     size = input._shape[0]
-    result = reshape(product(reshape(input, (1, size)), reshape(tensor, (size, 1)), "dot"), ())
+    if size >= LONG and input._dtype.name in ("float32", "float64"):
+        result = reduce("sum", input * tensor, (0,))
+    else:
+        result = reshape(product(reshape(input, (1, size)), reshape(tensor, (size, 1)), "dot"), ())
     return result if out is None else write_out(out, result)
 
 

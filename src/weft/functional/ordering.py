@@ -22,6 +22,7 @@ from weft.functional.arguments import (
     need_tensor,
     wrap_dim,
 )
+from weft.functional.places import first_places, last_best, order_of
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
@@ -32,44 +33,6 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import gather, reshape, take
 
-FEW = 4  # so many times fewer than a row has are looked for before they are put in order
-
-
-def _order(array: Any, axis: int, descending: bool) -> Any:
-    """Stable argsort; nan last in ascending order, first in descending order."""
-    if not descending:
-        return host.answering(np.argsort, array, axis=axis, kind="stable")
-    size = array.shape[axis]
-    flipped = np.flip(array, axis)
-    order = host.answering(np.argsort, flipped, axis=axis, kind="stable")
-    return np.flip(size - 1 - order, axis)
-
-
-def _first_places(array: Any, axis: int, k: int, largest: bool) -> Any:
-    """The first k of `_order`: where rows are much longer, only what is not behind the k-th element is put in order."""
-    size = array.shape[axis]
-    if not 0 < k <= size // FEW:
-        return np.take(_order(array, axis, largest), np.arange(k), axis)
-    lines = np.ascontiguousarray(np.moveaxis(array, axis, -1))
-    place = size - k if largest else k - 1
-    bound = host.answering(np.partition, lines, place, -1)[..., place : place + 1]
-    chosen = ~(lines < bound if largest else lines > bound)
-    if np.count_nonzero(chosen) * size != chosen.size * k:
-        chosen = _first_of_equals(lines, bound, k, largest)
-    places = (np.flatnonzero(chosen) % size).reshape(*lines.shape[:-1], k)
-    order = _order(np.take_along_axis(lines, places, -1), -1, largest)
-    return np.moveaxis(np.take_along_axis(places, order, -1), -1, axis)
-
-
-def _first_of_equals(lines: Any, bound: Any, k: int, largest: bool) -> Any:
-    """Which k elements of each row come first, the last of them equal to `bound`, where others may be too, or nan."""
-    nan, nan_bound = lines != lines, bound != bound
-    level = (lines == bound) | (nan & nan_bound)
-    above, below = (lines > bound) | (nan & ~nan_bound), (lines < bound) | (nan_bound & ~nan)
-    beyond = above if largest else below
-    room = k - np.count_nonzero(beyond, -1, keepdims=True)
-    return beyond | (level & (np.cumsum(level, -1) <= room))
-
 
 def sort(
     input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
@@ -79,7 +42,7 @@ def sort(
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
         return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
-    indices = host.from_numpy(_order(host.to_numpy(input), axis, descending))
+    indices = host.from_numpy(order_of(host.to_numpy(input), axis, descending))
     found = keep_layout(gather(input, axis, indices), input)
     return ValuesIndices(
         rename_record(found, "SortBackward1" if stable else "SortBackward0"),
@@ -113,7 +76,7 @@ def topk(
         )
     if not input._shape:
         return sort(input)
-    indices = host.from_numpy(_first_places(host.to_numpy(input), axis, k, largest))
+    indices = host.from_numpy(first_places(host.to_numpy(input), axis, k, largest))
     return ValuesIndices(gather(input, axis, indices), indices)
 
 
@@ -132,7 +95,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     if not input._shape:
         return sort(input)
     array = host.to_numpy(input)
-    place = np.take(_order(array, axis, False), [k - 1], axis)
+    place = np.take(order_of(array, axis, False), [k - 1], axis)
     same = array == np.take_along_axis(array, place, axis)
     first = np.expand_dims(np.argmax(same, axis), axis)
     place = np.where(same.any(axis, keepdims=True), first, place)  # a nan equals nothing
@@ -141,7 +104,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 def _median_places(array: Any, axis: int) -> Any:
     """The index of the lower median along an axis; that of a nan where there is one."""
-    order = _order(array, axis, False)
+    order = order_of(array, axis, False)
     middle = np.take(order, [(array.shape[axis] - 1) // 2], axis)
     if array.dtype.kind != "f":
         return middle
@@ -218,16 +181,8 @@ def _running(input: Any, dim: int, smaller: bool) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
         return sort(input)
-    lines = np.moveaxis(host.to_numpy(input), axis, 0)
-    best = np.zeros(lines.shape, np.int64)
-    value = lines[:1].copy()[0] if len(lines) else None
-    for place in range(1, len(lines)):
-        line = lines[place]
-        wins = (line <= value if smaller else line >= value) | (line != line)
-        wins &= ~((value != value) & (line == line))
-        best[place] = np.where(wins, place, best[place - 1])
-        value = np.where(wins, line, value)
-    indices = host.from_numpy(np.moveaxis(best, 0, axis))
+    places = host.answering(last_best, host.to_numpy(input), axis, smaller)
+    indices = host.from_numpy(places)
     return ValuesIndices(gather(input, axis, indices), indices)
 
 

@@ -1,22 +1,20 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """Patches as columns and back, and channels rearranged.
 
-`unfold` reads windows as views; `fold` adds columns at the places that they were read from.
+`unfold` reads windows as views; `fold` adds columns up where they were read from, first along rows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.errors import ShapeError
-from weft.functional import host
 from weft.functional.arguments import describe, need_integer, need_rank, need_tensor
 from weft.functional.formats import like_channels
 from weft.nn.functional_conv import check_kernel, numbers
 from weft.ops import convolution
-from weft.ops.primitives import full, permute, reshape, take_add
+from weft.ops.primitives import permute, reshape
+from weft.ops.structure import sum_of_windows
 
 
 def unfold(
@@ -45,22 +43,19 @@ def unfold(
     return columns if len(input._shape) == 4 else reshape(columns, columns._shape[1:])
 
 
-def _places(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> tuple[Any, Any]:
-    """Where each (window place, position) lies in the padded output, and the padded sizes."""
+def _positions(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> tuple[Any, Any]:
+    """How many windows lie in each dimension of the padded output, and the padded sizes."""
     padded = [size + 2 * width for size, width in zip(output, widths, strict=True)]
     counts = [
-        (size - gap * (width - 1) - 1) // step + 1
+        max((size - gap * (width - 1) - 1) // step + 1, 0)
         for size, width, gap, step in zip(padded, kernel, gaps, steps, strict=True)
     ]
-    rows = np.arange(kernel[0])[:, None] * gaps[0] + np.arange(max(counts[0], 0)) * steps[0]
-    columns = np.arange(kernel[1])[:, None] * gaps[1] + np.arange(max(counts[1], 0)) * steps[1]
-    places = rows[:, None, :, None] * padded[1] + columns[None, :, None, :]  # (kh, kw, ph, pw)
-    return places, padded
+    return counts, padded
 
 
-def _check_columns(input: Any, kernel: Any, output: Any, places: Any) -> None:
+def _check_columns(input: Any, kernel: Any, output: Any, counts: Any) -> None:
     rank, patch = len(input._shape), kernel[0] * kernel[1]
-    positions = places.shape[2] * places.shape[3]
+    positions = counts[0] * counts[1]
     if rank not in (2, 3) or 0 in input._shape[-2:]:
         text = (
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
@@ -74,7 +69,7 @@ def _check_columns(input: Any, kernel: Any, output: Any, places: Any) -> None:
     elif input._shape[-1] != positions:
         text = (
             f"Given output_size={output}, kernel_size={kernel}, expected size of input's dimension 2 to "
-            f"match the calculated number of sliding blocks {places.shape[2]} * {places.shape[3]} = "
+            f"match the calculated number of sliding blocks {counts[0]} * {counts[1]} = "
             f"{positions}, but got input.size(2)={input._shape[-1]}."
         )
     else:
@@ -101,14 +96,15 @@ def fold(
     gaps, widths = numbers(dilation, 2, "dilation"), numbers(padding, 2, "padding")
     output = numbers(output_size, 2, "output_size")
     need_tensor("fold", input)
-    places, padded = _places(output, kernel, gaps, widths, steps)
-    _check_columns(input, kernel, output, places)
+    counts, padded = _positions(output, kernel, gaps, widths, steps)
+    _check_columns(input, kernel, output, counts)
     x = input if len(input._shape) == 3 else reshape(input, (1, *input._shape))
     batch, channels = x._shape[0], x._shape[1] // (kernel[0] * kernel[1])
-    lines = reshape(x, (batch, channels, places.size))
-    canvas = full((batch, channels, padded[0] * padded[1]), 0, x._dtype)
-    result = take_add(canvas, 2, host.from_numpy(places.reshape(-1)), lines)
-    result = reshape(result, (batch, channels, *padded))
+    x = reshape(x, (batch, channels, *kernel, *counts))
+    x = permute(x, (0, 1, 2, 4, 5, 3))  # (N, C, KH, PH, PW, KW)
+    wide = (batch, channels, kernel[0], counts[0], padded[1])
+    x = permute(sum_of_windows(x, 4, steps[1], wide, gaps[1]), (0, 1, 3, 4, 2))  # (N, C, PH, W, KH)
+    result = sum_of_windows(x, 2, steps[0], (batch, channels, *padded), gaps[0])
     result = convolution.margins(result, tuple([(-width, -width) for width in widths]))
     return result if len(input._shape) == 3 else reshape(result, result._shape[1:])
 

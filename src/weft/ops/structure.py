@@ -202,18 +202,22 @@ def _diagonal_size(p: Shape, shape: Shape) -> int:
 
 
 def _fold(g: Any, at: Any) -> Any:
-    """The transpose of unfold: window elements summed back, one strided region per place in the window."""
+    """The transpose of unfold."""
     axis, size, step = at.params
-    shape = at.shapes[0]
-    windows = g.shape[axis]
-    if windows == 0 or size == 0:
-        return full(shape, 0, g.dtype)
+    if g.shape[axis] == 0 or size == 0:
+        return full(at.shapes[0], 0, g.dtype)
+    return sum_of_windows(g, axis, step, at.shapes[0])
+
+
+def sum_of_windows(g: Any, axis: int, step: int, shape: Shape, gap: int = 1) -> Any:
+    """Elements of windows, the last dimension of g, summed back along an axis of `shape`: one strided region per place
+    in the window. Windows begin `step` apart, their elements are `gap` apart."""
     strides = contiguous_strides(shape)
     target = _set(strides, axis, strides[axis] * step)
     total = None
-    for place in range(size):
+    for place in range(g.shape[-1]):
         piece = reshape(slice_axis(g, g.ndim - 1, place, 1), tuple(g.shape[:-1]))
-        part = embed(piece, shape, place * strides[axis], target)
+        part = embed(piece, shape, place * gap * strides[axis], target)
         total = part if total is None else total + part
     return total
 

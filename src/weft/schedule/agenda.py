@@ -385,7 +385,8 @@ class Agenda:
 
     @cython.cfunc
     def copies_little(self, node: Node) -> cython.bint:
-        """Whether all large operands of a node are rows of batches, or the same for all."""
+        """Whether all large operands of a node are rows of batches, or the same for all; windows, which are the larger
+        for each place that repeats, are taken for examples' own."""
         source: Node
         index: cython.Py_ssize_t
         if most_bytes(node) <= ROW_BYTES:
@@ -393,7 +394,9 @@ class Agenda:
         most: cython.longlong = PRODUCT_BYTES if _multiplies_weight(node) else ROW_BYTES
         for index in range(len(node.inputs)):
             source = node.inputs[index]
-            if source.numel * source.dtype.itemsize <= most or role_of(node, index) != "b":
+            if source.numel * source.dtype.itemsize <= most:
+                continue
+            if role_of(node, index) != "b" and not _repeats(source):
                 continue
             if not self.is_in_batch(source):
                 return False
@@ -498,6 +501,17 @@ def facts_of(signature: Signature) -> tuple:
             tuple(operands),
         )
     return signature.facts
+
+
+@cython.cfunc
+def _repeats(node: Node) -> cython.bint:
+    """Whether a pending value is a view with more elements than what it views."""
+    while node.state == PENDING and node.row.kind == _VIEW:
+        below: Node = node.inputs[0]
+        if node.numel > below.numel:
+            return True
+        node = below
+    return False
 
 
 @cython.cfunc

@@ -6,12 +6,14 @@ element strides); operands that a family cannot read in place are copied to temp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from weft.graph.strides import contiguous_strides
 
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
+_Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
 
 
 def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
@@ -152,34 +154,47 @@ def _product(sizes: tuple[int, ...]) -> int:
     return total
 
 
-def _scatter_geometry(node: Any, index: Any, source_strides: Any, strides: Any, axis: int) -> Any:
-    """(outer, positions, inner) views of an elementwise scatter; dimensions beyond three are walked here."""
+def _scatter_geometry(
+    node: Any, index: Any, source_strides: Any, strides: Any, axis: int
+) -> Iterator[tuple[Any, Any, Any]]:
+    """(outer, positions, inner) views of an elementwise scatter: inner lies behind the axis where anything does, as
+    memory does. Dimensions beyond three are walked here."""
     rank = len(node.shape)
-    index_strides = contiguous_strides(index.shape)
-    others = [a for a in range(rank) if a != axis]
-    inner = others[-1] if others else None
-    outer = others[-2] if len(others) > 1 else None
-    walked = others[:-2]
-    starts = [(0, 0, 0)]
-    for a in walked:
+    steps = list(zip(contiguous_strides(index.shape), source_strides, strides, strict=True))
+    dims: list[_Dim] = list(zip(index.shape, steps, strict=True))
+    before, behind = _merged(dims[:axis]), _merged(dims[axis + 1 :])
+    inner = outer = (1, (0, 0, 0))
+    if behind or len(before) > 1:
+        inner = (behind or before).pop()
+    if before or behind:
+        outer = (before or behind).pop()
+    middle = dims[axis] if rank else (1, (0, 0, 0))
+    sizes, three = zip(outer, middle, inner, strict=True)
+    for shifts in _starts(before + behind):
+        yield sizes, tuple(zip(*three, strict=True)), shifts
+
+
+def _merged(dims: list[_Dim]) -> list[_Dim]:
+    """Dimensions, those as one over which every operand goes on in equal steps."""
+    found: list[_Dim] = []
+    for size, steps in dims:
+        if size == 1:
+            continue
+        if found and all(
+            wide == step * size for wide, step in zip(found[-1][1], steps, strict=True)
+        ):
+            size *= found.pop()[0]
+        found.append((size, steps))
+    return found
+
+
+def _starts(dims: list[_Dim]) -> list[tuple[int, ...]]:
+    """Where index, source and output begin, for each place in some dimensions."""
+    starts: list[tuple[int, ...]] = [(0, 0, 0)]
+    for size, steps in dims:
         starts = [
-            (s + i * source_strides[a], x + i * index_strides[a], o + i * strides[a])
-            for s, x, o in starts
-            for i in range(index.shape[a])
+            tuple([start + i * step for start, step in zip(each, steps, strict=True)])
+            for each in starts
+            for i in range(size)
         ]
-
-    def dims(values: Any) -> tuple[int, int, int]:
-        return (
-            values[outer] if outer is not None else 0,
-            values[axis] if rank else 0,
-            values[inner] if inner is not None else 0,
-        )
-
-    sizes = (
-        index.shape[outer] if outer is not None else 1,
-        index.shape[axis],
-        index.shape[inner] if inner is not None else 1,
-    )
-    steps = dims(index_strides), dims(source_strides), dims(strides)
-    for source_shift, index_shift, out_shift in starts:
-        yield sizes, steps, (index_shift, source_shift, out_shift)
+    return starts

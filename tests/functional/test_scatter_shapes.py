@@ -1,0 +1,78 @@
+"""Elementwise scatters over every axis of tensors of one to four dimensions, with indices smaller than what they write:
+however the dimensions are put together for the kernel, the elements are those of PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import weft
+
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((40,), (25,)),
+    ((7, 40), (7, 40)),
+    ((7, 40), (5, 30)),
+    ((1, 40), (1, 30)),
+    ((3, 5, 40), (3, 5, 40)),
+    ((3, 5, 40), (2, 4, 30)),
+    ((3, 140, 2), (3, 135, 2)),
+    ((3, 4, 5, 6), (3, 4, 5, 6)),
+    ((3, 4, 5, 6), (2, 3, 4, 5)),
+    ((3, 1, 5, 1), (2, 1, 4, 1)),
+]
+
+
+def operands(shape: Any, part: Any, axis: int, kind: str) -> tuple[Any, Any, Any]:
+    """base, index without repeated places of a line, source; the source lies as `kind` says."""
+    made = np.random.default_rng(len(shape) + axis)
+    base = made.standard_normal(shape).astype(np.float32)
+    order = made.random((*part[:axis], shape[axis], *part[axis + 1 :])).argsort(axis)
+    index = np.take(order, np.arange(part[axis]), axis)
+    source = made.standard_normal(shape).astype(np.float32)
+    if kind == "turned":
+        source = np.ascontiguousarray(source.T).T
+    if kind == "repeated":
+        source = np.broadcast_to(source[:1], shape)
+    return base, index, source
+
+
+@pytest.mark.parametrize("kind", ["beside", "turned", "repeated"])
+@pytest.mark.parametrize(("shape", "part"), SHAPES)
+def test_every_axis(shape: Any, part: Any, kind: str) -> None:
+    for axis in range(len(shape)):
+        base, index, source = operands(shape, part, axis, kind)
+        for name in ("scatter", "scatter_add"):
+            x, i = weft.tensor(base), weft.tensor(index)
+            values = weft.tensor(np.ascontiguousarray(source[:1] if kind == "repeated" else source))
+            if kind == "turned":
+                values = weft.tensor(np.ascontiguousarray(source.T)).permute(
+                    *reversed(range(source.ndim))
+                )
+            found = getattr(x, name)(axis, i, values.expand(*shape))
+            expected = getattr(torch.tensor(base), name)(
+                axis, torch.tensor(index), torch.tensor(np.ascontiguousarray(source))
+            )
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_repeated_places_are_written_in_order(axis: int) -> None:
+    made = np.random.default_rng(0)
+    index = made.integers(0, 3, (6, 7))
+    source = made.standard_normal((6, 7)).astype(np.float32)
+    base = np.zeros((6, 7), np.float32)
+    for place in np.ndindex(6, 7):
+        target = list(place)
+        target[axis] = index[place]
+        base[tuple(target)] = source[place]
+    found = weft.zeros(6, 7).scatter(axis, weft.tensor(index), weft.tensor(source))
+    np.testing.assert_array_equal(found.numpy(), base)
+
+
+def test_an_index_out_of_range_is_refused() -> None:
+    x, index = weft.zeros(4, 5), weft.tensor([[0, 1], [4, 5]])
+    with pytest.raises(IndexError):
+        x.scatter(1, index, weft.ones(2, 2)).numpy()
