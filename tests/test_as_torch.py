@@ -37,6 +37,7 @@ import torch, weft, torch.nn, torch.nn.functional as F
 import torch.distributions.normal, torch.optim.lr_scheduler
 from torch import *
 assert torch.__name__ == "torch" and torch.__version__ == metadata.version("torch") == "2.13.0"
+assert torch.torch is torch
 assert torch.nn is weft.nn and F is weft.nn.functional and torch.Tensor is weft.Tensor and torch.float is weft.float
 assert weft.nn.__spec__.name == weft.nn.__name__ == "weft.nn" and weft.nn.__path__
 assert util.find_spec("torch.nn") and not util.find_spec("torch.unheard") and not hasattr(torch, "unheard")

@@ -26,6 +26,10 @@ def test_nothing_is_traced(lib: Any) -> None:
     assert not isinstance(lib.nn.Linear(1, 1), dynamo.OptimizedModule)
     assert dynamo.eval_frame.OptimizedModule is dynamo.OptimizedModule
     assert lib._C._get_tracing_state() is None
+    fake = importlib.import_module(f"{lib.__name__}._subclasses.fake_tensor")
+    assert not fake.is_fake(lib.ones(2))
+    tracing = importlib.import_module(f"{lib.__name__}.fx.experimental.proxy_tensor")
+    assert tracing.get_proxy_mode() is None
     assert not lib.onnx.is_in_onnx_export()
 
 
@@ -164,3 +168,78 @@ def test_collectives_of_one_have_gradients() -> None:
     (nn.all_reduce(x) + nn.all_gather(x)[0] + nn.broadcast(x, 0)).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
     assert not weft.distributed.is_available()
+
+
+@pytest.mark.parametrize("mode", ["pointwise", "generic"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_scans_combine_as_a_loop_does(mode: str, reverse: bool, length: int) -> None:
+    from weft._higher_order_ops.associative_scan import associative_scan
+
+    def combine(a: Any, b: Any) -> Any:  # the recurrence h = f h + x, as pairs (f, x)
+        return {"f": a["f"] * b["f"], "x": b["f"] * a["x"] + b["x"]}
+
+    rates = weft.rand(2, length, dtype=weft.float64, requires_grad=True)
+    values = weft.rand(2, length, dtype=weft.float64)
+    found = associative_scan(combine, {"f": rates, "x": values}, 1, reverse, mode)["x"]
+    order, state, expected = range(length), weft.zeros(2, dtype=weft.float64), {}
+    for place in reversed(order) if reverse else order:
+        state = expected[place] = rates[:, place] * state + values[:, place]
+    looped = weft.stack([expected[place] for place in order], 1)
+    assert weft.allclose(found, looped)
+    if length > 1:
+        ours, theirs = (weft.autograd.grad(x.sum(), rates)[0] for x in (found, looped))
+        assert weft.allclose(ours, theirs)
+
+
+def test_scans_of_other_modes_are_refused() -> None:
+    with pytest.raises(ValueError, match="Combine_mode must either"):
+        weft._higher_order_ops.associative_scan(lambda a, b: a + b, weft.ones(3), 0, False, "other")
+
+
+def test_one_process_has_no_mesh() -> None:
+    from weft.distributed.device_mesh import DeviceMesh
+
+    with pytest.raises(RuntimeError, match="there is one process"):
+        DeviceMesh("cpu", [0])
+
+
+@both
+def test_values_that_come_later(lib: Any) -> None:
+    futures = importlib.import_module(f"{lib.__name__}.futures")
+    first, second = futures.Future(), futures.Future()
+    doubled = first.then(lambda future: 2 * future.wait())
+    both_set = futures.collect_all([first, second])
+    assert not doubled.done() and not both_set.done()
+    first.set_result(3)
+    assert doubled.value() == 6 and not both_set.done()
+    second.set_exception(ValueError("late"))
+    assert both_set.wait()[0].wait() == 3
+    for call in (
+        lambda: futures.wait_all([first, second]),
+        second.then(lambda future: future.wait()).wait,
+    ):
+        with pytest.raises((ValueError, RuntimeError), match="late"):
+            call()
+
+
+def test_functions_by_the_names_of_graphs() -> None:
+    x = weft.rand(2, 3)
+    aten, theirs = weft.ops.aten, torch.ops.aten
+    copied = aten._to_copy.default(x, dtype=weft.float64)
+    assert copied.dtype is weft.float64 and aten._to_copy(x).data_ptr() != x.data_ptr()
+    assert aten.alias.default(x).data_ptr() == x.data_ptr()
+    assert weft.equal(aten._pin_memory(x), x)
+    assert weft.equal(aten.add_.Tensor(x.clone(), 1), x + 1)
+    assert weft.equal(aten.index.Tensor(x, [None, weft.tensor([2, 0])]), x[:, [2, 0]])
+    names = "_to_copy", "alias", "index", "_pin_memory", "_sparse_addmm"
+    assert all(hasattr(theirs, name) for name in names)
+    rows = weft.eye(2).to_sparse()
+    assert weft.allclose(aten._sparse_addmm.default(x, rows, x, beta=2.0), 3 * x)
+
+
+@both
+def test_numbers_are_printed_by_a_private_name(lib: Any) -> None:
+    printing = importlib.import_module(f"{lib.__name__}._tensor_str")
+    assert printing._tensor_str(lib.eye(2), 3) == "[[1., 0.],\n    [0., 1.]]"
+    assert printing.PRINT_OPTS.threshold == 1000

@@ -106,6 +106,9 @@ _EXPORTS = {
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
     **dict.fromkeys(_EIGHTS.split(), "_absent"),
+    **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx"),
+    "Stream": "cuda",
+    "Event": "cuda",
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
 }
@@ -185,7 +188,7 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 def _private(name: str) -> Any:
     """What programs call of PyTorch's names with an underscore."""
-    if name in ("_C", "_dynamo"):
+    if name in ("_C", "_dynamo", "_higher_order_ops"):
         return _load(f"weft.{name}")
     return (
         getattr(_load("weft.functional.foreach"), name) if name[:9] == "_foreach_" else _find(name)

@@ -25,6 +25,7 @@ from weft import fft as fft
 from weft import fibers as fibers
 from weft import func as func
 from weft import functional as functional
+from weft import futures as futures
 from weft import fx as fx
 from weft import generator as generator
 from weft import graph as graph
@@ -56,10 +57,15 @@ from weft import unpickling as unpickling
 from weft import utils as utils
 from weft import version as version
 from weft import whole_files as whole_files
+from weft.cuda import Event as Event
 from weft.generator import Generator as Generator
 from weft.amp import GradScaler as GradScaler
 from weft.errors import OutOfMemoryError as OutOfMemoryError
 from weft.tensor.size import Size as Size
+from weft.cuda import Stream as Stream
+from weft.fx import SymBool as SymBool
+from weft.fx import SymFloat as SymFloat
+from weft.fx import SymInt as SymInt
 from weft.graph.tensor import Tensor as Tensor
 from weft.amp import autocast as autocast
 from weft.tensor.device import device as device

@@ -28,6 +28,11 @@ class _Torch(ModuleType):
 
     __version__ = VERSION
 
+    @property
+    def torch(self) -> ModuleType:
+        """The module itself: programs write `torch.torch`."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         try:
             value = getattr(weft, name)

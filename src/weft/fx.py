@@ -55,6 +55,9 @@ def _compatibility(is_backward_compatible: bool) -> Callable[[Any], Any]:
     return lambda marked: marked
 
 
+SymInt, SymFloat, SymBool = map(_class, ("SymInt", "SymFloat", "SymBool"))
+
+
 def _registered(*arguments: Any) -> None:
     """Nothing: no structure of a trace is taken apart."""
 
@@ -71,3 +74,5 @@ join(
         "_symbolic_trace": {"Tracer": Tracer, "symbolic_trace": symbolic_trace, "wrap": wrap},
     },
 )
+join(sys.modules[__name__], {"experimental": {}})
+join(sys.modules["weft.fx.experimental"], {"proxy_tensor": {"get_proxy_mode": lambda: None}})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft.errors import ArgumentTypeError
 from weft.graph.public import publish
@@ -20,6 +20,7 @@ __all__ = [
     "safe_globals", "save",
 ]  # fmt: skip
 
+MAP_LOCATION: TypeAlias = Any  # what `load` takes as map_location, in annotations
 _safe: list[Any] = []
 
 

@@ -251,3 +251,22 @@ def test_bars_of_progress_by_an_older_path(lib: Any) -> None:
     assert issubclass(named.tqdm, tqdm) or issubclass(tqdm, named.tqdm)
     with pytest.raises(AttributeError):
         _ = named.unheard
+
+
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@pytest.mark.parametrize("layer", ["Linear", "BatchNorm1d"])
+def test_loading_may_be_overridden_and_called_by_keywords(lib: Any, layer: str) -> None:
+    base = getattr(lib.nn, layer)
+
+    class Renamed(base):  # type: ignore[misc]
+        def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+            state_dict[prefix + "bias"] = state_dict.pop(prefix + "old_bias")
+            names = ["local_metadata", "strict", "missing_keys", "unexpected_keys", "error_msgs"]
+            given = dict(zip(names, rest, strict=True))
+            super()._load_from_state_dict(state_dict=state_dict, prefix=prefix, **given)
+
+    sizes = (2, 2) if layer == "Linear" else (2,)
+    model, state = Renamed(*sizes), base(*sizes).state_dict()
+    state["old_bias"] = state.pop("bias") * 0 + 3
+    model.load_state_dict(state)
+    assert model.bias.tolist() == [3.0, 3.0]

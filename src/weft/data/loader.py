@@ -7,7 +7,7 @@ import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import weft
 from weft.data.collate import default_collate, default_convert
@@ -15,6 +15,8 @@ from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.errors import ArgumentError
+
+_BaseDataLoaderIter: TypeAlias = Iterator[Any]  # what `iter(loader)` gives, in annotations
 
 
 class DataLoader:

@@ -6,8 +6,10 @@ refused.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from weft._lazy import join
 from weft.errors import DeviceError, GradientError
 
 _started: list[str] = []
@@ -130,3 +132,22 @@ class ReduceOp:
     """Names of reductions."""
 
     SUM, PRODUCT, MIN, MAX, AVG = "sum", "product", "min", "max", "avg"
+
+
+class ProcessGroup:
+    """No object is one: there is one process. Errors: RuntimeError when one is made."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        raise DeviceError(
+            f"{type(self).__name__}: there is one process",
+            expected="a program of one process",
+            got=f"a {type(self).__name__}",
+            fix="run one process, without groups and meshes",
+        )
+
+
+class DeviceMesh(ProcessGroup):
+    """No object is one."""
+
+
+join(sys.modules[__name__], {"device_mesh": {"DeviceMesh": DeviceMesh}})

@@ -408,8 +408,12 @@ class Module(HookMethods):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         states.save_own(self, destination, prefix, keep_vars)
 
-    def _load_from_state_dict(self, *arguments: Any) -> None:
-        states.load_own(self, *arguments)
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: Any, unexpected_keys: Any, error_msgs: Any,
+    ) -> None:  # fmt: skip
+        lists = missing_keys, unexpected_keys, error_msgs
+        states.load_own(self, state_dict, prefix, local_metadata, strict, *lists)
 
     def state_dict(
         self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False

@@ -203,12 +203,12 @@ class _Tracking(Module):
         )
 
     def _load_from_state_dict(
-        self, state: Any, prefix: str, local_metadata: Any, *rest: Any
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any, **named: Any
     ) -> None:
         """As `Module` does; what was saved without a count of batches (version 1, or a plain dictionary) keeps its."""
         if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
-            state.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
-        super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest, **named)
 
     def _check_rank(self, input: Tensor) -> None:
         if input.dim() not in self.ranks:

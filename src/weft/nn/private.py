@@ -295,10 +295,10 @@ class Packet:
 
 class Aten:
     """`weft.ops.aten`: the functions by the names that PyTorch's graphs have for them. Those of `weft` come before
-    those of `nn.functional`, which take arguments in another order."""
+    those of `nn.functional`, which take arguments in another order; methods are last."""
 
     def __getattr__(self, name: str) -> Packet:
-        for place in (_ATEN, weft, functional) if not name.startswith("__") else ():
+        for place in (_ATEN, weft, functional, weft.Tensor) if not name.startswith("__") else ():
             found = getattr(place, name, None)
             if callable(found) and not isinstance(found, type):
                 return Packet(found)
@@ -320,8 +320,31 @@ FUNCTIONS: dict[str, Any] = {
         safe_softmax,
     )
 }
+
+
+def _to_copy(input: Any, *, dtype: Any = None, **placed: Any) -> Any:
+    """A copy, of another type where one is given."""
+    return input.to(input.dtype if dtype is None else dtype, copy=True)
+
+
+def alias(input: Any) -> Any:
+    """Another handle of the same values."""
+    return input.view(input.shape)
+
+
+def index(input: Any, indices: Any) -> Any:
+    """`input[indices]`, where None takes all of a dimension."""
+    return input[tuple(span(None) if place is None else place for place in indices)]
+
+
 _ATEN = SimpleNamespace(
-    **FUNCTIONS, max_pool2d_with_indices_backward=max_pool2d_with_indices_backward
+    **FUNCTIONS,
+    max_pool2d_with_indices_backward=max_pool2d_with_indices_backward,
+    _to_copy=_to_copy,
+    alias=alias,
+    index=index,
+    _sparse_addmm=weft.addmm,
+    _pin_memory=weft.Tensor.pin_memory,
 )
 for _name, _function in FUNCTIONS.items():
     _function.__name__ = _name

@@ -1,0 +1,78 @@
+"""`weft.futures`: values that come later, as libraries pass them around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A value, or an error, that somebody sets."""
+
+    def __init__(self, *, devices: Any = None) -> None:
+        self._held: futures.Future[T] = futures.Future()
+
+    def done(self) -> bool:
+        """Whether it has been set."""
+        return self._held.done()
+
+    def wait(self) -> T:
+        """The value, once it is there. Errors: the one that was set."""
+        return self._held.result()
+
+    value = wait
+
+    def set_result(self, result: T) -> None:
+        """Set the value."""
+        self._held.set_result(result)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Set an error."""
+        self._held.set_exception(result)
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        """Call `callback(future)` once it is set, at once where it is."""
+        self._held.add_done_callback(lambda _: callback(self))
+
+    def then(self, callback: Callable[[Any], Any]) -> Future[Any]:
+        """What `callback(future)` gives once this one is set."""
+        result: Future[Any] = Future()
+
+        def follow(_: Any) -> None:
+            try:
+                result.set_result(callback(self))
+            except Exception as error:
+                result.set_exception(error)
+
+        self._held.add_done_callback(follow)
+        return result
+
+
+def wait_all(futures: list[Future[Any]]) -> list[Any]:
+    """The values of all. Errors: the first that was set."""
+    return [future.wait() for future in futures]
+
+
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
+    """The futures themselves, once all are set. Errors: the first that is set."""
+    result: Future[list[Future[Any]]] = Future()
+    left = [len(futures)]
+
+    def count(future: Future[Any]) -> None:
+        left[0] -= 1
+        error = future._held.exception()
+        if result.done():
+            return
+        if error is not None:
+            result.set_exception(error)
+        elif not left[0]:
+            result.set_result(futures)
+
+    for future in futures:
+        future.add_done_callback(count)
+    if not futures:
+        result.set_result(futures)
+    return result

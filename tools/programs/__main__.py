@@ -1,0 +1,193 @@
+"""Public programs over PyTorch, trained on Weft unchanged: `python tools/programs [NAME ...]` makes docs/programs.md.
+
+In: the programs of `table.py`, and the packages that they import, wherever Python finds them (a program that PyTorch
+does not run here is left out). Each runs in two processes, one with PyTorch, one with Weft in its place; Weft's loads
+PyTorch's `state_dict`. Random numbers come from NumPy in both. Out: a table of how far the losses are apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "programs.md"
+STEPS = 6
+CLOSE = 1e-3  # Adam's first steps follow signs of gradients: rounding moves later losses that far in deep networks
+INTRODUCTION = f"""# Public programs on Weft
+
+Written by `python tools/programs`; not to be edited. Models of public packages are trained for {STEPS} steps by Adam
+with PyTorch and, the package unchanged, with Weft in its place (`weft.as_torch`), from the same `state_dict` and on the
+same random numbers. The last column is the largest relative difference between the losses of a step.
+
+| program | package | losses apart by |
+|---|---|---|
+"""
+
+
+class Source:
+    """What programs draw numbers from: NumPy, the same in both libraries."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.numbers = torch, np.random.RandomState(0)
+
+    def normal(self, *shape: int) -> Any:
+        """Normal numbers, float32."""
+        return self.torch.tensor(self.numbers.standard_normal(shape).astype(np.float32))
+
+    def below(self, bound: int, *shape: int) -> Any:
+        """Integers in [0, bound)."""
+        return self.torch.tensor(self.numbers.randint(0, bound, shape))
+
+    def _as(self, array: Any, options: dict[str, Any]) -> Any:
+        made = self.torch.tensor(np.asarray(array))
+        made = made.to(options.get("dtype") or self.torch.get_default_dtype())
+        return made.requires_grad_(options.get("requires_grad", False))
+
+    def replace_random_functions(self) -> None:
+        """Let the functions that packages draw with draw from here."""
+        torch, numbers = self.torch, self.numbers
+
+        def drawn(draw: Callable[..., Any]) -> Any:
+            def by_size(*size: Any, **options: Any) -> Any:
+                size = options.get("size", size)
+                size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+                return self._as(draw(tuple(map(int, size))), options)
+
+            def like(tensor: Any, **options: Any) -> Any:
+                return self._as(draw(tuple(tensor.shape)), {"dtype": tensor.dtype, **options})
+
+            return by_size, like
+
+        torch.randn, torch.randn_like = drawn(numbers.standard_normal)
+        torch.rand, torch.rand_like = drawn(numbers.random_sample)
+        torch.randperm = lambda n, **options: torch.tensor(numbers.permutation(n))
+
+        def randint(low: int, *rest: Any, **options: Any) -> Any:
+            high, *size = (*rest, options.get("size")) if "size" in options else rest
+            if not size:
+                low, high, size = 0, low, [high]
+            made = numbers.randint(low, options.get("high", high), size[-1])
+            return self._as(made, {"dtype": torch.int64, **options})
+
+        torch.randint = randint
+
+
+def arrays_of(model: Any) -> dict[str, Any]:
+    """The tensors of a `state_dict` as arrays."""
+    state = model.state_dict()
+    return {key: value.detach().numpy() for key, value in state.items() if hasattr(value, "numpy")}
+
+
+def losses(program: Callable[[Source], Any], side: str, state: Path) -> list[float]:
+    """The losses of the steps, on PyTorch or on Weft."""
+    if side == "weft":
+        from weft import as_torch
+
+        as_torch.install()
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    source = Source(torch)
+    source.replace_random_functions()
+    model, loss_of = program(source)
+    if side == "torch":
+        np.savez(state, **arrays_of(model))
+    else:
+        saved = np.load(f"{state}.npz")
+        assert set(saved.files) == set(arrays_of(model)), "other keys in the state_dict"
+        given = {key: torch.tensor(saved[key]) for key in saved.files}
+        model.load_state_dict({**model.state_dict(), **given})
+    source.numbers.seed(1)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    found = []
+    for _ in range(STEPS):
+        loss = loss_of()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    return found
+
+
+def run_here(name: str, side: str, state: Path) -> None:
+    """The child's part: one program on one library; its losses, or what it raised, on the last line."""
+    sys.path.insert(0, str(HERE))
+    from table import PROGRAMS
+
+    try:
+        answer: Any = {"losses": losses(PROGRAMS[name], side, state)}
+    except Exception as error:
+        traceback.print_exc()
+        answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    print(json.dumps(answer))
+
+
+def run_apart(name: str, side: str, state: Path) -> dict[str, Any]:
+    """What a child answers."""
+    command = [sys.executable, str(HERE), "--child", name, side, str(state)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    if "--traces" in sys.argv:
+        print(done.stderr, file=sys.stderr)
+    lines = done.stdout.strip().splitlines()
+    answer: dict[str, Any] = (
+        json.loads(lines[-1]) if lines else {"error": f"exit status {done.returncode}"}
+    )
+    return answer
+
+
+def row(name: str, package: str, folder: Path) -> str | None:
+    """A line of the table; none where the package is not installed."""
+    theirs = run_apart(name, "torch", folder / name)
+    if "losses" not in theirs:
+        print(f"{name}: left out, PyTorch: {theirs}")
+        return None
+    ours = run_apart(name, "weft", folder / name)
+    if "losses" not in ours:
+        result = f"fails: {ours['error']}"
+    else:
+        a, b = np.array(theirs["losses"]), np.array(ours["losses"])
+        apart = float(np.max(np.abs(a - b) / np.abs(a)))
+        result = f"{apart:.0e}" + ("" if apart < CLOSE else " (more than rounding?)")
+    line = f"| {name} | {package} {metadata.version(package)} | {result} |"
+    print(line, flush=True)
+    return line
+
+
+def main() -> None:
+    """Run the programs, and write the page where all have run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "names", nargs="*", help="programs; all unless given, which writes the page"
+    )
+    parser.add_argument(
+        "--traces", action="store_true", help="print what programs print on standard error"
+    )
+    options = parser.parse_args()
+    sys.path.insert(0, str(HERE))
+    from table import PACKAGES
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [row(name, PACKAGES[name], Path(folder)) for name in options.names or PACKAGES]
+    if not options.names:
+        PAGE.write_text(INTRODUCTION + "\n".join(filter(None, rows)) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        run_here(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    else:
+        main()
