@@ -55,7 +55,19 @@ def _compatibility(is_backward_compatible: bool) -> Callable[[Any], Any]:
     return lambda marked: marked
 
 
-SymInt, SymFloat, SymBool = map(_class, ("SymInt", "SymFloat", "SymBool"))
+class SymInt:
+    """No number is one: sizes are numbers. Errors: NotImplementedError when one is made."""
+
+    def __init__(self, node: Any) -> None:
+        raise _refused(type(self).__name__)
+
+
+class SymFloat(SymInt):
+    """No number is one."""
+
+
+class SymBool(SymInt):
+    """No number is one."""
 
 
 def _registered(*arguments: Any) -> None:
