@@ -110,6 +110,39 @@ def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
     assert (last == reference).all()
 
 
+@pytest.mark.parametrize("shape", [(40_000,), (20, 20, 10, 10)])
+def test_what_a_scatter_has_added_before_ctrl_c_is_not_added_again(
+    alarm: Alarm, shape: tuple[int, ...]
+) -> None:
+    """Its base is made in the program, and it adds in place: in slices, in several launches."""
+    numbers = np.random.default_rng(0)
+    if len(shape) == 1:
+        index = weft.tensor(numbers.integers(0, shape[0], 4_000_000))
+        source = weft.ones(4_000_000).clone()
+    else:
+        index = weft.tensor(numbers.integers(0, 20, (20, 20, 10, 10))).repeat(40, 1, 1, 1) // 1
+        source = weft.ones(800, 20, 10, 10).clone()
+        shape = (800, *shape[1:])
+    start = weft.zeros(shape).clone()
+    weft.realize(index, source, start)
+
+    def made() -> Any:
+        base = start * 1.0 + 1.0
+        return (
+            base.index_add(0, index, source)
+            if len(shape) == 1
+            else base.scatter_add(1, index, source)
+        )
+
+    reference = made().numpy().copy()
+    for part in range(12):
+        programs.clear()
+        value = made()
+        interrupted(alarm, lambda value=value: weft.realize(value), 0.002 + 0.004 * part)
+        alarm.off()
+        assert np.array_equal(value.numpy(), reference)
+
+
 def long_kernel(kind: str) -> Callable[[], Any]:
     """Work of one kind that a known program does in one launch (and a short one) of some tenths of a second."""
     x = weft.linspace(0.5, 1.5, 1 << 23, dtype=weft.float64).clone()

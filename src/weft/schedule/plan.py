@@ -43,9 +43,8 @@ class Plan:
         self.in_place = set()
         self.viewed = set(program.viewed)  # and all that has to outlive the run
         self.used = []  # the values that kernels read, in order of first use
-        self.overwriting = (
-            -1
-        )  # the position of the first kernel that writes over a value from outside
+        # The position of the first kernel that writes over a value from outside, or adds in parts to one made here.
+        self.overwriting = -1
 
     def slot_of(self, node: Node):
         """The slot of a value, -1 where it lies in none."""
@@ -64,6 +63,7 @@ def value_of(plan: Plan, node: Node) -> Value:
 
 
 _reuse = True
+AT_ONCE = 1 << 20  # elements that a scatter adds in one launch and without looking for signals
 DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
 
 
@@ -189,7 +189,18 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
         return False
     _overwrite(result, kernel, place.value, node)
+    if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(node):
+        result.overwriting = kernel.position
     return True
+
+
+@cython.cfunc
+def _adds_in_parts(node: Node) -> cython.bint:
+    """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
+    source: Node = node.inputs[2]
+    if node.row.name not in ("scatter_add", "take_add"):
+        return False
+    return len(node.shape) > 3 or source.numel > AT_ONCE
 
 
 @cython.cfunc
