@@ -12,6 +12,7 @@ import weft
 from weft import nn
 from weft.autograd import detect_anomaly, find_anomaly
 from weft.errors import AnomalyError
+from weft.graph import recording
 
 
 def leaf(*values):
@@ -330,3 +331,20 @@ def test_the_mode_ends_with_its_block():
         slope_of_sqrt().backward()
     assert not weft.is_anomaly_enabled()
     slope_of_sqrt().backward()
+
+
+@pytest.mark.parametrize("nodes", [0, 2, 5])
+def test_what_runs_within_a_watched_walk_is_looked_at_all_the_same(nodes: int) -> None:
+    """Gradients are added to others, and the budget makes what is pending run before the walk is over."""
+    x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    for turn in range(1, 4):
+        loss = ((x * x).tanh() * x).sum()
+        former = recording.set_budget(nodes, 1 << 40)
+        try:
+            with weft.autograd.detect_anomaly():
+                loss.backward()
+        finally:
+            recording.set_budget(*former)
+        plain = x.detach().clone().requires_grad_()
+        ((plain * plain).tanh() * plain).sum().backward()
+        assert weft.allclose(x.grad, plain.grad * turn)

@@ -311,6 +311,8 @@ class Diagnosis:
             if isinstance(record, Node) and record.result is not None:
                 values.owners[record.result] = record
         for record, _first, _last, _parts, made in units:
+            if isinstance(record, AccumulateGrad):
+                continue  # what is kept of it is a handle
             owners = record if isinstance(record, list) else [record]
             values.owners.update(zip(made, owners, strict=False))
 

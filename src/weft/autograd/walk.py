@@ -175,7 +175,7 @@ class Walk(Settling):
 
     def watch(self, units: list):
         """Write into a list what each record has recorded: (record or members, first node's number, last one's, the
-        gradients of its inputs, the values of composites)."""
+        gradients of its inputs, the values of composites or, of a leaf, the gradient held by a handle)."""
         self.units = units
         self.merges = False
 
@@ -415,7 +415,7 @@ class Walk(Settling):
             g = cast(g, dtype)
         g = observe_leaf(leaf, g)
         if self.units is not None:
-            self.note(sink, self.place(), [g], [])
+            self.note(sink, self.place(), [g], [wrap(value(g), None)])  # looked at after the walk
         if sink in self.captured:
             self.capture(sink, 0, g)
         if self.leaves or (sink in self.captured and self.captured[sink] is None):
