@@ -11,6 +11,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,8 @@ INTRODUCTION = f"""# Public programs on Weft
 
 Written by `python tools/programs`; not to be edited. Models of public packages are trained for {STEPS} steps by Adam
 with PyTorch and, the package unchanged, with Weft in its place (`weft.as_torch`), from the same `state_dict` and on the
-same random numbers. The last column is the largest relative difference between the losses of a step.
+same random numbers. The last column is the largest relative difference between the losses of a step. gpytorch was run
+where Pyro is not installed, which it imports otherwise.
 
 | program | package | losses apart by |
 |---|---|---|
@@ -130,7 +132,10 @@ def run_here(name: str, side: str, state: Path) -> None:
         answer: Any = {"losses": losses(PROGRAMS[name], side, state)}
     except Exception as error:
         traceback.print_exc()
-        answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        text = re.sub(
+            r" \(/[^)]*\)", "", f"{type(error).__name__}: {error}"
+        )  # without where files lie
+        answer = {"error": text.splitlines()[0]}
     print(json.dumps(answer))
 
 
@@ -167,12 +172,18 @@ def row(name: str, package: str, folder: Path) -> str | None:
     return line
 
 
+def known_rows() -> dict[str, str]:
+    """The lines of the page as it is, by program."""
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    return {
+        line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")
+    }
+
+
 def main() -> None:
-    """Run the programs, and write the page where all have run."""
+    """Run the programs, and write their lines of the page; others stay as they are."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "names", nargs="*", help="programs; all unless given, which writes the page"
-    )
+    parser.add_argument("names", nargs="*", help="programs; all unless given")
     parser.add_argument(
         "--traces", action="store_true", help="print what programs print on standard error"
     )
@@ -180,10 +191,15 @@ def main() -> None:
     sys.path.insert(0, str(HERE))
     from table import PACKAGES
 
+    rows = known_rows()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row(name, PACKAGES[name], Path(folder)) for name in options.names or PACKAGES]
-    if not options.names:
-        PAGE.write_text(INTRODUCTION + "\n".join(filter(None, rows)) + "\n")
+        for name in options.names or PACKAGES:
+            line = row(name, PACKAGES[name], Path(folder))
+            if line is not None:
+                rows[name] = line
+    PAGE.write_text(
+        INTRODUCTION + "\n".join(rows[name] for name in PACKAGES if name in rows) + "\n"
+    )
 
 
 if __name__ == "__main__":
