@@ -129,6 +129,25 @@ def test_numbers_are_those_of_this_time(number: float) -> None:
     assert x.grad.tolist() == [number, number]
 
 
+@pytest.mark.parametrize("walks", [0, 4])
+@pytest.mark.parametrize("name", ["weft", "torch"])
+def test_a_leaf_that_requires_no_gradient_any_more_gets_none(name: str, walks: int) -> None:
+    """Also after a graph was made for it, and whether or not its walk is known."""
+    lib = pytest.importorskip(name)
+    x, y = lib.ones(3, requires_grad=True), lib.ones(3, requires_grad=True)
+    for turn in range(walks + 1):
+        x.grad = y.grad = None
+        loss = (x * y).sum()
+        if turn == walks:
+            x.requires_grad_(False)
+        loss.backward()
+    assert x.grad is None
+    assert y.grad.tolist() == [1.0] * 3
+    x.requires_grad_()
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [1.0] * 3
+
+
 def test_params_are_compared() -> None:
     """Equal shapes, another dimension."""
     for dim in (0, 0, 0, 1):

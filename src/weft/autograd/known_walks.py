@@ -33,9 +33,9 @@ from cython.cimports.weft.graph.tuples import one, three, two
 
 from weft._compiled import require
 from weft.autograd import scripts
+from weft.autograd.accumulating import accumulate_grad
 from weft.autograd.lessons import Lesson
 from weft.autograd.scripts import counters
-from weft.autograd.walk import accumulate_grad
 from weft.config import config
 from weft.schedule import batch
 

@@ -24,7 +24,7 @@ from cython.cimports.weft.autograd.observe import (
 from cython.cimports.weft.autograd.rules import At, pull_rules, pull_single
 from cython.cimports.weft.autograd.settling import Settling, is_sparse, output_of
 from cython.cimports.weft.graph.bound import late
-from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
+from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.prefetch import prefetch
@@ -35,12 +35,11 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd import joining, merging
+from weft.autograd.accumulating import accumulate_grad
 from weft.autograd.discovery import freed
 from weft.autograd.observe import UNSET, call_after
-from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
-from weft.graph.strides import dense_order
 from weft.graph.tape import last_sequence
 from weft.ops.primitives import reshape
 from weft.schedule import batch, forms
@@ -478,26 +477,3 @@ def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
         and not cython.cast(Node, node).holds
         and not cython.cast(Node, node).batched
     )
-
-
-def accumulate_grad(leaf: Tensor, g, create: bool, sink):
-    """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
-    after = sink.observers
-    if after is not None:
-        g = before_pull(after, (g,))[0]
-    if is_sparse(g) or (leaf._grad is not None and is_sparse(leaf._grad)):
-        late["sparse"]().accumulate(leaf, g, create)
-    elif leaf._grad is None:
-        fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
-        if leaf.strides is not None and dense_order(leaf._shape, leaf.strides) is not None:
-            fresh.strides = leaf.strides
-        leaf._grad = fresh
-    elif create:
-        leaf._grad = leaf._grad + g
-    else:
-        mutate(leaf._grad, leaf._grad + g)
-    hooks = leaf.hooks
-    if hooks is not None and hooks.post_accumulate:
-        call_after(leaf, hooks.post_accumulate)
-    if after is not None:
-        after_node(after, [], (g,))

@@ -1,0 +1,52 @@
+# cython: language_level=3
+"""What a leaf does with its gradient: `.grad` gets it, or it is added to what is there.
+
+In come a leaf, its cotangent as its hooks have left it, and the leaf's record, whose hooks are called before and
+after. Which leaf gets what is the walk's (`walk`, `known_walks`).
+"""
+
+import cython
+from cython.cimports.weft.autograd.observe import after_node, before_pull
+from cython.cimports.weft.autograd.settling import is_sparse
+from cython.cimports.weft.graph.bound import late
+from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
+from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.targets import AccumulateGrad
+from cython.cimports.weft.graph.tensor import Tensor
+
+from weft._compiled import require
+from weft.autograd.observe import call_after
+from weft.graph.mutation import mutate
+from weft.graph.strides import dense_order
+
+require(__name__, cython.compiled)
+
+
+def accumulate_grad(leaf: Tensor, g, create: bool, sink: AccumulateGrad):
+    """Give a leaf its gradient, unless it requires none any more; call what waits for it."""
+    observers = sink.observers
+    if observers is not None:
+        g = before_pull(observers, (g,))[0]
+    if needs_grad(leaf):
+        _add(leaf, g, create)
+        hooks = leaf.hooks
+        if hooks is not None and hooks.post_accumulate:
+            call_after(leaf, hooks.post_accumulate)
+    if observers is not None:
+        after_node(observers, [], (g,))
+
+
+@cython.cfunc
+def _add(leaf: Tensor, g, create: cython.bint):
+    """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
+    if is_sparse(g) or (leaf._grad is not None and is_sparse(leaf._grad)):
+        late["sparse"]().accumulate(leaf, g, create)
+    elif leaf._grad is None:
+        fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
+        if leaf.strides is not None and dense_order(leaf._shape, leaf.strides) is not None:
+            fresh.strides = leaf.strides
+        leaf._grad = fresh
+    elif create:
+        leaf._grad = leaf._grad + g
+    else:
+        mutate(leaf._grad, leaf._grad + g)
