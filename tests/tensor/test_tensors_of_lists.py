@@ -89,6 +89,28 @@ def test_what_is_known_of_indices() -> None:
         table[weft.tensor([0, -5])]
 
 
+WIDE = [
+    ([1, 2**63], None), ([1, 2**64], None), ([-(2**63) - 1], None), ([True, 2**63], None), ([1, 2**63], "int64"),
+    ([1, 2**63], "int8"), ([[2**63 - 1], [-(2**63)]], None), ([1.0, 2**70], None), ([1, 2**70], "float64"),
+    ([-(2**63) - 1, 2], "float16"), ([2**70, 1j], None), ([1, 2j], "float32"), ([1, 2j], "int64"),
+    ([[1.0], [2j]], "float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "name"), WIDE)
+def test_what_a_type_cannot_hold_is_refused_as_in_pytorch(data: Any, name: str | None) -> None:
+    """Never rounded by way of another type, and no imaginary part is left out."""
+    torch = pytest.importorskip("torch")
+    found: list[Any] = []
+    for lib in (weft, torch):
+        try:
+            made = lib.tensor(data, dtype=name and getattr(lib, name))
+            found.append((str(made.dtype).rpartition(".")[2], made.tolist()))
+        except (RuntimeError, ValueError, TypeError):
+            found.append("refused")
+    assert found[0] == found[1]
+
+
 def test_a_list_that_holds_itself_ends() -> None:
     data: list[Any] = []
     data.append(data)

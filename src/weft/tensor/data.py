@@ -223,7 +223,13 @@ def _nested(data: Any, dtype: DType) -> Any:
     if array.dtype.kind in "OUSV":
         _check_regular(data)
         infer(data)
-        raise _too_wide(dtype)
+        if dtype.category < 2:
+            raise _too_wide(dtype)
+        return np.array(data, np.float64 if dtype.category == 2 else np.complex128)
+    if array.dtype.kind == "c" and dtype.category in (1, 2):
+        raise _not_real(data, dtype)
+    if array.dtype.kind == "f" and dtype.category == 1 and infer(data).category < 2:
+        raise _too_wide(dtype)  # NumPy takes integers of both ends of 64 bits for floats
     if dtype.category == 1 and array.dtype.kind in "iu" and array.size:
         _check_fits(int(array.min()), int(array.max()), dtype)
     return array
@@ -249,6 +255,15 @@ def _too_wide(dtype: DType) -> ArgumentError:
         expected=f"numbers that {dtype.name} can hold",
         got="an integer outside int64",
         fix="pass floats, or dtype=weft.float64",
+    )
+
+
+def _not_real(value: Any, dtype: DType) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"must be real number, not complex: {dtype.name} cannot hold {value!r:.60}",
+        expected="real numbers",
+        got=f"{value!r:.60}",
+        fix="pass dtype=weft.complex64",
     )
 
 
@@ -288,12 +303,7 @@ def _number(value: Any, dtype: DType) -> Any:
             return np.array(float(value))
         raise _too_wide(dtype)
     if array.dtype.kind == "c" and dtype.category < 3:
-        raise ArgumentTypeError(
-            f"must be real number, not complex: {dtype.name} cannot hold {value!r}",
-            expected="a real number",
-            got=repr(value),
-            fix="pass dtype=weft.complex64",
-        )
+        raise _not_real(value, dtype)
     if dtype.category == 1 and array.dtype.kind in "iu":
         _check_fits(int(value), int(value), dtype)
     return array
