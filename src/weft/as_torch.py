@@ -60,15 +60,15 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Weft's module."""
         module: ModuleType = spec.loader_state
-        self._own = {key: vars(module).get(key) for key in ("__spec__", "__loader__", "__path__")}
+        own = {key: vars(module).get(key) for key in ("__spec__", "__loader__", "__path__")}
+        spec.loader_state = own
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing runs again; a module of Weft keeps its own origin, which importing has written over."""
         if not isinstance(module, _Torch):
-            vars(module).update(
-                {key: value for key, value in self._own.items() if value is not None}
-            )
+            own = vars(module)["__spec__"].loader_state
+            vars(module).update({key: value for key, value in own.items() if value is not None})
 
     def find_distributions(
         self,

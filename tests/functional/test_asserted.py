@@ -29,6 +29,17 @@ def test_what_is_false_is_an_error_of_its_kind(lib: Any, name: str, kind: type) 
 
 
 @both
+@pytest.mark.parametrize("name", KINDS)
+def test_conditions_are_bools_and_messages_are_made(lib: Any, name: str) -> None:
+    check = getattr(lib, name)
+    for cond in (1, None, lib.tensor(True)):
+        with pytest.raises(TypeError, match="cond must be a bool"):
+            check(cond)
+    with pytest.raises(TypeError, match="message must be a callable"):
+        check(False, "too long")
+
+
+@both
 def test_assertions_read_tensors(lib: Any) -> None:
     lib._assert(lib.tensor(True), "unread")
     with pytest.raises(AssertionError, match="square"):

@@ -74,6 +74,14 @@ def test_keywords_and_numbers_to_powers(lib: Any) -> None:
     assert norms[0].dtype == lib.float64
 
 
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_what_is_changed_is_returned(lib: Any) -> None:
+    tensors = [lib.ones(2), lib.ones(3)]
+    assert lib._foreach_add_(tensors, 1) is tensors
+    assert lib._foreach_zero_(tensors) is tensors
+    assert type(lib._foreach_add(tensors, 1)) is tuple
+
+
 def test_gradients_pass() -> None:
     x = weft.tensor([1.0, 2.0], requires_grad=True)
     (y,) = weft._foreach_mul([x], [x])

@@ -1,6 +1,7 @@
 """What programs check themselves with, under the names of PyTorch that they call: `_assert`, `_check` and its kin.
 
-In: a condition (a tensor is read) and a message, or a function that makes it. Out: nothing, or the error.
+In: a condition and a message. `_assert` takes what is true or false (a tensor is read) and the message itself, the
+others a bool and a function that makes the message. Out: nothing, or the error.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Message = Callable[[], Any] | str | None
+from weft.errors import ArgumentTypeError
+
+Message = Callable[[], Any] | None
 
 
 def _assert(condition: Any, message: Any = "") -> None:
@@ -17,14 +20,27 @@ def _assert(condition: Any, message: Any = "") -> None:
 
 
 def _checker(kind: type[Exception], name: str) -> Callable[..., None]:
-    def check(cond: Any, message: Message = None) -> None:
-        if not cond:
-            text = message() if callable(message) else message
-            raise kind("Expected cond to be True" if text is None else str(text))
+    def check(cond: bool, message: Message = None) -> None:
+        if not isinstance(cond, bool):
+            raise _wrong("cond must be a bool", cond, "read a tensor with .item() first")
+        if cond:
+            return
+        if message is not None and not callable(message):
+            raise _wrong("message must be a callable", message, "pass lambda: message")
+        raise kind("Expected cond to be True" if message is None else str(message()))
 
     check.__name__ = check.__qualname__ = name
-    check.__doc__ = f"Errors: {kind.__name__} with the message where the condition is false."
+    check.__doc__ = f"Errors: {kind.__name__} with the message where the condition is false, TypeError on no bool."
     return check
+
+
+def _wrong(text: str, given: Any, fix: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{text}, but got {type(given)}",
+        expected=text.rpartition(" ")[2],
+        got=f"{given!r:.60}",
+        fix=fix,
+    )
 
 
 _check = _checker(RuntimeError, "_check")

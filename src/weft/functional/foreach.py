@@ -1,7 +1,7 @@
 """`_foreach_add` and its kin: a method of every tensor of a list, which optimizers and averages of other projects call.
 
 In: a list of tensors, and others: a list (or a tensor of one dimension) has a value for each tensor, anything else is
-for all. Out: a tuple of results, or for a name that ends in `_` the tensors themselves, changed. What is recorded
+for all. Out: a tuple of results, or for a name that ends in `_` the list itself, its tensors changed. What is recorded
 together runs together, so nothing is gained here over a loop.
 """
 
@@ -47,18 +47,19 @@ def _of_every(name: str, form: str) -> Callable[..., Any]:
     method = _METHODS.get(name, name) + form
     place, keyword = _PLACES.get(name, (None, ""))
 
-    def foreach(tensors: Any, *others: Any, **options: Any) -> tuple[Any, ...]:
+    def foreach(tensors: Any, *others: Any, **options: Any) -> Any:
         if place is not None and len(others) > place:
             others, options = others[:place], {keyword: others[place], **options}
         columns = [_each(called, len(tensors), other) for other in others]
         named = {key: _each(called, len(tensors), value) for key, value in options.items()}
-        return tuple(
+        results = tuple(
             getattr(tensor, method)(
                 *(column[row] for column in columns),
                 **{key: column[row] for key, column in named.items()},
             )
             for row, tensor in enumerate(tensors)
         )
+        return tensors if form else results
 
     foreach.__name__ = foreach.__qualname__ = called
     foreach.__doc__ = f"`{method}` of every tensor of a list."
