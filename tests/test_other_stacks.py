@@ -132,6 +132,43 @@ def test_operations_are_found_by_name(lib: Any) -> None:
         _ = getattr(lib.ops, name).unheard
 
 
+@both
+def test_arguments_of_operations_stand_where_they_are_named(lib: Any) -> None:
+    """Named in any order or left out, an argument with a derivative is the one of its name."""
+    name = f"other_stacks_named_{lib.__name__}"
+    library_of = importlib.import_module(f"{lib.__name__}.library")
+
+    def line(x: Any, slope: float = 2.0, lift: float = 5.0, *, more: float = 7.0) -> Any:
+        return x * slope + lift + more
+
+    tensor: Any = lib.Tensor
+    kinds = {"x": tensor, "slope": float, "lift": float, "more": float, "return": tensor}
+    line.__annotations__ = kinds
+    made = library_of.custom_op(f"{name}::line", line, mutates_args=())
+    seen = []
+
+    def setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+        seen.append((*inputs[1:], keyword_only_inputs))
+        ctx.slope = inputs[1]
+
+    made.register_autograd(lambda ctx, g: (g * ctx.slope, None, None), setup_context=setup)
+    x = lib.ones(1, requires_grad=True)
+    calls: list[dict[str, float]] = [
+        {},
+        {"lift": 1.0},
+        {"lift": 1.0, "slope": 3.0},
+        {"more": 1.0, "lift": 0.0},
+    ]
+    assert [made(x, **call).item() for call in calls] == [14.0, 10.0, 11.0, 3.0]
+    assert seen[2:] == [(3.0, 1.0, {"more": 7.0}), (2.0, 0.0, {"more": 1.0})]
+    made(x=x, lift=1.0, slope=3.0).backward()
+    assert x.grad.item() == 3.0
+
+
+def test_no_name_is_no_attribute() -> None:
+    assert not hasattr(weft, "")
+
+
 def test_unknown_operations_are_refused() -> None:
     with pytest.raises(RuntimeError, match="operator mylib::unheard does not exist"):
         library.register_autograd("mylib::unheard", lambda ctx, g: g)

@@ -197,7 +197,7 @@ def _private(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     try:
-        value = _private(name) if name[0] == "_" else _find(name)
+        value = _private(name) if name[:1] == "_" else _find(name)
     except AttributeError as error:
         raise _load("weft._absent").explained(error, name) from None
     if name in _EXPORTS:

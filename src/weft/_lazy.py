@@ -61,7 +61,7 @@ def export_later(
     def get(name: str) -> Any:
         path = f"{package}.{exports.get(name, name)}"
         try:
-            found = None if name[0] == "_" and name not in exports else load(path)
+            found = None if name[:1] in ("", "_") and name not in exports else load(path)
         except ModuleNotFoundError as error:
             if error.name != path:
                 raise  # the submodule is there and misses something

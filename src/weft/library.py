@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from weft.autograd import Function
@@ -21,15 +22,19 @@ class CustomOpDef:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._backward is None:
             return self.function(*args, **kwargs)
-        return self._as_function().apply(*args, *kwargs.values())
+        bound = signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self._as_function(bound.kwargs).apply(*bound.args)
 
     @property
     def default(self) -> CustomOpDef:
         """The operation: it has one signature."""
         return self
 
-    def _as_function(self) -> Any:
+    def _as_function(self, named: dict[str, Any]) -> Any:
+        """`named` are the values of arguments that can only be named: they get no gradient."""
         function, setup, backward = self.function, self._setup, self._backward
+        more = {"keyword_only_inputs": named} if named else {}
 
         class Operation(Function):
             """The operation as autograd sees it."""
@@ -37,13 +42,13 @@ class CustomOpDef:
             @staticmethod
             def forward(*args: Any) -> Any:
                 """The function."""
-                return function(*args)
+                return function(*args, **named)
 
             @staticmethod
             def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
                 """What the derivative needs."""
                 if setup is not None:
-                    setup(ctx, inputs, output)
+                    setup(ctx=ctx, inputs=inputs, output=output, **more)
 
             @staticmethod
             def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -56,7 +61,9 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """`backward(ctx, *cotangents)`, after `setup_context(ctx, inputs, output)` has kept what it needs."""
+        """`backward(ctx, *cotangents)`, after `setup_context(ctx, inputs, output)` has kept what it needs, gives a
+        gradient for each of `inputs`, the arguments in the order of the function's parameters. Where there are some
+        that can only be named, `setup_context` is given `keyword_only_inputs`, a dictionary, too."""
         self._backward, self._setup = backward, setup_context
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
