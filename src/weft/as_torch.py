@@ -1,7 +1,8 @@
 """Programs that import `torch` run on Weft as they are: `install()`, or `weft run train.py` in their place.
 
 In: `import torch`, `from torch.nn import functional`, a version that a package asks for. Out: Weft's modules of those
-names. `torch` itself is a module that has what `weft` has, and says which PyTorch's names those are.
+names. `torch` itself is a module that has what `weft` has, and says which PyTorch's names those are. A process that is
+forked goes on like that; one that starts afresh (`spawn`) has to call `install` itself.
 """
 
 from __future__ import annotations
