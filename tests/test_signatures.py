@@ -36,6 +36,7 @@ ALLOWED = {
     "nn.functional.softmax": "weft.softmax itself: dtype is the third, as in torch.softmax",
     "nn.functional.log_softmax": "weft.log_softmax itself: dtype is the third, as in torch.log_softmax",
     "nn.Buffer": "a buffer may ask for a gradient",
+    "nn.Container": ARGS,
     "nn.GRU": ARGS,
     "nn.NLLLoss2d": ARGS,
     "nn.Transformer": PUBLIC,

@@ -227,3 +227,30 @@ def test_what_dropping_leaves() -> None:
     ):
         whole = getattr(F, name)(weft.ones(shape), 0.3).numpy().reshape(200, 100, 3)
         assert (whole == whole[:, :, :1]).all() and abs((whole == 0).mean() - 0.3) < 0.015
+
+
+@pytest.mark.parametrize(
+    ("count", "prob"), [(1, 0.3), (40, 0.7), (1000, 0.02), (5, 1.0), (5, 0.0), (0, 0.5)]
+)
+def test_binomial(count: int, prob: float) -> None:
+    values = numbers(weft.binomial(weft.full((COUNT,), float(count)), weft.tensor(prob)))
+    law = stats.binom(count, prob)
+    assert values.min() >= 0 and values.max() <= count and np.array_equal(values, np.round(values))
+    assert abs(values.mean() - law.mean()) <= 5 * law.std() / np.sqrt(COUNT)
+    for edge in range(max(0, int(law.mean()) - 2), int(law.mean()) + 3):
+        chance = law.cdf(edge)
+        assert (
+            abs((values <= edge).mean() - chance)
+            <= 5 * np.sqrt(chance * (1 - chance) / COUNT) + 1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    ("count", "prob"),
+    [(weft.tensor([-1.0]), weft.tensor([0.5])), (weft.tensor([1.0]), weft.tensor([1.5]))],
+)
+def test_binomial_refuses_what_is_no_law(count: weft.Tensor, prob: weft.Tensor) -> None:
+    with pytest.raises(RuntimeError, match="binomial expects"):
+        weft.binomial(count, prob)
+    with pytest.raises(RuntimeError, match="not implemented for int64"):
+        weft.binomial(weft.tensor([1]), weft.tensor([0.5]))

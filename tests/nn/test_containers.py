@@ -125,3 +125,22 @@ def test_a_dictionary_of_parameters_keeps_other_objects_as_they_are() -> None:
     for wrong in (lambda: table[3], lambda: table.update(3)):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_container_holds_modules_by_name_and_warns() -> None:
+    with pytest.warns(FutureWarning, match="deprecated"):
+        model = nn.Container(first=nn.Linear(2, 3), none=None)
+    assert list(model._modules) == ["first", "none"] and len(list(model.parameters())) == 2
+
+
+def test_a_cell_of_ones_own_has_weights_for_its_gates() -> None:
+    class Leaky(nn.RNNCellBase):
+        def __init__(self, inputs: int, width: int) -> None:
+            super().__init__(inputs, width, bias=False, num_chunks=2)
+
+    cell = Leaky(3, 5)
+    assert {name: tuple(p.shape) for name, p in cell.named_parameters()} == {
+        "weight_ih": (10, 3),
+        "weight_hh": (10, 5),
+    }
+    assert isinstance(nn.LSTMCell(3, 5), nn.RNNCellBase)

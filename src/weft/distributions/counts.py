@@ -15,7 +15,7 @@ from weft.distributions.distribution import (
     lazy_property,
     special,
 )
-from weft.distributions.sampling import binomial, poisson, standard_gamma
+from weft.distributions.sampling import standard_gamma
 from weft.errors import ArgumentError
 
 
@@ -212,7 +212,7 @@ class Binomial(_WithOdds):
         """Counts. Reads the parameters."""
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
-            return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+            return weft.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
@@ -282,7 +282,7 @@ class NegativeBinomial(_WithOdds):
         """Counts: Poisson at rates of a gamma law. Reads the parameters."""
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
-            return poisson(standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
+            return weft.poisson(standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
@@ -326,7 +326,7 @@ class Poisson(ExponentialFamily):
     def sample(self, sample_shape: Any = ()) -> Any:
         """Counts. Reads the rate."""
         with weft.no_grad():
-            return poisson(self.rate.expand(self._extended_shape(sample_shape)))
+            return weft.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""

@@ -1,9 +1,8 @@
-"""Samplers that need more than a formula: gamma by rejection with implicit gradients, counts by inversion.
+"""The sampler that needs more than a formula: gamma by rejection, with implicit gradients.
 
 The standard gamma law is sampled by Marsaglia and Tsang (2000); a round accepts at least 95 of 100 proposals, so ten
 rounds are recorded as plain operations and the first proposal that is accepted is taken. Its gradient is implicit
 (Figurnov, Mohamed, Mnih 2018): of the value x at which the distribution function is what it is, -(dF/da) / density.
-Counts are the smallest integer whose distribution function reaches a uniform number of 53 bits, by SciPy.
 """
 
 from __future__ import annotations
@@ -94,49 +93,3 @@ def standard_gamma(concentration: Tensor) -> Tensor:
         made: Tensor = _StandardGamma.apply(concentration)
         return made
     return _draw_gamma(concentration.detach())
-
-
-def _smallest(quantile: Any, below: Any, uniform: Any) -> Any:
-    """The smallest integer whose distribution function reaches a uniform number: rounded up, corrected by one."""
-    with np.errstate(all="ignore"):
-        found = np.maximum(np.ceil(quantile), 0.0)
-        before = np.maximum(found - 1, 0.0)
-        return np.where(below(before) >= uniform, before, found)
-
-
-def _uniform(shape: Any) -> Any:
-    return np.array(host.to_numpy(weft.rand(shape, dtype=weft.float64)))
-
-
-def poisson(rate: Tensor) -> Tensor:
-    """Counts of each rate. Reads the rates."""
-    from scipy import special
-
-    rates = np.asarray(host.to_numpy(rate.detach()), np.float64)
-    uniform = _uniform(rate.shape)
-    with np.errstate(all="ignore"):
-        quantile = special.pdtrik(uniform, np.where(rates > 0, rates, 1.0))
-    found = _smallest(quantile, lambda k: special.pdtr(k, rates), uniform)
-    return weft.tensor(np.where(rates > 0, found, 0.0), dtype=rate.dtype)
-
-
-def binomial(count: Tensor, probs: Tensor) -> Tensor:
-    """Counts of successes among `count` trials. Reads both."""
-    from scipy import special
-
-    n = np.asarray(host.to_numpy(count.detach()), np.float64)
-    p = np.asarray(host.to_numpy(probs.detach()), np.float64)
-    uniform = _uniform(probs.shape)
-    inside = (p > 0) & (p < 1) & (n > 0)
-    safe_n, safe_p = np.where(inside, n, 1.0), np.where(inside, p, 0.5)
-    with np.errstate(all="ignore"):
-        quantile = special.bdtrik(uniform, safe_n, safe_p)
-
-    def below(k: Any) -> Any:
-        """The chance of at most k successes."""
-        left = np.maximum(safe_n - k, 1e-300)
-        return np.where(k >= safe_n, 1.0, special.betainc(left, k + 1, 1 - safe_p))
-
-    found = _smallest(quantile, below, uniform)
-    found = np.where(inside, np.minimum(found, n), np.where(p > 0.5, n, 0.0))
-    return weft.tensor(found, dtype=probs.dtype)

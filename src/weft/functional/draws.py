@@ -1,6 +1,7 @@
-"""Rarer distributions in place, Poisson counts, and rarer ways to give a tensor its values.
+"""Rarer distributions in place, counts, and rarer ways to give a tensor its values.
 
-Uniform numbers come from the generator; what needs an inverse distribution function reads its parameters.
+Uniform numbers come from the generator; counts are the smallest integers whose distribution function reaches one of 53
+bits, by SciPy: they read their parameters.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from weft.graph import dtype as dtypes
 from weft.graph.mutation import mutate
 from weft.graph.public import publish
 from weft.graph.recording import cast
+from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
@@ -75,11 +77,11 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
 
 
 def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
-    """A count for each rate. Reads the rates."""
+    """A count for each rate. Reads the rates. Errors: DTypeError, ArgumentError on rates below zero."""
     from scipy import special
 
     _need_floats("poisson", need_tensor("poisson", input))
-    rates = np.asarray(host.to_numpy(input.detach()), np.float64)
+    rates = _numbers(input)
     _need(
         "poisson",
         not (rates < 0).any(),
@@ -88,11 +90,57 @@ def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
     )
     uniform = host.to_numpy(unit(input._shape, dtypes.float64, generator))
     with np.errstate(all="ignore"):
-        count = np.maximum(np.ceil(special.pdtrik(uniform, np.where(rates > 0, rates, 1.0))), 0.0)
-        count = np.where(
-            (count > 0) & (special.pdtr(count - 1, rates) >= uniform), count - 1, count
-        )
-    return host.from_numpy(np.where(rates > 0, count, 0.0), input._dtype)
+        quantile = special.pdtrik(uniform, np.where(rates > 0, rates, 1.0))
+    found = _smallest(quantile, lambda k: special.pdtr(k, rates), uniform)
+    return host.from_numpy(np.where(rates > 0, found, 0.0), input._dtype)
+
+
+def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
+    """How many of `count` trials of chance `prob` succeed. Reads both.
+
+    Shapes: any two that broadcast; the result has their common shape and the type of `prob`. Errors: DTypeError,
+    ShapeError, ArgumentError on counts below zero and on what is no chance.
+    """
+    for name, value, position in (("count", count, 1), ("prob", prob, 2)):
+        _need_floats("binomial", need_tensor("binomial", value, name, position))
+    n, p = _numbers(count), _numbers(prob)
+    _need(
+        "binomial", not (n < 0).any(), "all elements of count to be non-negative", "a negative one"
+    )
+    _need("binomial", bool(((p >= 0) & (p <= 1)).all()), "prob to be in [0, 1]", "another number")
+    shape = broadcast_shapes([count._shape, prob._shape], "binomial")
+    uniform = host.to_numpy(unit(shape, dtypes.float64, generator))
+    return host.from_numpy(_successes(n, p, uniform), prob._dtype)
+
+
+def _successes(n: Any, p: Any, uniform: Any) -> Any:
+    """Where the binomial distribution functions reach uniform numbers."""
+    from scipy import special
+
+    inside = (p > 0) & (p < 1) & (n > 0)
+    safe_n, safe_p = np.where(inside, n, 1.0), np.where(inside, p, 0.5)
+
+    def below(k: Any) -> Any:
+        """The chance of at most k successes."""
+        left = np.maximum(safe_n - k, 1e-300)
+        return np.where(k >= safe_n, 1.0, special.betainc(left, k + 1, 1 - safe_p))
+
+    with np.errstate(all="ignore"):
+        quantile = special.bdtrik(uniform, safe_n, safe_p)
+    found = np.minimum(_smallest(quantile, below, uniform), n)
+    return np.where(inside, found, np.where(p > 0.5, n, 0.0))
+
+
+def _numbers(input: Any) -> Any:  # noqa: A002
+    return np.asarray(host.to_numpy(input.detach()), np.float64)
+
+
+def _smallest(quantile: Any, below: Any, uniform: Any) -> Any:
+    """The smallest integer whose distribution function reaches a uniform number: rounded up, corrected by one."""
+    with np.errstate(all="ignore"):
+        found = np.maximum(np.ceil(quantile), 0.0)
+        before = np.maximum(found - 1, 0.0)
+        return np.where(below(before) >= uniform, before, found)
 
 
 def apply_(self: Any, callable: Any) -> Any:  # noqa: A002

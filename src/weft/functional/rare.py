@@ -39,7 +39,7 @@ _PLACES: dict[str, tuple[str, str]] = {
         "is_nonzero is_same_size",
     ),
     "gammas": ("igamma igammac", "igamma igammac igamma_ igammac_"),
-    "draws": ("poisson", "geometric_ log_normal_ cauchy_ apply_ set_"),
+    "draws": ("binomial poisson", "geometric_ log_normal_ cauchy_ apply_ set_"),
     "signals": (
         "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",
         "stft istft",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
@@ -15,6 +16,20 @@ from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, MemberNameError
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+
+
+class Container(Module):
+    """Modules under the names of keywords; PyTorch's old name for what `Module` is. Warns: FutureWarning."""
+
+    def __init__(self, **kwargs: Module | None) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. Subclass `nn.Module` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import nn
 from weft._lazy import join
-from weft.nn import conv, dropout, normalization, pooling, rnn, state
+from weft.nn import conv, dropout, normalization, pooling, state
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
@@ -31,7 +31,6 @@ _BASES: dict[str, dict[str, Any]] = {
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},
     "pooling": {"_AvgPoolNd": pooling._AvgPool, "_MaxPoolNd": pooling._MaxPool},
-    "rnn": {"RNNCellBase": rnn._Cell},
 }
 
 

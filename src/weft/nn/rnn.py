@@ -20,22 +20,21 @@ from weft.nn.parameter import Parameter
 from weft.nn.recurrent_checks import check_pair, check_state, check_step
 
 
-class _Cell(Module):
-    """What cells share: the weights of `gates` gates and the checks of their inputs."""
-
-    gates: int
+class RNNCellBase(Module):
+    """What cells share: the weights of `num_chunks` gates and the checks of their inputs."""
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        bias: bool = True,
+        bias: bool,
+        num_chunks: int,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
-        rows, options = self.gates * hidden_size, {"device": device, "dtype": dtype}
+        rows, options = num_chunks * hidden_size, {"device": device, "dtype": dtype}
         self.weight_ih = Parameter(weft.empty((rows, input_size), **options))
         self.weight_hh = Parameter(weft.empty((rows, hidden_size), **options))
         for name in ("bias_ih", "bias_hh"):
@@ -75,10 +74,8 @@ class _Cell(Module):
         return text if self.bias else text + ", bias=False"
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Shapes: (N, in), (N, hidden) -> (N, hidden)."""
-
-    gates = 1
 
     def __init__(
         self,
@@ -96,7 +93,7 @@ class RNNCell(_Cell):
                 got=repr(nonlinearity),
                 fix="use nonlinearity='tanh'",
             )
-        super().__init__(input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -110,12 +107,20 @@ class RNNCell(_Cell):
         return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """Hochreiter and Schmidhuber (1997), with forget gate. Shapes: (N, in), ((N, hidden), (N,
     hidden)) -> the pair.
     """
 
-    gates = 4
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
@@ -140,12 +145,20 @@ class LSTMCell(_Cell):
         return pair[0], pair[1]
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """Cho et al. (2014), with the reset gate after the product. Shapes: (N, in), (N, hidden) -> (N,
     hidden).
     """
 
-    gates = 3
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """One step."""
