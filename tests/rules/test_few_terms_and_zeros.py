@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -46,3 +47,11 @@ def test_zeros_that_cotangents_are_written_into_are_not_gathered() -> None:
     for n, x in enumerate(xs):
         wanted = [0.0, 0.0, x.exp()[2].item() * n, 0.0, 0.0]
         assert x.grad.tolist() == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_sum_of_one_element_makes_zero_of_minus_zero(batched: bool) -> None:
+    with running(batched=batched):
+        rows = [weft.tensor([[-0.0, -1.0]]) for _ in range(5)]
+        sums = [part for row in rows for part in (row.sum(0), row[:, :1].sum(1), row[0, :1].sum())]
+        assert [math.copysign(1, x.reshape(-1)[0].item()) for x in sums] == [1.0] * 15
