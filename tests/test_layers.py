@@ -43,6 +43,7 @@ LAYERS = [
         "hub",
         "jit",
         "library",
+        "multiprocessing",
         "overrides",
         "profiler",
         "serialization",

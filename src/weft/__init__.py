@@ -57,7 +57,9 @@ _OF_LAYERS = {
 }
 _CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
 _CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"
-_EIGHTS = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+_ABSENT_TYPES = (
+    "complex32 chalf float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+)
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "pipeline",
@@ -105,7 +107,7 @@ _EXPORTS = {
     **dict.fromkeys(_CELLS.split(), "nn.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
-    **dict.fromkeys(_EIGHTS.split(), "_absent"),
+    **dict.fromkeys(_ABSENT_TYPES.split(), "_absent"),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx"),
     "Stream": "cuda",
     "Event": "cuda",

@@ -34,6 +34,7 @@ from weft import jit as jit
 from weft import library as library
 from weft import linalg as linalg
 from weft import masked as masked
+from weft import multiprocessing as multiprocessing
 from weft import nested as nested
 from weft import nn as nn
 from weft import onnx as onnx
@@ -194,6 +195,7 @@ def celu(input: Any, alpha: builtins.float = ..., inplace: builtins.bool = ...) 
 def celu_(input: Any, alpha: builtins.float = ...) -> Any: ...
 cfloat: DType
 def chain_matmul(*matrices: Any, out: Any = ...) -> Tensor: ...
+chalf: Any
 def channel_shuffle(input: Any, groups: builtins.int) -> Any: ...
 channels_last: MemoryFormat
 channels_last_3d: MemoryFormat
@@ -216,6 +218,7 @@ def combinations(input: Any, r: builtins.int = ..., with_replacement: builtins.b
 def compile(model: Any = ..., **options: Any) -> Any: ...
 def complex(real: Any, imag: Any, *, out: Any = ...) -> Tensor: ...
 complex128: DType
+complex32: Any
 complex64: DType
 def concat(tensors: Any, dim: builtins.int = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...
 def concatenate(tensors: Any, dim: builtins.int = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...

@@ -1,12 +1,13 @@
 """What an error says about names of PyTorch that are not here: what there is instead.
 
-Types of 8 bits have a name, since libraries name them in tables; no tensor has one.
+Types of 8 bits, and complex ones of 32, have a name, since libraries name them in tables; no tensor has one.
 """
 
 from __future__ import annotations
 
 _SPARSE = "sparse tensors are by coordinates or by rows: sparse_coo_tensor, sparse_csr_tensor"
 _EIGHT = "numbers of 8 bits are int8 and uint8; the smallest floats are float16 and bfloat16"
+_COMPLEX = "complex numbers are complex64 and complex128"
 _QUANTIZED = "there are no quantized tensors; float16 and bfloat16 are the small floats"
 _INSTEAD = {
     "sparse_csc_tensor": f"{_SPARSE} (of the transposed matrix)",
@@ -16,10 +17,7 @@ _INSTEAD = {
     "quantize_per_tensor": _QUANTIZED,
     "quantize_per_channel": _QUANTIZED,
     "quantization": _QUANTIZED,
-    "complex32": "complex numbers are complex64 and complex128",
-    "chalf": "complex numbers are complex64 and complex128",
     "export": "models are not exported to other formats; weft.save writes their weights as safetensors",
-    "multiprocessing": "multiprocessing of the standard library takes tensors too",
 }
 
 
@@ -29,11 +27,13 @@ class AbsentType:
     Errors: TypeError when a tensor is to have it.
     """
 
-    itemsize, is_floating_point, is_complex, is_signed = 1, True, False, True
-    fix = _EIGHT
-
-    def __init__(self, name: str, eps: float, largest: float, tiny: float) -> None:
+    def __init__(
+        self, name: str, eps: float, largest: float, tiny: float, is_complex: bool = False
+    ) -> None:
         self.name = name
+        self.is_complex, self.is_floating_point = is_complex, not is_complex
+        self.is_signed = name != "float8_e8m0fnu"
+        self.itemsize, self.fix = (4, _COMPLEX) if is_complex else (1, _EIGHT)
         self.eps, self.max, self.tiny = eps, largest, tiny
 
     def __repr__(self) -> str:
@@ -51,9 +51,10 @@ TYPES = {
         AbsentType("float8_e5m2", 2.0**-2, 57344.0, 2.0**-14),
         AbsentType("float8_e5m2fnuz", 2.0**-3, 57344.0, 2.0**-15),
         AbsentType("float8_e8m0fnu", 1.0, 2.0**127, 2.0**-127),
+        AbsentType("complex32", 2.0**-10, 65504.0, 2.0**-14, is_complex=True),
     )
 }
-globals().update(TYPES)
+globals().update(TYPES, chalf=TYPES["complex32"])
 
 
 def explained(error: AttributeError, name: str) -> AttributeError:

@@ -4,10 +4,13 @@ the names that PyTorch's wrappers give it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from weft._lazy import join
+from weft.errors import ArgumentError
 from weft.nn.module import Module
 
 
@@ -57,3 +60,30 @@ def data_parallel(
     """What the module gives for the inputs: with one device there is nothing to split."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))
+
+
+def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
+    """The inputs for each device; there is one. Errors: RuntimeError where there are to be more."""
+    if len(target_gpus) > 1:
+        raise ArgumentError(
+            f"scatter: there are no {len(target_gpus)} devices",
+            expected="one device",
+            got=f"target_gpus={list(target_gpus)!r}",
+            fix="leave it out: everything is on the CPU",
+        )
+    return [inputs]
+
+
+def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+    """What the devices gave, joined; there is one. Errors: RuntimeError where there are more."""
+    if len(outputs) != 1:
+        raise ArgumentError(
+            f"gather: there are no {len(outputs)} devices",
+            expected="what one device gave",
+            got=f"{len(outputs)} outputs",
+            fix="use weft.cat",
+        )
+    return outputs[0]
+
+
+join(sys.modules[__name__], {"scatter_gather": {"scatter": scatter, "gather": gather}})

@@ -36,6 +36,8 @@ class finfo:  # noqa: N801  (the public name)
     """
 
     def __init__(self, dtype: DType | AbsentType | None = None) -> None:
+        if isinstance(dtype, AbsentType) and dtype.is_complex:
+            dtype = dtypes.float16
         if isinstance(dtype, AbsentType):
             self.dtype, self.bits, self.resolution = dtype.name, 8, 1.0
             self.eps, self.max, self.tiny = dtype.eps, dtype.max, dtype.tiny
