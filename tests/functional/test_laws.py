@@ -254,3 +254,23 @@ def test_binomial_refuses_what_is_no_law(count: weft.Tensor, prob: weft.Tensor) 
         weft.binomial(count, prob)
     with pytest.raises(RuntimeError, match="not implemented for int64"):
         weft.binomial(weft.tensor([1]), weft.tensor([0.5]))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_where_windows_of_fractional_pooling_begin(axis: int) -> None:
+    """Over a ramp the maximum says where a window ends; its place follows the law of one uniform number per row."""
+    size, window, places, rows = 17, 2, 7, 4000
+    ramp = weft.arange(float(size)).reshape([-1 if at == axis else 1 for at in range(3)])
+    image = ramp.expand(1, rows, *([size] * 3))
+    pooled = weft.nn.functional.fractional_max_pool3d(image, window, output_size=(places,) * 3)
+    begins = pooled.movedim(2 + axis, 2)[0, :, :, 0, 0].numpy().astype(int) - window + 1
+    step = (size - window) / (places - 1)
+    even = (np.arange(100_000) + 0.5) / 100_000
+    for place in range(places - 1):
+        starts = np.trunc((place + even) * step).astype(int) - np.trunc(even * step).astype(int)
+        chance = np.bincount(starts, minlength=size) / len(even)
+        seen = np.bincount(begins[:, place], minlength=size)
+        assert not seen[chance == 0].any()
+        expected = chance[chance > 0] * rows
+        assert len(expected) == 1 or stats.chisquare(seen[chance > 0], expected).pvalue > LEAST
+    assert (begins[:, -1] == size - window).all()
