@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    calls,
     contraction,
     derivatives,
     dynamic,
@@ -29,6 +30,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "gelu32": elementwise.large_gelu,
     "norms": elementwise.norms,
     "sums": elementwise.sums,
+    "calls": calls.calls,
     "transposes": moving.transposes,
     "joining": moving.joining,
     "picking": moving.picking,
