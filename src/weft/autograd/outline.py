@@ -26,8 +26,8 @@ from weft.graph.rows import COMPOSITE
 require(__name__, cython.compiled)
 
 _composite = cython.declare(cython.int, COMPOSITE)
-_result_bit = cython.declare(cython.longlong, 1 << RESULT_SHIFT)
-_ONE = cython.declare(cython.longlong, -1)  # stands for the cotangent that `backward` makes
+_result_bit = cython.declare(cython.longlong, cython.cast(cython.longlong, 1) << RESULT_SHIFT)
+_ONE = cython.declare(cython.longlong, -(1 << 62))  # stands for the cotangent that `backward` makes
 
 
 @cython.cclass
@@ -183,7 +183,7 @@ class Outline(Discovery):
             self.cotangents.append(node)
             self.put(self.number_of(edge))
             if node.row is scalar_row and type(node.params) is int and node.params == 1:
-                self.put(_ONE << 32 | node.dtype.code)
+                self.put(_ONE | node.dtype.code)
             elif node.state == DONE and node.buffer is not None:
                 self.describe_value(node)
                 self.reserve(2 * len(roots))
