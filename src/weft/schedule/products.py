@@ -19,7 +19,7 @@ Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost 
 DTYPES = ("float32", "float64")
 DIMENSIONS = 4  # of an axis, as in `weft.codegen.gemm.runs`
 LANES = 16  # about as many elements as a vector has
-NARROW, WIDE = 84, 256  # rows that a buffer of sums holds, columns of a unit
+NARROW, WIDE = 294, 256  # rows that are packed together, columns of a unit
 
 
 class Axes(NamedTuple):
@@ -265,12 +265,13 @@ def _run(dims: Dims, operand: int, step: int) -> int:
 
 def _packing(run: int, step: int, turning: bool) -> float:
     """About how many cycles it takes to pack a vector that consists of runs; to turn it, where it lies along the other
-    axis."""
-    runs = 1 if run % LANES == 0 else min(LANES / run + 1, LANES)
+    axis. Vectors begin at multiples of their length."""
+    runs = max(LANES // run, 1) if LANES % run == 0 or run % LANES == 0 else LANES / run + 1
+    runs = min(runs, LANES)
     if runs > (4 if turning else 8):
         return 2.0 * LANES
     reading = 1 + runs + (runs + 1 if step == 2 else 0)
-    return reading + 5 if turning else reading
+    return reading + 4 if turning else 1.5 * reading
 
 
 def _cost(form: Form) -> float:
@@ -278,7 +279,7 @@ def _cost(form: Form) -> float:
     axes = form.axes
     m, n, k = (max(_size(dims), 1) for dims in axes[1:])
     along = (axes.k, 2) if form.b_along_k else (axes.n, 1)
-    packing_a = 2 if form.a_step == 0 else _packing(_run(axes.k, 1, form.a_step), 1, False)
+    packing_a = 3 if form.a_step == 0 else _packing(_run(axes.k, 1, form.a_step), 1, False)
     packing_b = _packing(_run(*along, form.b_step), form.b_step, form.b_along_k)
     groups = -(-m // NARROW)
     columns = -(-n // (2 * LANES)) * 2 * LANES

@@ -37,14 +37,14 @@ from .code import (
     when,
 )
 from .driver import ceiling_by, maximum
-from .micro import Micro, Straight, row_panel
+from .micro import Straight, row_panel
 from .output import fold
 from .runs import DIMENSIONS, GROUP, Copy, Line, Offsets, Runs, Spread, Turn, record_size
 from .spec import CHUNK, Spec, parse
 
 HEAD = 8  # arguments before the axes
 AXIS = 3 * DIMENSIONS
-ROWS = 140  # of C, whose panels of A are packed together
+ROWS = 294  # of C, whose panels of A are packed together: a quarter of the second cache
 DEPTH = 192  # elements of K in one block: a panel of B and one of A fit into the first cache
 
 
@@ -72,11 +72,7 @@ class Parts:
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.all: list[Builder] = []
-        self.rows = self.tiles(module, f"{name}.packed", spec, Micro)
-        # For few rows packing B costs more than multiplying.
-        self.straight = (
-            self.tiles(module, f"{name}.straight", spec, Straight) if spec.exact else None
-        )
+        self.rows = self.tiles(module, f"{name}.tile", spec)
         self.fold = fold(module, f"{name}.fold", spec)
         self.offsets = Offsets(module, f"{name}.offsets").build()
         self.runs = Runs(module, f"{name}.runs", spec).build()
@@ -87,14 +83,14 @@ class Parts:
         self.all += [self.fold, self.offsets, self.runs]
         self.all += [self.copy, self.turn, self.line, self.spread]
 
-    def tiles(self, module: ir.Module, name: str, spec: Spec, kind: type[Micro]) -> Function:
-        """The register tile for any number of rows, with B packed or not."""
+    def tiles(self, module: ir.Module, name: str, spec: Spec) -> Function:
+        """The register tile for any number of rows, with B packed or where it lies."""
         sizes = (spec.rows, *spec.smaller_tiles)
-        micros = {rows: kind(module, f"{name}{rows}", spec, rows).build() for rows in sizes}
+        micros = {rows: Straight(module, f"{name}{rows}", spec, rows).build() for rows in sizes}
         self.all += micros.values()
         if spec.exact:
             return micros[spec.rows]
-        rows = row_panel(module, f"{name}.rows", spec, micros, kind)
+        rows = row_panel(module, f"{name}.rows", spec, micros, Straight)
         self.all.append(rows)
         return rows
 
@@ -141,7 +137,7 @@ class AxesDriver:
         self.parts = Parts(module, name, spec)
         self.f = f = Builder(module, name)
         self.words = f.arguments["arguments"]
-        self.line = spec.width
+        self.line = spec.width  # of the buffers
         self.packed_a = buffer(f, self.element, spec.group_rows * spec.a_stride)
         self.packed_b = buffer(f, self.element, spec.depth * spec.columns)
         self.chain = buffer(f, self.element, spec.group_rows * self.line)
@@ -152,14 +148,24 @@ class AxesDriver:
         self.dense = buffer(f, I64, spec.width // spec.columns)
         self.plain = buffer(f, I64, spec.width // spec.columns)
         self.known = [buffer(f, I64, 1) for _ in range(2)]  # the column and the k of the tables
+        self.places = [buffer(f, I64, spec.depth), buffer(f, I64, spec.columns)]
 
     def build(self) -> list[Builder]:
         self.read_arguments()
         for cell in self.known:
             self.f.store(integer(-1), cell)
+        self.fill_places()
         self.walk_units()
         self.f.ret_void()
         return [*self.parts.all, self.f]
+
+    def fill_places(self) -> None:
+        """Where each k and each column of a packed panel are."""
+        f, spec = self.f, self.spec
+        lengths, steps = (spec.depth, spec.columns), (spec.columns, 1)
+        for table, length, step in zip(self.places, lengths, steps, strict=True):
+            with loop(f, number(f, length)) as i:
+                f.store((i * step).value, address(f, table, i, I64))
 
     def word(self, base: Any, index: Index | int) -> Index:
         return Lanes(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
@@ -207,8 +213,7 @@ class AxesDriver:
             table.find_runs(1, self.columns, 1)
             with loop(f, self.panels) as panel:
                 self.mark_dense(panel)
-                if self.parts.straight:
-                    self.mark_plain(panel)
+                self.mark_plain(panel)
 
     def mark_dense(self, panel: Index) -> None:
         """Whether a panel is whole, and its columns beside each other in C."""
@@ -295,43 +300,31 @@ class AxesDriver:
         """One block of K, which starts somewhere in its chunk, for some rows and all columns of the unit."""
         f = self.f
         self.pack_a(row, rows, start, depth)
-        with loop(f, self.panels) as panel:
-            where = panel, row, rows, start, depth
-            if self.parts.straight is None:
-                self.packed_panel(*where)
-            else:
-                with alternatives(f, self.word(self.plain, panel) > 0) as bodies:
-                    next(bodies)
-                    self.straight_panel(self.parts.straight, *where)
-                    next(bodies)
-                    self.packed_panel(*where)
-                    next(bodies, None)
+        with (
+            loop(f, self.panels) as panel,
+            alternatives(f, self.word(self.plain, panel) > 0) as bodies,
+        ):
+            next(bodies)
+            tables = self.along_k.at(1, start), self.along_n.at(0, panel * self.spec.columns)
+            self.multiply(panel, row, rows, start, depth, self.b, *tables)
+            next(bodies)
+            self.pack_b(panel, start, depth)
+            self.multiply(panel, row, rows, start, depth, self.packed_b, *self.places)
+            next(bodies, None)
 
-    def packed_panel(
-        self, panel: Index, row: Index, rows: Index, start: Index, depth: Index
-    ) -> None:
+    def multiply(
+        self, panel: Index, row: Index, rows: Index, start: Index, depth: Index, b: Value,
+        places: Value, columns: Value,
+    ) -> None:  # fmt: skip
+        """All tiles of rows with a panel of B, whose elements the tables find from `b`."""
         f, spec = self.f, self.spec
-        self.pack_b(panel, start, depth)
         with loop(f, rows, spec.rows) as i:
             out, stride = self.place_of_tile(panel, row, i)
             leading = () if spec.exact else (minimum(rows - i, spec.rows),)
+            a = address(f, self.packed_a, i * spec.a_stride, self.element)
             self.parts.rows.invoke(
-                f, *leading, address(f, self.packed_a, i * spec.a_stride, self.element),
-                self.packed_b, number(f, spec.columns), depth, out, stride, start > 0,
-            )  # fmt: skip
-
-    def straight_panel(
-        self, tile: Function, panel: Index, row: Index, rows: Index, start: Index, depth: Index
-    ) -> None:
-        """Whole tiles of rows, with B where it lies."""
-        f, spec = self.f, self.spec
-        with loop(f, rows, spec.rows) as i:
-            out, stride = self.place_of_tile(panel, row, i)
-            tile.invoke(
-                f, address(f, self.packed_a, i * spec.a_stride, self.element), self.b, number(f, 0),
-                depth, out, stride, start > 0,
-                self.along_k.at(1, start), self.along_n.at(0, panel * spec.columns),
-            )  # fmt: skip
+                f, *leading, a, b, number(f, 0), depth, out, stride, start > 0, places, columns
+            )
 
     def pack_a(self, row: Index, rows: Index, start: Index, depth: Index) -> None:
         """All panels of rows, line by line or by vectors along k."""

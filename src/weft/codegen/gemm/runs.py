@@ -22,7 +22,7 @@ from .spec import Spec
 
 DIMENSIONS = 4  # of an axis
 MOST = 8  # runs of a vector
-COUNTS = (1, 2, 4, MOST)  # for which there are loops
+COUNTS = (1, 2, 4, 6, MOST)  # for which there are loops
 STEPS = (1, -1, 2)  # between the elements of a run
 
 
@@ -338,7 +338,7 @@ class Turn(Reader):
         super().__init__(module, name, spec, PARAMETERS)
 
     def build(self) -> Turn:
-        self.choose((1, 2), COUNTS[:-1], self.by_runs, self.one_by_one)
+        self.choose((1, 2), COUNTS[:3], self.by_runs, self.one_by_one)
         return self
 
     def target(self, lane: Index | int) -> Value:
