@@ -184,7 +184,7 @@ def write_page(path: Path) -> None:
         if found:
             count = len(import_module(f"conformance.{database}").entries())
             run = f"{len(found)} of {count} entries have been run, {whole(database)} with all their samples."
-            left = [name for name, entry in found.items() if not entry]
+            left = sorted(name for name, entry in found.items() if not entry)
             if left:
                 run += f" PyTorch itself runs none of these on a CPU: {', '.join(map('`{}`'.format, left))}."
             shown = _markdown(table(database, found))
