@@ -40,6 +40,10 @@ class RemovableHandle:
         """Take the hook off; harmless when it is gone."""
         self._table.pop(self.id, None)
 
+    def hooks_dict_ref(self) -> dict[int, Any]:
+        """The table that has the hook, under `id`."""
+        return self._table
+
     def __enter__(self) -> RemovableHandle:
         return self
 

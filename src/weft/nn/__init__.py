@@ -66,8 +66,6 @@ from weft.nn.lazy import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
     LazyLinear,
-    UninitializedBuffer,
-    UninitializedParameter,
 )
 from weft.nn.linear import Bilinear, Identity, Linear
 from weft.nn.loss import (
@@ -132,7 +130,7 @@ from weft.nn.padding import (
     ZeroPad3d,
 )
 from weft.nn.parallel import DataParallel
-from weft.nn.parameter import Buffer, Parameter
+from weft.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from weft.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,

@@ -20,6 +20,7 @@ from weft.nn.hooks import (
     ModuleHooks,
     RemovableHandle,
     add_hook,
+    require_one_kind,
 )
 
 
@@ -61,8 +62,21 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     return _on_calls(COMMON.backward_pre, Hook(hook))
 
 
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` on the record of the (first) output of any module.
+
+    Errors: RuntimeError beside full backward hooks of all modules.
+    """
+    require_one_kind(COMMON.backward, "global Module hook")
+    return _on_calls(COMMON.on_record, Hook(hook))
+
+
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` after the backward of any module; may replace grad_input."""
+    """`hook(module, grad_input, grad_output)` after the backward of any module; may replace grad_input.
+
+    Errors: RuntimeError beside hooks of `register_module_backward_hook`.
+    """
+    require_one_kind(COMMON.on_record, "global Module hook")
     return _on_calls(COMMON.backward, Hook(hook))
 
 

@@ -5,11 +5,37 @@ In: functions of the user. Out: handles that remove them. What runs them stands 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.nn.hooks import Hook, ModuleHooks, RemovableHandle, add_hook
+from weft.nn.hooks import Hook, HookTable, ModuleHooks, RemovableHandle, add_hook, require_one_kind
 from weft.nn.state import NO_STATE_HOOKS, StateHooks
+
+
+def _table(kind: str) -> property:
+    """The hooks of a kind, by number; a dictionary that is assigned takes their place."""
+
+    def get(module: HookMethods) -> HookTable:
+        table: HookTable = getattr(module._own_hooks(), kind)
+        return table
+
+    def put(module: HookMethods, table: Mapping[int, Any]) -> None:
+        own = get(module)
+        kept = {n: hook if isinstance(hook, Hook) else Hook(hook) for n, hook in table.items()}
+        own.clear()
+        own.update(kept)
+
+    return property(get, put)
+
+
+def _marked(kind: str, option: str) -> property:
+    """The numbers of the hooks of a kind that were registered with an option."""
+
+    def get(module: HookMethods) -> dict[int, bool]:
+        table = getattr(module._own_hooks(), kind)
+        return {number: True for number, hook in table.items() if getattr(hook, option)}
+
+    return property(get)
 
 
 class HookMethods:
@@ -51,13 +77,32 @@ class HookMethods:
         """
         return add_hook(self._own_hooks().backward_pre, Hook(hook), prepend)
 
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, grad_input, grad_output)` on the record of the module's (first) output:
+        grad_input is of its last operation. Errors: RuntimeError beside full backward hooks.
+        """
+        hooks = self._own_hooks()
+        require_one_kind(hooks.backward, "Module")
+        return add_hook(hooks.on_record, Hook(hook))
+
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` after the module's backward; may replace
-        grad_input.
+        grad_input. Errors: RuntimeError beside hooks of `register_backward_hook`.
         """
-        return add_hook(self._own_hooks().backward, Hook(hook), prepend)
+        hooks = self._own_hooks()
+        require_one_kind(hooks.on_record, "Module")
+        return add_hook(hooks.backward, Hook(hook), prepend)
+
+    # Tables by PyTorch's names: programs look whether there are hooks, and clear them.
+    _forward_pre_hooks = _table("forward_pre")
+    _forward_hooks = _table("forward")
+    _backward_pre_hooks = _table("backward_pre")
+    _backward_hooks = _table("backward")
+    _forward_pre_hooks_with_kwargs = _marked("forward_pre", "with_kwargs")
+    _forward_hooks_with_kwargs = _marked("forward", "with_kwargs")
+    _forward_hooks_always_called = _marked("forward", "always_call")
 
     def _own_state_hooks(self) -> StateHooks:
         if self._state_hooks is NO_STATE_HOOKS:

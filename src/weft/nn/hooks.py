@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import weft
 from weft import Tensor
 from weft.autograd import Function
 from weft.autograd.observe import RemovableHandle as RemovableHandle
 from weft.errors import ArgumentError
+from weft.nn.record_hooks import hook_record
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
@@ -42,6 +44,7 @@ class ModuleHooks:
     forward: HookTable = field(default_factory=dict)
     backward_pre: HookTable = field(default_factory=dict)
     backward: HookTable = field(default_factory=dict)
+    on_record: HookTable = field(default_factory=dict)  # of `register_backward_hook`
 
 
 COMMON = ModuleHooks()  # those of all modules, and on the registration of members in any
@@ -69,7 +72,19 @@ def add_hook(table: dict[int, Any], hook: Any, prepend: bool = False) -> Removab
     return handle
 
 
-class Observe(Function):
+def require_one_kind(others: HookTable, what: str) -> None:
+    """Errors: RuntimeError where there are backward hooks of the other kind."""
+    if others:
+        raise ArgumentError(
+            "Cannot use both regular backward hooks and full backward hooks on a single "
+            f"{what}. Please use only one of them.",
+            expected="hooks of register_backward_hook, or of register_full_backward_hook",
+            got="both",
+            fix="register all of them with register_full_backward_hook",
+        )
+
+
+class BackwardHookFunction(Function):
     """Identity whose backward shows the cotangents to a callback, which may replace them."""
 
     @staticmethod
@@ -86,13 +101,13 @@ class Observe(Function):
 
 
 def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tuple[Any, ...], bool]:
-    """Pass the tensors among `values` through Observe; whether any of them can have a gradient.
+    """Pass the tensors among `values` that can have a gradient through BackwardHookFunction; whether there are any.
 
     The callback sees and returns one cotangent for each of `values`; those of other things are
     None.
     """
-    places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
-    if not any(values[i].requires_grad for i in places):
+    places = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+    if not places or not weft.is_grad_enabled():
         return values, False
 
     def on_tensors(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -104,7 +119,7 @@ def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tupl
 
     observed = list(values)
     for place, tensor in zip(
-        places, Observe.apply(on_tensors, *(values[i] for i in places)), strict=True
+        places, BackwardHookFunction.apply(on_tensors, *(values[i] for i in places)), strict=True
     ):
         observed[place] = tensor
     return tuple(observed), True
@@ -167,8 +182,18 @@ class BackwardObserver:
     def _call(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.backward:
             changed = hook.function(self.module, grad_input, self.grad_output)
-            if changed is not None:
-                grad_input = self._same_length(_as_tuple(changed), grad_input, "Backward hook")
+            if changed is None:
+                continue
+            changed = _as_tuple(changed)
+            if not self.inputs_observed and any(value is not None for value in changed):
+                raise ArgumentError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None "
+                    "for all gradients.",
+                    expected="None: there is no gradient to replace",
+                    got=", ".join(type(value).__name__ for value in changed),
+                    fix="return None, or let an input require a gradient",
+                )
+            grad_input = self._same_length(changed, grad_input, "Backward hook")
         self.grad_output = None
         return grad_input
 
@@ -192,6 +217,7 @@ def _with_common(hooks: ModuleHooks) -> ModuleHooks:
         COMMON.forward | hooks.forward,
         COMMON.backward_pre | hooks.backward_pre,
         COMMON.backward | hooks.backward,
+        COMMON.on_record | hooks.on_record,
     )
 
 
@@ -210,6 +236,8 @@ def call_with_hooks(module: Module, hooks: ModuleHooks, args: Any, kwargs: dict[
             called.add(number)
             changed = _run_forward_hook(module, hook, args, kwargs, result)
             result = result if changed is None else changed
+        if hooks.on_record:
+            hook_record(module, hooks.on_record, args, result)
         return result if observer is None else observer.watch_output(result)
     except Exception:
         _run_always_called(module, hooks, called, args, kwargs, result)

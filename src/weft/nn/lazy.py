@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,override,attr-defined,call-arg,unused-ignore,arg-type,assignment,no-any-return"
-"""Modules that learn the size of their input from the first call, and parameters without a shape until then.
+"""Modules that learn the size of their input from the first call.
 
 A lazy module infers its sizes in a hook before its first forward, makes its parameters, and becomes the plain module
 that it stands for: from then on it is one, by class and by state. What a mixin uses belongs to the layer beside it,
@@ -8,120 +8,18 @@ which mypy cannot see.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
-from weft.functional.arguments import need_flag
 from weft.nn import conv, linear, normalization
 from weft.nn.module import Module
-from weft.nn.parameter import Buffer, Parameter
-
-
-def _unknown(what: str) -> NoReturn:
-    raise ShapeError(
-        f"Can't access {what} of an uninitialized parameter or buffer. This error usually happens in "
-        "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. "
-        "Call `forward` to initialize the parameters before accessing their attributes.",
-        expected="a parameter with a shape",
-        got="one that waits for the first call",
-        fix="call the module once, or materialize(shape)",
-    )
-
-
-class _Unmade:
-    """What has no shape yet."""
-
-    _made: type
-
-    @property
-    def shape(self) -> Any:
-        """Errors: ShapeError, always."""
-        return _unknown("the shape")
-
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become the tensor of this shape, with any values."""
-        plain: Any = self
-        made = weft.empty(shape, device=device, dtype=plain.dtype if dtype is None else dtype)
-        plain.__class__ = self._made
-        plain.data = made
-        plain.persistent = True
-
-    def share_memory_(self) -> NoReturn:
-        """Errors: ShapeError, always."""
-        return _unknown("the memory")
-
-    def __repr__(self, **options: Any) -> str:
-        return f"<{type(self).__name__}>"
-
-
-class UninitializedParameter(_Unmade, Parameter):
-    """A parameter whose shape is found at the first call."""
-
-    _made = Parameter
-
-    def __new__(
-        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
-    ) -> UninitializedParameter:
-        need_flag("UninitializedParameter", requires_grad, "requires_grad")
-        data = weft.empty(0, device=device, dtype=dtype)
-        made: UninitializedParameter = Tensor._make_subclass(cls, data, requires_grad)
-        return made
-
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """Everything is done by `__new__`."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
-        copied: Parameter = memo[id(self)]
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return type(self), (self.requires_grad, None, self.dtype)
-
-
-class UninitializedBuffer(_Unmade, Tensor):
-    """A buffer whose shape is found at the first call."""
-
-    _made = Buffer
-    persistent = True
-
-    def __new__(
-        cls,
-        requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        persistent: bool = True,
-    ) -> UninitializedBuffer:
-        need_flag("UninitializedBuffer", requires_grad, "requires_grad")
-        data = weft.empty(0, device=device, dtype=dtype)
-        made: UninitializedBuffer = Tensor._make_subclass(cls, data, requires_grad)
-        return made
-
-    def __init__(
-        self,
-        requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        persistent: bool = True,
-    ) -> None:
-        """Everything is done by `__new__`."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
-        copied: UninitializedBuffer = memo[id(self)]
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return type(self), (self.requires_grad, None, self.dtype)
-
-
-def is_lazy(value: Any) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
-    return isinstance(value, UninitializedParameter | UninitializedBuffer)
+from weft.nn.parameter import (
+    UninitializedBuffer,
+    UninitializedParameter,
+    is_lazy,
+)
 
 
 class LazyModuleMixin(Module):
@@ -129,8 +27,9 @@ class LazyModuleMixin(Module):
 
     cls_to_become: type[Module] | None = None
 
-    def _wait(self) -> None:
-        """Watch for the first call and for a state that has the shapes."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # What watches for the first call and for a state that has the shapes.
         self._infer_hook = self.register_forward_pre_hook(_infer, with_kwargs=True)
         self._load_hook = self.register_load_state_dict_pre_hook(_shape_from_state)
 
@@ -191,7 +90,6 @@ class _LazyLayer(LazyModuleMixin):
                 self._kinds.pop(name)
                 self.__dict__.pop(name, None)
             setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
-        self._wait()
 
 
 class LazyLinear(_LazyLayer, linear.Linear):
@@ -213,8 +111,9 @@ class LazyLinear(_LazyLayer, linear.Linear):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take the last size of the input."""
+        """Take the last size of the input, or that of a weight which has been loaded."""
         if not self.has_uninitialized_params():
+            self.in_features = self.weight.shape[-1]
             return
         self.in_features = input.shape[-1]
         self.weight.materialize((self.out_features, self.in_features))

@@ -355,7 +355,9 @@ class Module(HookMethods):
 
     def share_memory(self) -> Self:
         """The module itself: processes that start by fork see its memory."""
-        return self._apply(lambda tensor: tensor.share_memory_())
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
 
     def type(self, dst_type: Any) -> Self:
         """Cast every parameter and buffer."""

@@ -19,7 +19,7 @@ _FILES = {
     "activation": "activation multihead", "adaptive": "adaptive", "batchnorm": "normalization lazy",
     "channelshuffle": "resampling", "container": "container", "conv": "conv lazy", "distance": "distance",
     "dropout": "dropout", "flatten": "flatten", "fold": "resampling", "instancenorm": "normalization lazy",
-    "linear": "linear lazy", "loss": "loss loss_margin", "module": "module hooks common_hooks",
+    "lazy": "lazy", "linear": "linear lazy", "loss": "loss loss_margin", "module": "module hooks common_hooks",
     "normalization": "normalization", "padding": "padding", "pixelshuffle": "resampling",
     "pooling": "pooling", "rnn": "recurrent rnn", "sparse": "sparse", "transformer": "transformer",
     "upsampling": "resampling", "utils": "tuples",

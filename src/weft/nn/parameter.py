@@ -1,15 +1,16 @@
 """Parameters and buffers: the tensors that a Module recognises when they are assigned to it.
 
-In: a tensor or nothing. Out: a leaf that shares the tensor's value. What a Module does with them is
-its own.
+In: a tensor or nothing. Out: a leaf that shares the tensor's value, or one without a shape that gets it later (those of
+lazy modules). What a Module does with them is its own.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import weft
 from weft import Tensor
+from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import need_flag, need_tensor
 
 
@@ -73,3 +74,120 @@ class Buffer(Tensor):
         persistent: bool = True,
     ) -> None:
         """Everything is done by `__new__`."""
+
+
+def _unknown(what: str) -> NoReturn:
+    raise ShapeError(
+        f"Can't {what} an uninitialized parameter or buffer. This error usually happens in "
+        "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. "
+        "Call `forward` to initialize the parameters before accessing their attributes.",
+        expected="a parameter with a shape",
+        got="one that waits for the first call",
+        fix="call the module once, or materialize(shape)",
+    )
+
+
+class _Unmade:
+    """What has no shape yet."""
+
+    _made: type
+
+    @property
+    def shape(self) -> Any:
+        """Errors: ShapeError, always."""
+        return _unknown("access the shape of")
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become the tensor of this shape, with any values."""
+        plain: Any = self
+        made = weft.empty(shape, device=device, dtype=plain.dtype if dtype is None else dtype)
+        plain.__class__ = self._made
+        plain.data = made
+        plain.persistent = True
+
+    def share_memory_(self) -> NoReturn:
+        """Errors: ShapeError, always."""
+        _unknown("share memory on")
+
+    def __repr__(self, **options: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Unmade, Parameter):
+    """A parameter whose shape is found at the first call."""
+
+    _made = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        need_flag("UninitializedParameter", requires_grad, "requires_grad")
+        data = weft.empty(0, device=device, dtype=dtype)
+        made: UninitializedParameter = Tensor._make_subclass(cls, data, requires_grad)
+        return made
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """Everything is done by `__new__`."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
+        copied: Parameter = memo[id(self)]
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(_Unmade, Tensor):
+    """A buffer whose shape is found at the first call."""
+
+    _made = Buffer
+    persistent = True
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        need_flag("UninitializedBuffer", requires_grad, "requires_grad")
+        data = weft.empty(0, device=device, dtype=dtype)
+        made: UninitializedBuffer = Tensor._make_subclass(cls, data, requires_grad)
+        return made
+
+    def __init__(
+        self,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> None:
+        """Everything is done by `__new__`."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
+        copied: UninitializedBuffer = memo[id(self)]
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(value, UninitializedParameter | UninitializedBuffer)
+
+
+def need_shape(what: str, value: Any) -> None:
+    """Errors: ValueError where a parameter or buffer has no shape yet."""
+    if is_lazy(value):
+        raise ArgumentError(
+            f"{what} can't have uninitialized parameters. Make sure to run the dummy forward before applying it; "
+            "an uninitialized parameter has no shape",
+            expected="a parameter with a shape",
+            got=repr(value),
+            fix="call the lazy module once before",
+        )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import weft
 from weft import Tensor
 from weft.errors import ArgumentTypeError, CheckpointError
+from weft.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
@@ -108,8 +109,8 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
             got=type(state).__name__,
             fix="pass what state_dict() or weft.load() gave",
         )
-    loader = Loader(OrderedDict(state), getattr(state, "_metadata", None), strict, assign)
-    loader.load(module, "")
+    loader = Loader(getattr(state, "_metadata", None), strict, assign)
+    loader.load(module, OrderedDict(state), "")
     errors = loader.errors
     if strict:
         errors[:0] = [
@@ -131,22 +132,24 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
 class Loader:
     """One walk over a module tree, collecting what is missing, unexpected or wrong."""
 
-    def __init__(self, state: Any, metadata: Any, strict: bool, assign: bool) -> None:
-        self.state, self.metadata, self.strict, self.assign = state, metadata, strict, assign
+    def __init__(self, metadata: Any, strict: bool, assign: bool) -> None:
+        self.metadata, self.strict, self.assign = metadata, strict, assign
         self.missing: list[str] = []
         self.unexpected: list[str] = []
         self.errors: list[str] = []
 
-    def load(self, module: Module, prefix: str) -> None:
-        """Load a module, then its children."""
+    def load(self, module: Module, state: dict[str, Any], prefix: str) -> None:
+        """Load a module, then its children, each from the part of `state` that is below its name."""
         local = {} if self.metadata is None else dict(self.metadata.get(prefix[:-1], {}))
         local["assign_to_params_buffers"] = self.assign
         module._load_from_state_dict(
-            self.state, prefix, local, True, self.missing, self.unexpected, self.errors
+            state, prefix, local, True, self.missing, self.unexpected, self.errors
         )
         for name, child in module._modules.items():
             if child is not None:
-                self.load(child, f"{prefix}{name}.")
+                below = f"{prefix}{name}."
+                part = {key: value for key, value in state.items() if key.startswith(below)}
+                self.load(child, part, below)
         found = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._state_hooks.load_post.values()):
             hook(module, found)
@@ -190,6 +193,8 @@ def load_tensor(
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
             f"object from checkpoint but received {type(new)}"
         )
+    if is_lazy(tensor) and is_lazy(new):
+        return None
     if tensor.dim() == 0 and tuple(new.shape) == (1,):
         new = new[0]  # files written by very old versions hold scalars as vectors of one
     if tuple(new.shape) != tuple(tensor.shape):
@@ -207,8 +212,6 @@ def load_tensor(
 
 def put(module: Module, name: str, old: Tensor, new: Tensor) -> None:
     """Replace a parameter or buffer by the loaded tensor itself."""
-    from weft.nn.parameter import Parameter
-
     if isinstance(old, Parameter):
         if not isinstance(new, Parameter):
             new = Parameter(new, requires_grad=old.requires_grad)

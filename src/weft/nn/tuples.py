@@ -1,8 +1,11 @@
-"""A number for all dimensions, or one for each: what layers take as kernel sizes, strides and paddings."""
+"""A number for all dimensions, or one for each: what layers take as kernel sizes, strides and paddings.
+
+Beside it, the names of a state: PyTorch has both in one module, `nn.modules.utils`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
 from typing import Any
 
@@ -21,3 +24,14 @@ _single = _ntuple(1, "_single")
 _pair = _ntuple(2, "_pair")
 _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
+
+
+def consume_prefix_in_state_dict_if_present(
+    state_dict: MutableMapping[str, Any], prefix: str
+) -> None:
+    """Take a prefix ("module.", of a wrapped model) off the names in a state, in place, and off its versions."""
+    for name in [name for name in state_dict if name.startswith(prefix)]:
+        state_dict[name[len(prefix) :]] = state_dict.pop(name)
+    versions = getattr(state_dict, "_metadata", {})
+    for path in [path for path in versions if f"{path}.".startswith(prefix)]:
+        versions[path[len(prefix) :]] = versions.pop(path)

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.nn.parameter import need_shape
 from weft.optim.checks import (
     check_betas,
     check_fused,
@@ -63,6 +64,7 @@ class Adagrad(Optimizer):
                 self.state[parameter].update({"step": 0, **self._start(parameter)})
 
     def _start(self, parameter: Tensor) -> Group:
+        need_shape("Adagrad", parameter)
         value: Any = self.defaults["initial_accumulator_value"]
         if parameter.is_complex():
             value = complex(value, value)

@@ -13,7 +13,7 @@ from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.norms import vector_norm
 from weft.nn import functional as F
 from weft.nn.module import Module
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, need_shape
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -119,6 +119,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     _refuse_second(module, name, WeightNorm)
     hook = WeightNorm(name, dim)
     weight = getattr(module, name)
+    need_shape("The module passed to `WeightNorm`", weight)
     delattr(module, name)
     magnitude = norm_except_dim(weight.detach(), 2, hook.dim)
     module.register_parameter(f"{name}_g", Parameter(magnitude))
@@ -159,6 +160,7 @@ def spectral_norm(
         dim = 1 if getattr(module, "transposed", False) else 0
     hook = SpectralNorm(name, n_power_iterations, dim, eps)
     weight = getattr(module, name)
+    need_shape("The module passed to `SpectralNorm`", weight)
     rows, columns = hook.matrix(weight).shape
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)

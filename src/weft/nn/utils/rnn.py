@@ -6,14 +6,15 @@ that each conversion is one gather.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, KindError, ShapeError
+from weft.functional.arguments import need_tensor
 from weft.graph.public import publish
 from weft.ops.primitives import take
 
@@ -256,14 +257,16 @@ def _with_padding(entries: Any, places: np.ndarray, padding: Any) -> Any:
 def _sequences(name: str, sequences: Any) -> list[Any]:
     if isinstance(sequences, Tensor):
         return list(sequences.unbind())
-    if not isinstance(sequences, Sequence) or not all(isinstance(one, Tensor) for one in sequences):
-        raise ArgumentTypeError(
+    if not isinstance(sequences, Iterable):
+        raise KindError(
             f"{name}: Expected iterable for input sequences, but got arg of type: {type(sequences).__name__}",
             expected="a list of tensors",
             got=type(sequences).__name__,
             fix="pass a list of tensors",
         )
     found = list(sequences)
+    for one in found:
+        need_tensor(name, one, "sequences")
     if not found:
         raise ShapeError(
             f"{name}: received an empty list of sequences",
