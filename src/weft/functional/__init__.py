@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.functional import (
     comparing,
+    composed_products,
     contraction,
     copying,
     elementary,
@@ -35,7 +36,7 @@ from weft.functional.making import make_in_place, with_out
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
-    indexing, scattering, joining, linalg, contraction, softmax, special,
+    indexing, scattering, joining, linalg, composed_products, contraction, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {
@@ -60,7 +61,12 @@ METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
 }
-LINALG: dict[str, Any] = {**norms.LINALG, **linalg.LINALG, "cross": with_out(linalg.cross)}
+LINALG: dict[str, Any] = {
+    **norms.LINALG,
+    **linalg.LINALG,
+    **composed_products.LINALG,
+    "cross": with_out(composed_products.cross),
+}
 SPECIAL: dict[str, Any] = special.SPECIAL
 
 __all__ = ["EXPORTS", "FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]

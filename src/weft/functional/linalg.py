@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Products: matmul in all ranks, mm, bmm, mv, dot, outer, addmm, tensordot, einsum, linear.
+"""Products: matmul in all ranks, mm, bmm, mv, dot, outer, linear.
 
 Everything becomes the one `matmul` row (two dimensions and more, leading ones broadcast), vectors by reshaping.
 Operands of different types raise: a product never promotes.
@@ -18,15 +18,15 @@ from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor, sizes, widen, wrap_dims
-from weft.functional.making import make_in_place, write_out
+from weft.errors import DTypeError, ShapeError
+from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.making import write_out
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import permute, reduce, reshape, transpose
+from weft.ops.primitives import reduce, reshape, transpose
 
 require(__name__, cython.compiled)
 
@@ -272,23 +272,6 @@ def vdot(input: Any, other: Any) -> Any:
     return dot(call("conj", input) if input._dtype.is_complex else input, other)
 
 
-def inner(input: Any, other: Any, *, out: Any = None) -> Any:
-    """Sums of products over the last dimension of both."""
-    need_tensor("inner", input, "input", 1)
-    need_tensor("inner", other, "other", 2)
-    if not input._shape or not other._shape:
-        return input * other
-    if input._shape[-1] != other._shape[-1]:
-        raise ShapeError(
-            "inner() the last dimension must match on both input tensors but got shapes "
-            f"{list(input._shape)} and {list(other._shape)}",
-            expected="equal last sizes",
-            got=f"{describe('input', input)}, {describe('other', other)}",
-            fix="transpose one of them",
-        )
-    return tensordot(input, other, ([-1], [-1]))
-
-
 def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     """All products of the elements of two vectors. Shapes: (n), (m) -> (n, m)."""
     need_tensor("outer", input, "input", 1)
@@ -378,220 +361,10 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     return result if bias is None else result + bias
 
 
-def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
-    if input._dtype is not result._dtype:
-        raise DTypeError(
-            f"{name}: self and mat2 must have the same dtype, but got {input._dtype.name} and {result._dtype.name}",
-            expected="one dtype",
-            got=describe("input", input),
-            fix="convert it with .to(mat1.dtype)",
-        )
-    if input._dtype.category == 1:
-        beta, alpha = int(beta), int(alpha)
-    if alpha != 1:
-        result = result * alpha
-    if beta == 0:
-        return result
-    return (input if beta == 1 else input * beta) + result
-
-
-def _scaled_sum(name: str, multiply: Any, input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
-    """beta * input + alpha * multiply(a, b); halves are rounded once, at the end."""
-    half = isinstance(a, Tensor) and a._dtype.itemsize == 2 and a._dtype.category == 2
-    if not half or input._dtype is not a._dtype or b._dtype is not a._dtype:
-        return _added(name, input, multiply(a, b), beta, alpha)
-    wide = _added(name, widen(input), multiply(widen(a), widen(b)), beta, alpha)
-    return cast(wide, input._dtype)
-
-
-def addmm(
-    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
-) -> Any:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    result = _scaled_sum("addmm", mm, input, mat1, mat2, beta, alpha)
-    return result if out is None else write_out(out, result)
-
-
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * input + alpha * (mat @ vec)."""
-    return _scaled_sum("addmv", mv, input, mat, vec, beta, alpha)
-
-
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * input + alpha * outer(vec1, vec2)."""
-    return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
-
-
-def baddbmm(
-    input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
-) -> Any:
-    """beta * input + alpha * (batch1 @ batch2)."""
-    result = _scaled_sum("baddbmm", bmm, input, batch1, batch2, beta, alpha)
-    return result if out is None else write_out(out, result)
-
-
-def _summed_beside_ones(a: Any, over_a: Any, b: Any, over_b: Any) -> tuple[Any, Any]:
-    """Sum the dimensions that are contracted with one of size 1."""
-    pairs = list(zip(over_a, over_b, strict=False))
-    wide_a = tuple(sorted(i for i, j in pairs if b._shape[j] == 1 != a._shape[i]))
-    wide_b = tuple(sorted(j for i, j in pairs if a._shape[i] == 1 != b._shape[j]))
-    return (
-        reduce("sum", a, wide_a, True) if wide_a else a,
-        reduce("sum", b, wide_b, True) if wide_b else b,
-    )
-
-
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
-    need_tensor("tensordot", a, "a", 1)
-    need_tensor("tensordot", b, "b", 2)
-    rank_a, rank_b = len(a._shape), len(b._shape)
-    if not isinstance(dims, int) and (not isinstance(dims, (tuple, list)) or len(dims) != 2):
-        raise ArgumentError(
-            "tensordot expects both dims_a and dims_b as lists of dims",
-            expected="a number of dimensions, or two lists of dimensions",
-            got=repr(dims),
-            fix="pass such as dims=([1], [0])",
-        )
-    if isinstance(dims, int) and not 0 <= dims <= min(rank_a, rank_b):
-        raise ArgumentError(
-            f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims}",
-            expected=f"0 <= dims <= {min(rank_a, rank_b)}",
-            got=str(dims),
-            fix="name the dimensions as two lists",
-        )
-    if isinstance(dims, int):
-        over_a, over_b = tuple(range(rank_a - dims, rank_a)), tuple(range(dims))
-    else:
-        over_a = wrap_dims(sizes((dims[0],)) if not isinstance(dims[0], int) else dims[0], rank_a)
-        over_b = wrap_dims(sizes((dims[1],)) if not isinstance(dims[1], int) else dims[1], rank_b)
-    a, b = _summed_beside_ones(a, over_a, b, over_b)
-    if tuple(a._shape[i] for i in over_a) != tuple(b._shape[i] for i in over_b):
-        raise ShapeError(
-            "contracted dimensions need to match, but first has size "
-            f"{[a._shape[i] for i in over_a]} and second {[b._shape[i] for i in over_b]}",
-            expected="equal sizes",
-            got=f"{describe('a', a)}, {describe('b', b)}",
-            fix="name pairs of dimensions of equal size",
-        )
-    free_a = tuple(i for i in range(rank_a) if i not in over_a)
-    free_b = tuple(i for i in range(rank_b) if i not in over_b)
-    inner_size = _count(tuple(a._shape[i] for i in over_a))
-    rows, columns = tuple(a._shape[i] for i in free_a), tuple(b._shape[i] for i in free_b)
-    left = reshape(permute(a, (*free_a, *over_a)), (_count(rows), inner_size))
-    right = reshape(permute(b, (*over_b, *free_b)), (inner_size, _count(columns)))
-    result = reshape(product(left, right, "tensordot"), (*rows, *columns))
-    return result if out is None else write_out(out, result)
-
-
-def chain_matmul(*matrices: Any, out: Any = None) -> Any:
-    """The product of matrices, from the left."""
-    if not matrices:
-        raise ArgumentError(
-            "chain_matmul(): Expected one or more matrices",
-            expected="at least one matrix",
-            got="none",
-            fix="check the list first",
-        )
-    result = need_tensor("chain_matmul", matrices[0], "matrices")
-    for matrix in matrices[1:]:
-        result = mm(result, matrix)
-    return result if out is None else write_out(out, result)
-
-
-def kron(input: Any, other: Any) -> Any:
-    """The Kronecker product."""
-    need_tensor("kron", input, "input", 1)
-    need_tensor("kron", other, "other", 2)
-    rank = max(len(input._shape), len(other._shape))
-    a = (1,) * (rank - len(input._shape)) + input._shape
-    b = (1,) * (rank - len(other._shape)) + other._shape
-    left, right = [], []
-    for size_a, size_b in zip(a, b, strict=True):
-        left += [size_a, 1]
-        right += [1, size_b]
-    product_all = reshape(input, tuple(left)) * reshape(other, tuple(right))
-    return reshape(product_all, tuple([x * y for x, y in zip(a, b, strict=True)]))
-
-
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """The cross product of vectors of three elements along a dimension."""
-    need_tensor("cross", input, "input", 1)
-    need_tensor("cross", other, "other", 2)
-    from weft.functional.arguments import wrap_dim
-    from weft.functional.shaping import roll
-
-    axis = (
-        wrap_dim(dim, len(input._shape))
-        if dim is not None
-        else next((i for i, size in enumerate(input._shape) if size == 3), -1)
-    )
-    both = 0 <= axis < len(input._shape) and axis < len(other._shape)
-    if not both or input._shape[axis] != 3 or other._shape[axis] != 3:
-        raise ArgumentError(
-            "linalg.cross: inputs dimension -1 must have length 3.",
-            expected="a dimension of size 3",
-            got=f"{describe('input', input)}, {describe('other', other)}",
-            fix="pass dim=",
-        )
-    return roll(input, -1, axis) * roll(other, -2, axis) - roll(input, -2, axis) * roll(
-        other, -1, axis
-    )
-
-
-def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
-    """sum(conj(x) * y) over a dimension; the others broadcast."""
-    need_tensor("linalg.vecdot", x, "x", 1)
-    need_tensor("linalg.vecdot", y, "y", 2)
-    products = (call("conj", x) if x._dtype.is_complex else x) * y
-    axis = wrap_dims((dim,), len(products._shape))
-    result = reduce("sum", products, axis)
-    return result if out is None else write_out(out, result)
-
-
 FUNCTIONS: dict[str, Any] = {
-    function.__name__: function
-    for function in (
-        matmul,
-        mm,
-        bmm,
-        mv,
-        dot,
-        vdot,
-        inner,
-        outer,
-        addmm,
-        addmv,
-        addr,
-        baddbmm,
-        tensordot,
-        chain_matmul,
-        kron,
-        cross,
-    )
+    function.__name__: function for function in (matmul, mm, bmm, mv, dot, vdot, outer)
 }
 FUNCTIONS["ger"] = outer
-METHODS: dict[str, Any] = {
-    name: FUNCTIONS[name]
-    for name in (
-        "matmul",
-        "mm",
-        "bmm",
-        "mv",
-        "dot",
-        "vdot",
-        "inner",
-        "outer",
-        "ger",
-        "addmm",
-        "addmv",
-        "addr",
-        "baddbmm",
-        "kron",
-        "cross",
-    )
-}
-for _name in ("addmm", "addmv", "addr", "baddbmm"):
-    METHODS[f"{_name}_"] = make_in_place(FUNCTIONS[_name], _name)
+METHODS: dict[str, Any] = dict(FUNCTIONS)
 LATE = {"matmul": matmul_operator}
-LINALG: dict[str, Any] = {"matmul": matmul, "cross": cross, "vecdot": vecdot}
+LINALG: dict[str, Any] = {"matmul": matmul}
