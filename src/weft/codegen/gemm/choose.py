@@ -66,7 +66,7 @@ def pick(
     few, many = (n, m) if swapped else (m, n)
     kind = f"tile{rows}x{vectors}"
     if few <= TURNED and many >= columns and along[not swapped] and NUMBERS[dtype].native:
-        kind = f"turned{max(few, 1)}x1"
+        kind = f"turned{few}x1" if few > 1 else "turned1x2"
     elif few == 1 and many >= WIDE:
         kind = f"exact1x{4 * vectors}"
     elif 1 < few < min(rows, FEW + 1) and NUMBERS[dtype].planes == 1:

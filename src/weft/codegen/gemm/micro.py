@@ -74,12 +74,13 @@ class Micro:
         nothing = f.icmp_signed("<=", f.arguments["depth"], integer(0))
         f.cbranch(nothing, done, body)
         sums = self.steps(head, body, done, starts)
+        end = f.block
         f.position_at_end(done)
         results: list[tuple[Value, Value]] = []
         for start, total, place in zip(starts, sums, places, strict=True):
             last = f.phi(self.vector)
             last.add_incoming(start, head)
-            last.add_incoming(total, body)
+            last.add_incoming(total, end)
             results.append((last, place))
         for value, place in results:
             f.store(value, place, align=self.spec.size)
@@ -87,6 +88,7 @@ class Micro:
         return f
 
     def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
+        """All k, from the block `body`, which follows `head`, to a branch to `done`."""
         f = self.function
         f.position_at_end(body)
         k, b, *sums = (f.phi(type_) for type_ in (I64, POINTER, *[self.vector] * len(starts)))

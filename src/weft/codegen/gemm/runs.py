@@ -45,8 +45,8 @@ def sum_of(places: list[Index], steps: list[Index]) -> Index:
 
 def walk(
     f: Function, stop: Index, start: list[Index], body: Callable[[Index, list[Index]], list[Index]]
-) -> None:
-    """A loop from 0 to `stop`: `body(i, carry)` gives the next i and the next carry."""
+) -> list[Index]:
+    """A loop from 0 to `stop`: `body(i, carry)` gives the next i and the next carry. The last carry."""
     before, head = f.block, f.append_basic_block("head")
     inside, done = f.append_basic_block("body"), f.append_basic_block("done")
     f.branch(head)
@@ -62,6 +62,7 @@ def walk(
         phi.add_incoming(following.value, f.block)
     f.branch(head)
     f.position_at_end(done)
+    return carry
 
 
 class Offsets:

@@ -101,8 +101,9 @@ class Spec:
 
     @property
     def group_rows(self) -> int:
-        """Rows of C whose chains a buffer holds while K is walked."""
-        return self.rows * max(1, 84 // self.rows)
+        """Rows of C whose chains a buffer holds while K is walked, and of A that are packed together: with a tile of
+        14, whole vectors and whole lines of memory where they are turned."""
+        return self.rows * max(1, 112 // self.rows)
 
     @property
     def a_stride(self) -> int:
