@@ -28,6 +28,7 @@ from weft import Tensor
 from weft.errors import (
     ArgumentTypeError,
     CheckpointError,
+    KindError,
     PathError,
 )
 from weft.graph.lens import SPARSE
@@ -47,7 +48,8 @@ def save(obj: Any, f: File) -> None:
     and None as a safetensors file. What holds anything else, such as a module, is pickled as a whole: prefer a
     `state_dict()`.
 
-    Errors: TypeError for what cannot be pickled either, named by its path; the file that was there stays as it was.
+    Errors: TypeError (a RuntimeError, too) for what cannot be pickled either, named by its path; the file that was
+    there stays as it was.
     """
     _need_binary("save", f, "wb")
     writer = _Writer(obj)
@@ -98,7 +100,7 @@ def _pickled(obj: Any, error: TypeError) -> bytes:
     try:
         return pickle.dumps(obj)
     except Exception as reason:  # whatever the object's own methods raise
-        raise ArgumentTypeError(
+        raise KindError(
             f"{error}",
             expected="tensors, numbers, strings, booleans, None, dictionaries, lists and tuples of them",
             got=f"what cannot be pickled either: {reason}",

@@ -43,24 +43,30 @@ def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tenso
 def _numerical(
     function: Callable[..., Any], inputs: list[Any], index: int, output: int, eps: float
 ) -> Any:
-    """d output / d input as an array (input elements, output elements), each a complex conjugate-pair step."""
+    """d output / d input as an array (input elements, output elements), each a complex conjugate-pair step.
+
+    The input itself holds the changed values, so that a function may also read it from elsewhere (a module has it).
+    """
     from weft.tensor.creation import tensor as make_tensor
 
+    varied, kept = inputs[index], inputs[index].data
     base = inputs[index].detach().numpy().copy()
     steps = (eps, 1j * eps) if np.iscomplexobj(base) else (eps,)
     columns = []
-    for place in np.ndindex(base.shape):
-        parts = []
-        for step in steps:
-            values = []
-            for sign in (1, -1):
-                moved = base.copy()
-                moved[place] += sign * step
-                arguments = list(inputs)
-                arguments[index] = make_tensor(moved)
-                values.append(_outputs(function, arguments)[output].detach().numpy().copy())
-            parts.append((values[0] - values[1]) / (2 * eps))
-        columns.append(parts)
+    try:
+        for place in np.ndindex(base.shape):
+            parts = []
+            for step in steps:
+                values = []
+                for sign in (1, -1):
+                    moved = base.copy()
+                    moved[place] += sign * step
+                    varied.data = make_tensor(moved)
+                    values.append(_outputs(function, inputs)[output].detach().numpy().copy())
+                parts.append((values[0] - values[1]) / (2 * eps))
+            columns.append(parts)
+    finally:
+        varied.data = kept
     return columns
 
 
@@ -216,7 +222,7 @@ def _run_checks(
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
     for output, target in enumerate(outputs):
         for index in checked:
-            numerical = _numerical(func, plain, index, output, options.eps)
+            numerical = _numerical(func, arguments, index, output, options.eps)
             if options.check_backward_ad:
                 _check_reverse(outputs, arguments, index, output, numerical, options)
             if options.check_forward_ad:

@@ -5,23 +5,47 @@ In: functions of the user. Out: handles that remove them. What runs them stands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from weft.nn.hooks import Hook, HookTable, ModuleHooks, RemovableHandle, add_hook, require_one_kind
 from weft.nn.state import NO_STATE_HOOKS, StateHooks
 
 
+class HookFunctions(MutableMapping[int, Any]):
+    """A table of hooks as a dictionary of their functions, by number: live."""
+
+    def __init__(self, table: HookTable) -> None:
+        self._table = table
+
+    def __getitem__(self, number: int) -> Any:
+        return self._table[number].function
+
+    def __setitem__(self, number: int, function: Any) -> None:
+        self._table[number] = Hook(function)
+
+    def __delitem__(self, number: int) -> None:
+        del self._table[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
 def _table(kind: str) -> property:
-    """The hooks of a kind, by number; a dictionary that is assigned takes their place."""
+    """The functions of the hooks of a kind, by number; a dictionary that is assigned takes their place."""
 
-    def get(module: HookMethods) -> HookTable:
-        table: HookTable = getattr(module._own_hooks(), kind)
-        return table
+    def get(module: HookMethods) -> HookFunctions:
+        return HookFunctions(getattr(module._own_hooks(), kind))
 
-    def put(module: HookMethods, table: Mapping[int, Any]) -> None:
+    def put(module: HookMethods, functions: Mapping[int, Any]) -> None:
+        kept = dict(functions)
         own = get(module)
-        kept = {n: hook if isinstance(hook, Hook) else Hook(hook) for n, hook in table.items()}
         own.clear()
         own.update(kept)
 

@@ -5,6 +5,8 @@ Each registers itself on a parameter by `parametrize.register_parametrization`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError
@@ -182,9 +184,20 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Split a weight into magnitude (`original0`) and direction (`original1`)."""
+    """Split a weight into magnitude (`original0`) and direction (`original1`). States of the older
+    `nn.utils.weight_norm` can be loaded.
+    """
     hooked.need_module(module, name)
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def rename(owner: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        olds = [f"{prefix}{name}_{part}" for part in "gv"]
+        if all(old in state for old in olds):
+            for number, old in enumerate(olds):
+                state[f"{prefix}parametrizations.{name}.original{number}"] = state.pop(old)
+
+    module.register_load_state_dict_pre_hook(rename)
+    return module
 
 
 class _SpectralNorm(Module):
@@ -224,7 +237,7 @@ class _SpectralNorm(Module):
             u, v = self._u, self._v
             for _ in range(count):
                 u = F.normalize(matrix @ v, dim=0, eps=self.eps)
-                v = F.normalize(matrix.T @ u, dim=0, eps=self.eps)
+                v = F.normalize(matrix.mH @ u, dim=0, eps=self.eps)
             self._u.copy_(u)
             self._v.copy_(v)
 
@@ -236,7 +249,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
-        return weight / (u * (matrix @ v)).sum()
+        return weight / weft.vdot(u, matrix @ v)
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """Taken as it is."""

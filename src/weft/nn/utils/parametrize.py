@@ -8,16 +8,17 @@ order. Parts with `right_inverse` take assignments back to the original.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, MissingError, ShapeError
+from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.nn.container import ModuleDict, ModuleList
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+from weft.nn.utils import parametrize_checks as checks
 
 _caching = 0
 _cache: dict[tuple[int, str], Any] = {}
@@ -28,28 +29,41 @@ class ParametrizationList(ModuleList):
 
     def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
+        if not modules:
+            raise ArgumentError(
+                "ParametrizationList requires one or more modules.",
+                expected="at least one parametrization",
+                got="none",
+                fix="pass those of register_parametrization",
+            )
         self.unsafe = unsafe
+        shape, dtype = original.shape, original.dtype
         with weft.no_grad():
-            new = original
+            new: Any = original
             for part in reversed(modules):
                 if hasattr(part, "right_inverse"):
                     with suppress(NotImplementedError):  # it has no inverse for this configuration
                         new = part.right_inverse(new)
         self.is_tensor = isinstance(new, Tensor)
-        self.ntensors = 1 if self.is_tensor else len(new)
-        if self.is_tensor:
-            _give(original, new)
-            self._keep("original", original, original)
-        else:
-            for number, value in enumerate(new):
-                self._keep(f"original{number}", value, original)
+        values = [new] if self.is_tensor else checks.several(new)
+        self.ntensors = len(values)
+        self._keep(original, values)
+        if not unsafe:
+            with weft.no_grad():
+                checks.registered(self(), shape, dtype)
 
-    def _keep(self, name: str, value: Tensor, like: Tensor) -> None:
-        if isinstance(like, Parameter):
-            same = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
-            self.register_parameter(name, same)
-        else:
-            self.register_buffer(name, value)
+    def _keep(self, original: Tensor, values: Sequence[Tensor]) -> None:
+        """Register the originals: the tensor itself where there is one."""
+        if self.is_tensor:
+            text = "When `right_inverse` outputs one tensor, it may not change the dtype."
+            checks.same_dtype(text, original, values[0])
+            _give(original, values[0])
+            _register(self, "original", original)
+            return
+        for number, value in enumerate(values):
+            if isinstance(original, Parameter) and not isinstance(value, Parameter):
+                value = Parameter(value, original.requires_grad)
+            _register(self, f"original{number}", value)
 
     def _originals(self) -> list[Tensor]:
         if self.is_tensor:
@@ -57,20 +71,26 @@ class ParametrizationList(ModuleList):
         return [getattr(self, f"original{number}") for number in range(self.ntensors)]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrization gives `value`. Errors: MissingError."""
+        """Set the originals so that the parametrization gives `value`. Errors: RuntimeError, ValueError."""
+        new: Any = value
         with weft.no_grad():
             for part in reversed(list(self.children())):
                 if not hasattr(part, "right_inverse"):
-                    raise MissingError(
+                    raise NotDefinedError(
                         f"parametrization {type(part).__name__} does not implement right_inverse.",
                         expected="a method right_inverse(self, value)",
                         got=type(part).__name__,
                         fix="define it, or set the original",
                     )
-                value = part.right_inverse(value)
-            values = [value] if self.is_tensor else list(value)
-            for original, new in zip(self._originals(), values, strict=True):
-                _give(original, new)
+                new = part.right_inverse(new)
+        if self.is_tensor:
+            values: Sequence[Tensor] = [checks.one_tensor("`right_inverse`", new)]
+        else:
+            values = checks.several(new)
+            checks.same_number(values, self.ntensors)
+        for old, new in zip(self._originals(), values, strict=True):
+            checks.same_dtype("The tensor that is assigned has another dtype.", old, new)
+            _give(old, new)
 
     def forward(self) -> Tensor:
         """The value, computed."""
@@ -79,6 +99,13 @@ class ParametrizationList(ModuleList):
         for part in parts[1:]:
             x = part(x)
         return x
+
+
+def _register(module: Module, name: str, tensor: Tensor) -> None:
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
 
 
 def _give(tensor: Tensor, new: Tensor) -> None:
@@ -167,16 +194,17 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute a parameter or buffer by `parametrization` of what it was. Errors: ArgumentError, MissingError."""
+    """Compute a parameter or buffer by `parametrization` of what it was (which `right_inverse` gives, where there is
+    one), or of what the parametrizations before give. Errors: ValueError where that changes its shape or type, unless
+    that is meant (`unsafe`).
+    """
+    parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        parts = module.parametrizations[tensor_name]
         if not unsafe:
-            _check_part(parametrization, getattr(module, tensor_name), tensor_name)
-        with weft.no_grad():
-            if hasattr(parametrization, "right_inverse"):
-                value = parametrization.right_inverse(getattr(module, tensor_name))
-                parts.right_inverse(value)
+            checks.another(parametrization, getattr(module, tensor_name), tensor_name)
+        parts = module.parametrizations[tensor_name]
         parts.append(parametrization)
+        parts.unsafe |= unsafe
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
         raise ArgumentError(
@@ -186,10 +214,7 @@ def register_parametrization(
             got=repr(tensor_name),
             fix="list them with named_parameters()",
         )
-    original = getattr(module, tensor_name)
-    if not unsafe:
-        _check_part(parametrization, original, tensor_name)
-    parts = ParametrizationList([parametrization], original, unsafe)
+    parts = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
     delattr(module, tensor_name)
     if not is_parametrized(module):
         _make_class(module)
@@ -197,33 +222,6 @@ def register_parametrization(
     module.parametrizations[tensor_name] = parts
     _put_property(module, tensor_name)
     return module
-
-
-def _check_part(part: Module, value: Tensor, name: str) -> None:
-    """Errors: ArgumentError where a parametrization changes the shape or type of what it is given."""
-    with weft.no_grad():
-        back = part.right_inverse(value) if hasattr(part, "right_inverse") else value
-        result = part(back) if isinstance(back, Tensor) else part(*back)
-    if not isinstance(result, Tensor):
-        text = f"A parametrization must return a tensor. Got {type(result).__name__}."
-    elif result.dtype is not value.dtype:
-        text = (
-            "Registering a parametrization may not change the dtype of the tensor, unless `unsafe` flag is "
-            f"enabled. module.{name}.dtype: {value.dtype}, parametrized: {result.dtype}"
-        )
-    elif tuple(result.shape) != tuple(value.shape):
-        text = (
-            "Registering a parametrization may not change the shape of the tensor, unless `unsafe` flag is "
-            f"enabled. module.{name}.shape: {tuple(value.shape)}, parametrized: {tuple(result.shape)}"
-        )
-    else:
-        return
-    raise ArgumentError(
-        text,
-        expected="a tensor of the same shape and dtype",
-        got=type(result).__name__ if not isinstance(result, Tensor) else str(list(result.shape)),
-        fix="pass unsafe=True where the change is meant",
-    )
 
 
 def remove_parametrizations(
@@ -256,10 +254,8 @@ def remove_parametrizations(
     if isinstance(first, Parameter):
         if parts.is_tensor:
             first.data = value
-        kept = first if parts.is_tensor else Parameter(value, first.requires_grad)
-        module.register_parameter(tensor_name, kept)
-    else:
-        module.register_buffer(tensor_name, value)
+        value = first if parts.is_tensor else Parameter(value, first.requires_grad)
+    _register(module, tensor_name, value)
     return module
 
 
@@ -277,10 +273,13 @@ def transfer_parametrizations_and_params(
         return to_module
     names = [tensor_name] if tensor_name else list(from_module.parametrizations)
     for name in names:
-        for part in from_module.parametrizations[name]:
-            register_parametrization(to_module, name, part, unsafe=True)
-        with weft.no_grad():
-            mine = to_module.parametrizations[name]._originals()
-            for old, new in zip(mine, from_module.parametrizations[name]._originals(), strict=True):
-                _give(old, new)
+        parts = from_module.parametrizations[name]
+        if not hasattr(to_module, name):
+            with weft.no_grad():
+                _register(to_module, name, Parameter(getattr(from_module, name)))
+        for part in parts:
+            register_parametrization(to_module, name, part, unsafe=parts.unsafe)
+        mine = to_module.parametrizations[name]._originals()
+        for old, new in zip(mine, parts._originals(), strict=True):
+            _give(old, new)
     return to_module
