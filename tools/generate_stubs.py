@@ -331,7 +331,7 @@ def return_of(name: str, function: Any) -> str:
 
 def is_installed(member: Any) -> bool:
     """Whether a member is a function or property, compiled or not (and no slot or field of the compiled class)."""
-    return isinstance(member, (property, staticmethod)) or hasattr(member, "__code__")
+    return isinstance(member, (property, staticmethod, classmethod)) or hasattr(member, "__code__")
 
 
 def write_installed(writer: Writer, name: str, member: Any) -> None:
@@ -342,6 +342,9 @@ def write_installed(writer: Writer, name: str, member: Any) -> None:
     elif isinstance(member, staticmethod):
         text = signature_text(writer, member.__func__, False, "Any")
         writer.lines += ["    @staticmethod", f"    def {name}{text}: ..."]
+    elif isinstance(member, classmethod):
+        text = signature_text(writer, member.__func__, False, return_of(name, member.__func__))
+        writer.lines += ["    @classmethod", f"    def {name}{text}: ..."]
     else:
         writer.lines.append(
             f"    def {name}{signature_text(writer, member, True, return_of(name, member))}: ..."
@@ -391,7 +394,7 @@ def tensor_stub(cls: type) -> str:
             if name not in ("__cinit__", "__dealloc__"):
                 write_own(writer, function, accessors)
         for name, member in sorted(vars(cls).items()):
-            if name not in own and name != "__dict__" and is_installed(member):
+            if name not in own and name not in ("__dict__", "__new__") and is_installed(member):
                 write_installed(writer, name, member)
 
     return compiled_stub(PACKAGE / "graph" / "tensor.py", "builtins.", write_tensor)

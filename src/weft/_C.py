@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
 
 from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
+from weft.graph.overriding import (
+    DisableTorchFunctionSubclass,  # noqa: F401 - as above
+)
+from weft.graph.overriding import (
+    disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
+)
 
 
 def _get_tracing_state() -> None:
@@ -19,11 +24,6 @@ def _log_api_usage_once(event: str) -> None:
 def _get_default_device() -> str:
     """Where new tensors lie."""
     return "cpu"
-
-
-def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """A `__torch_function__` that sends calls on."""
-    return NotImplemented
 
 
 class DispatchKey:
@@ -42,4 +42,3 @@ class DispatchKeySet(frozenset[str]):
 
 
 _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
-DisableTorchFunctionSubclass = nullcontext[None]

@@ -166,6 +166,7 @@ def _join() -> None:
     late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
     late["aten"] = lambda name: _load("weft.nn.private").aten
     late["namespace"] = lambda name: _load("weft.library").namespace(name)
+    late["name_of"] = lambda function: _load("weft.overrides").name_of(function)
     _bind(_TABLE, late)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}

@@ -15,7 +15,8 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError
-from weft.graph.public import enter_mode, leave_mode, publish
+from weft.graph.overriding import enter_mode, leave_mode
+from weft.graph.public import publish
 from weft.overrides import see_products
 
 __all__ = [

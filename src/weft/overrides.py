@@ -1,17 +1,52 @@
-"""Modes that see every call of a public function: `TorchFunctionMode`, under PyTorch's name.
+"""Who answers calls beside the library: PyTorch's `torch.overrides`.
 
-In: a class with `__torch_function__`. Out: calls on this thread go to it while it is entered. Operators other than `@`
-are recorded without a call and are not seen.
+In: classes with `__torch_function__`, functions. Out: whether and by whom a call is answered, and which functions can
+be. What asks is `weft.graph.overriding`; operators other than `@` on plain tensors are recorded without a call, and
+modes do not see them.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, suppress
+from types import MethodWrapperType, ModuleType
 from typing import Any
 
 import weft
 from weft import Tensor
 from weft.graph.bound import bind
-from weft.graph.public import enter_mode, leave_mode
+from weft.graph.overriding import (
+    DisableTorchFunctionSubclass,
+    answering_of,
+    ask,
+    enter_mode,
+    is_muted,
+    leave_mode,
+    modes_of_thread,
+)
+from weft.graph.public import Public
+from weft.tensor.subclasses import member, not_converted
+
+__all__ = [
+    "DisableTorchFunctionSubclass",
+    "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]
+
+# -- modes -------------------------------------------------------------------------------------------------------------
 
 
 def see_products() -> None:
@@ -38,14 +73,180 @@ class TorchFunctionMode:
         leave_mode()
 
 
+BaseTorchFunctionMode = TorchFunctionMode
+
+
+def _get_current_function_mode() -> Any:
+    """The mode that was entered last, or None."""
+    return (modes_of_thread() or [None])[-1]
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """The modes that are on, the outermost first."""
+    return modes_of_thread()
+
+
+@contextmanager
+def _enable_torch_function() -> Any:
+    """A context in which types are asked, which is how it is anyway."""
+    yield
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
 def is_tensor_like(inp: Any) -> bool:
     """Whether something is a tensor, or answers calls itself."""
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
-def has_torch_function(relevant_args: Any) -> bool:
-    """Whether an argument is of a type that answers calls itself."""
-    return any(
-        hasattr(type(value), "__torch_function__") and type(value) is not Tensor
-        for value in relevant_args
-    )
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether a mode is on, or an argument is of a type that answers calls itself, and is to be asked."""
+    if modes_of_thread():
+        return True
+    return not is_muted() and bool(answering_of(relevant_args))
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    """`has_torch_function` of one argument."""
+    return has_torch_function((arg,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """`has_torch_function` of these arguments."""
+    return has_torch_function(args)
+
+
+def _get_overloaded_args(
+    relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type
+) -> list[Any]:
+    """One argument of each type that answers calls, subclasses first."""
+    return [] if is_muted() else answering_of(relevant_args)
+
+
+def handle_torch_function(
+    public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """What the mode, or a type among the relevant arguments, makes of a call. Errors: TypeError where none answers."""
+    return ask(public_api, tuple(relevant_args), args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+    """A decorator: ask the types of what `dispatcher` returns for the arguments of a call, before the function runs."""
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def _namespaces() -> dict[str, Any]:
+    """Where functions that types can answer stand, by PyTorch's names; earlier names count."""
+    return {
+        "torch": weft,
+        "torch.nn.functional": weft.nn.functional,
+        "torch.nn.init": weft.nn.init,
+        "torch.linalg": weft.linalg,
+        "torch.fft": weft.fft,
+        "torch.special": weft.special,
+        "torch.Tensor": Tensor,
+    }
+
+
+def _members(place: Any) -> dict[str, Any]:
+    """The functions of a namespace that ask types: those of the border, and operators and properties of Tensor."""
+    found: dict[str, Any] = {}
+    for name, value in dict(vars(place)).items():
+        if isinstance(value, Public) and value.asks:
+            found[name] = value
+    if place is Tensor:
+        for name, wrapped in vars(_asking()).items():
+            if name in vars(Tensor) and (callable(wrapped) or isinstance(wrapped, property)):
+                found[name] = member(name)
+    return found
+
+
+def _asking() -> Any:
+    from weft.tensor.subclasses import asking_class
+
+    return asking_class()
+
+
+@functools.cache
+def _names() -> dict[Any, str]:
+    """Each function that types can answer, and its name."""
+    names: dict[Any, str] = {}
+    for prefix, place in _namespaces().items():
+        for name, function in _members(place).items():
+            end = ".__get__" if isinstance(function, MethodWrapperType) else ""
+            names.setdefault(function, f"{prefix}.{name}{end}")
+    return names
+
+
+def resolve_name(f: Any) -> str | None:
+    """PyTorch's name of a function, such as `torch.Tensor.add`; None of one that types cannot answer."""
+    return _names().get(f)
+
+
+def name_of(function: Any) -> str:
+    """What messages call a function."""
+    try:
+        known = resolve_name(function)
+    except TypeError:  # it has no hash
+        known = None
+    module = getattr(function, "__module__", None)
+    return known or f"{module}.{getattr(function, '__name__', function)}"
+
+
+@functools.cache
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """The functions that types can answer, by the namespace in which they stand."""
+    return {place: list(_members(place).values()) for place in _namespaces().values()}
+
+
+@functools.cache
+def get_ignored_functions() -> set[Any]:
+    """The public functions that types are not asked about: those that make tensors, and those about settings."""
+    places = [place for place in _namespaces().values() if isinstance(place, ModuleType)]
+    values = [value for place in places for value in dict(vars(place)).values()]
+    return {value for value in values if isinstance(value, Public) and not value.asks}
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """The functions whose results `Tensor.__torch_function__` leaves as they are."""
+    return set(not_converted())
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Any, Callable[..., Any]]:
+    """For each function that types can answer, one of its signature that returns -1."""
+    return {function: _stand_in(function) for function in _names()}
+
+
+def _stand_in(function: Any) -> Callable[..., Any]:
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    if isinstance(function, MethodWrapperType):
+        parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        override.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return override
+    with suppress(TypeError, ValueError):  # it does not say what it takes
+        override.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return override
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether a function is a method of Tensor, or the reading of one of its properties."""
+    name = resolve_name(func)
+    return getattr(func, "__name__", "") == "__get__" or (name or "").startswith("torch.Tensor.")

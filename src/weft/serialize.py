@@ -36,6 +36,7 @@ from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
 from weft.tensor.device import check_device
 from weft.tensor.memory import handle_of
+from weft.tensor.subclasses import asks
 from weft.whole_files import read_file, write_file
 
 File = str | os.PathLike[str] | BinaryIO
@@ -215,6 +216,8 @@ class _Writer:
 
     def describe(self, obj: Any, path: str) -> Any:
         """The structure as JSON values; tensors go into `arrays` under their path."""
+        if isinstance(obj, Tensor) and asks(type(obj)):
+            return self._rare(obj, path)
         if isinstance(obj, Tensor) and obj.lens & SPARSE:
             return {"sparse": self.describe(_sparse_parts(obj), path or "tensor")["list"]}
         if isinstance(obj, Tensor):

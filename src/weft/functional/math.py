@@ -16,6 +16,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.graph.recording import binary
 
 from weft._compiled import require
 from weft.errors import ArgumentError, DTypeError
@@ -39,6 +40,8 @@ from weft.ops.row import with_slopes
 
 require(__name__, cython.compiled)
 
+# Rows, and not operators, which a subclass may have its own of.
+_ADD, _SUB, _MUL, _DIV = (TABLE[name] for name in ("add", "sub", "mul", "div"))
 _POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.
 _SMALL_POWERS = {
@@ -82,7 +85,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         need_operands("add", input, other)
-    result = input + (other if alpha == 1 else _scaled("add", input, other, alpha))
+    scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
+    result = binary(_ADD, input, scaled)
     return result if out is None else write_out(out, result)
 
 
@@ -91,7 +95,8 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         need_operands("sub", input, other)
     check_subtraction(input, other)
-    result = input - (other if alpha == 1 else _scaled("sub", input, other, alpha))
+    scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
+    result = binary(_SUB if isinstance(input, Tensor) else _RSUB_NUMBER, input, scaled)
     return result if out is None else write_out(out, result)
 
 
@@ -133,7 +138,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         need_operands("mul", input, other)
-    result = input * other
+    result = binary(_MUL, input, other)
     return result if out is None else write_out(out, result)
 
 
@@ -142,7 +147,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         need_operands("div", input, other)
     if rounding_mode is None:
-        result = input / other
+        result = binary(_DIV, input, other)
     elif rounding_mode == "trunc":
         check_divisor(input, other)
         result = call("trunc_divide", input, other)

@@ -1,14 +1,12 @@
 from cpython.object cimport PyObject
 from weft.graph.rows cimport OpRow
-from weft.graph.vectorcall cimport Arguments, PyTypeObject, vectorcallfunc
-
-cdef bint _intercepting
-cdef PyTypeObject* _first  # the registered type, as long as there is one
+from weft.graph.vectorcall cimport Arguments, vectorcallfunc
 
 cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function
     cdef readonly str record
+    cdef readonly bint asks  # whether users' types may answer
     cdef OpRow unary
     cdef dict rows  # rows as the function records them last, and as rows of its name
 

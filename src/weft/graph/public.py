@@ -8,25 +8,30 @@ that the checks that a right call would pass cost it nothing, and stand in one p
 The gradient records that a composition makes last are called by its name where PyTorch's are (`RECORDS`): a call of one
 of these functions takes another way in, so that others pay nothing for it.
 
-Types of their own meaning (ragged tensors) take part through PyTorch's protocol: once one is registered by `intercept`,
-a call with such an argument goes to its `__torch_function__`. Until then, a call pays for none of this.
+Types of their own meaning take part through PyTorch's protocol, and modes see all calls: `weft.graph.overriding` asks
+them, where there is one. Functions of tensors ask the users' types (`asks`); loaders, layers and others take them as
+any object.
 """
 
 import types
-from _thread import get_ident
 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.node import PENDING, Node
+from cython.cimports.weft.graph.overriding import (
+    answered,
+    collected,
+    has_answering,
+    intercepted,
+    intercepting,
+)
 from cython.cimports.weft.graph.recording import record_unary
 from cython.cimports.weft.graph.tape import next_sequence
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.vectorcall import (
     Arguments,
-    Py_TYPE,
     PyObject_Vectorcall,
-    PyTypeObject,
     PyVectorcall_Call,
     PyVectorcall_NARGS,
     take_calls,
@@ -40,8 +45,50 @@ from weft.graph.typedict import add_to_type
 require(__name__, cython.compiled)
 
 _made = {}
-_types: list = []  # those that answer calls themselves
-_modes: list = []  # (thread, mode) of the modes that are on, the last one first asked
+
+# Where the functions stand that users' types may answer; and those there that make tensors, or ask about types.
+_OVERRIDABLE = (
+    "weft.functional.",
+    "weft.nn.functional",
+    "weft.nn.native",
+    "weft.nn.positional",
+    "weft.nn.init",
+    "weft.nn.utils.rnn",
+    "weft.tensor.",
+    "weft.random",
+    "weft.special",
+    "weft.autograd.backward",
+    "weft.autograd.handle",
+)
+_NEVER = frozenset(
+    [
+        "tensor",
+        "as_tensor",
+        "asarray",
+        "from_numpy",
+        "frombuffer",
+        "from_dlpack",
+        "is_tensor",
+        "is_storage",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "linspace",
+        "logspace",
+        "eye",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "complex",
+        "polar_",
+        "as_subclass",
+        "make_subclass",
+        "set_default_dtype",
+    ]
+)
 
 
 @cython.final
@@ -57,6 +104,9 @@ class Public:
         self.rows = {}
         self.function = function
         self.unary = getattr(function, "unary", None)
+        self.asks = (
+            str(function.__module__).startswith(_OVERRIDABLE) and function.__name__ not in _NEVER
+        )
 
     def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
         return PyVectorcall_Call(self, arguments, keywords)
@@ -133,127 +183,21 @@ def _is_function(name: str, member: object):
     )
 
 
-def intercept(cls: type):
-    """Let calls with an instance of `cls` among their arguments, or in a list or tuple of them, go to
-    `cls.__torch_function__(function, types, args, kwargs)`; NotImplemented sends them on. A class decorator."""
-    global _intercepting, _first
-    _types.append(cls)
-    _first = cython.cast(cython.pointer(PyTypeObject), cls) if len(_types) == 1 else cython.NULL
-    _intercepting = True
-    return cls
-
-
-def enter_mode(mode: object):
-    """Let every call of a public function on this thread go to `mode.__torch_function__(function, types, args, kwargs)`
-    first; NotImplemented sends it on. While it is asked, the mode is off."""
-    global _intercepting
-    _modes.append((get_ident(), mode))
-    _intercepting = True
-
-
-def leave_mode():
-    """End the mode of this thread that was entered last."""
-    global _intercepting
-    place: cython.Py_ssize_t = _own_mode()
-    if place >= 0:
-        del _modes[place]
-    _intercepting = bool(_types) or bool(_modes)
-
-
-@cython.cfunc
-def _own_mode() -> cython.Py_ssize_t:
-    """The place of this thread's last mode, or -1."""
-    thread = get_ident()
-    place: cython.Py_ssize_t
-    for place in range(len(_modes) - 1, -1, -1):
-        if _modes[place][0] == thread:
-            return place
-    return -1
-
-
-@cython.cfunc
-def _asked(
-    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
-) -> object:
-    """What this thread's last mode makes of a call."""
-    place: cython.Py_ssize_t = _own_mode()
-    if place < 0:
-        return NotImplemented
-    entry: tuple = _modes.pop(place)
-    try:
-        values, keywords = _collected(arguments, PyVectorcall_NARGS(count), names)
-        return entry[1].__torch_function__(public, (), tuple(values), keywords)
-    finally:
-        _modes.insert(min(place, len(_modes)), entry)
-
-
-@cython.cfunc
-def _type_of(value: object, depth: cython.int) -> object:
-    """The registered type of an argument, or None."""
-    kind: object = type(value)
-    for registered in _types:
-        if kind is registered:
-            return registered
-    if depth == 0 and (kind is list or kind is tuple):
-        for item in value:
-            found = _type_of(item, 1)
-            if found is not None:
-                return found
-    return None
-
-
-@cython.cfunc
-def _intercepted(
-    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
-) -> object:
-    """What a registered type among the arguments makes of the call; NotImplemented where there is none."""
-    if _modes:
-        answer = _asked(public, arguments, count, names)
-        if answer is not NotImplemented:
-            return answer
-    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
-    total: cython.Py_ssize_t = given
-    if names != cython.NULL:
-        total += len(cython.cast(tuple, cython.cast(object, names)))
-    position: cython.Py_ssize_t
-    for position in range(total):
-        kind = Py_TYPE(arguments[position])
-        if (
-            _first != cython.NULL
-            and kind != _first
-            and kind != cython.cast(cython.pointer(PyTypeObject), list)
-            and kind != cython.cast(cython.pointer(PyTypeObject), tuple)
-        ):
-            continue
-        found = _type_of(cython.cast(object, arguments[position]), 0)
-        if found is not None:
-            values, keywords = _collected(arguments, given, names)
-            return found.__torch_function__(public, (found,), tuple(values), keywords)
-    return NotImplemented
-
-
-@cython.cfunc
-def _collected(
-    arguments: Arguments, given: cython.Py_ssize_t, names: cython.pointer(PyObject)
-) -> tuple:
-    """The arguments of a call as a list and a dictionary."""
-    position: cython.Py_ssize_t
-    values: list = [cython.cast(object, arguments[position]) for position in range(given)]
-    keywords: dict = {}
-    if names != cython.NULL:
-        for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
-            keywords[name] = cython.cast(object, arguments[given + position])
-    return values, keywords
-
-
 @cython.cfunc
 def _enter(
     self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
     """Call the function. Errors: those of the library; others are explained, or pass as they are."""
     public: Public = cython.cast(Public, self)
-    if _intercepting:
-        answer = _intercepted(public, arguments, count, names)
+    if intercepting:
+        answer = intercepted(public, arguments, count, names)
+        if answer is not NotImplemented:
+            return answer
+    total: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    if names != cython.NULL:
+        total += len(cython.cast(tuple, cython.cast(object, names)))
+    if public.asks and has_answering(arguments, total):
+        answer = answered(public, arguments, count, names)
         if answer is not NotImplemented:
             return answer
     try:
@@ -320,7 +264,7 @@ def _explain(
 ) -> object:
     from weft.graph.misuse import explain
 
-    values, keywords = _collected(arguments, PyVectorcall_NARGS(count), names)
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
     return explain(public.function, values, keywords, error)
 
 

@@ -213,3 +213,23 @@ def replace_value(tensor: Tensor, other: Tensor):
 def become(tensor: Tensor, source: Tensor):
     """Initialise an empty handle of a subclass from a tensor (`Parameter`, `Tensor(...)`): shares its value."""
     replace_value(tensor, source)
+
+
+def moved_into(tensor: Tensor, cls: type):
+    """An instance of a subclass that is all that a fresh view is: its region, its edge, its base. The view itself is to
+    be forgotten."""
+    made: Tensor = Tensor.__new__(cls)
+    made.storage = tensor.storage
+    made._shape = tensor._shape
+    made._dtype = tensor._dtype
+    made.strides = tensor.strides
+    made.edge = tensor.edge
+    made.base = tensor.base
+    made.recipe = tensor.recipe
+    made.counter = tensor.counter
+    made.offset = tensor.offset
+    made.seen = tensor.seen
+    made.creation = tensor.creation
+    made.lens = tensor.lens
+    made.inference = tensor.inference
+    return made

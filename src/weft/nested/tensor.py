@@ -13,7 +13,8 @@ from typing import Any
 
 import weft
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
-from weft.graph.public import Public, intercept
+from weft.graph.overriding import intercept
+from weft.graph.public import Public
 from weft.nested.rows import RaggedSize, Rows, indices
 from weft.tensor.layout import jagged
 

@@ -12,18 +12,39 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import need_flag, need_tensor
+from weft.graph.overriding import disabled
+from weft.tensor.subclasses import asks
 
 
-class Parameter(Tensor):
+class _Kind(type):
+    """The class of Parameter: a tensor of a user's subclass is a parameter if `_is_param` says so."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return (
+            cls is Parameter
+            and isinstance(instance, Tensor)
+            and getattr(instance, "_is_param", False) is True
+        )
+
+
+class Parameter(Tensor, metaclass=_Kind):
     """A tensor that is trained: a leaf that requires a gradient, listed by `Module.parameters()`.
 
     Shapes: those of `data`, whose value it shares. Errors: RuntimeError where `requires_grad` is
-    asked of integers.
+    asked of integers. Results of operations on a subclass are plain tensors, unless it has a `__torch_function__`.
+    Of a tensor of a user's own type comes a leaf of that type, for which `isinstance(it, Parameter)` holds.
     """
+
+    __torch_function__: Any = disabled
+    _is_param = True
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         need_flag("Parameter", requires_grad, "requires_grad")
         source = weft.empty(0) if data is None else need_tensor("Parameter", data, "data")
+        if asks(type(source)) and not issubclass(cls, type(source)):
+            return _of_type(source, requires_grad)
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         return made
 
@@ -43,6 +64,21 @@ class Parameter(Tensor):
         return _rebuild, (type(self), self.detach(), self.requires_grad)
 
 
+def _of_type(data: Tensor, requires_grad: bool) -> Any:
+    """A parameter of a user's type. Errors: RuntimeError where its `detach` gives another."""
+    made = data.detach().requires_grad_(requires_grad)
+    if type(made) is not type(data):
+        raise ArgumentError(
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+            f"instance of the same type, but return type {type(made).__name__} was found instead.",
+            expected=f"a {type(data).__name__} from detach()",
+            got=type(made).__name__,
+            fix="let __torch_function__ answer Tensor.detach by that type, or pass data.as_subclass(weft.Tensor)",
+        )
+    made._is_param = True  # type: ignore[attr-defined]
+    return made
+
+
 def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool) -> Parameter:
     """What unpickling calls."""
     return cls(data, requires_grad)
@@ -52,6 +88,7 @@ class Buffer(Tensor):
     """A tensor that is a module's state without being trained; `persistent` ones are saved."""
 
     persistent: bool
+    __torch_function__: Any = disabled
 
     def __new__(
         cls,
@@ -143,6 +180,7 @@ class UninitializedBuffer(_Unmade, Tensor):
     """A buffer whose shape is found at the first call."""
 
     _made = Buffer
+    __torch_function__: Any = disabled
     persistent = True
 
     def __new__(

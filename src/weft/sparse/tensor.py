@@ -21,14 +21,14 @@ from weft.errors import (
 )
 from weft.functional import host
 from weft.graph.lens import SPARSE
-from weft.graph.public import intercept
+from weft.graph.overriding import intercept
 from weft.graph.views import become
 
 _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
 
 
 @intercept
-class SparseTensor(Tensor):
+class SparseTensor(Tensor, asks=False):
     """A sparse tensor. Made by `weft.sparse_coo_tensor`, `Tensor.to_sparse` and operations on others.
 
     Shapes: the first `sparse_dim()` dimensions are indexed, the others are those of the values.

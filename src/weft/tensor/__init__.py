@@ -28,6 +28,7 @@ from weft.tensor import (
     size,
     spaced,
     sparsity,
+    subclasses,
 )
 from weft.tensor import (
     device as devices,
@@ -51,6 +52,7 @@ _PARTS = (
     size,
     spaced,
     sparsity,
+    subclasses,
 )
 
 

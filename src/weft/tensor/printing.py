@@ -236,10 +236,13 @@ def number_block(tensor: Tensor, indent: int) -> str:
 
 
 def tensor_text(tensor: Tensor) -> str:
-    """`repr(tensor)`. Cost: runs what the values need."""
-    prefix = "tensor("
+    """`repr(tensor)`, of a user's subclass by its name. Cost: runs what the values need."""
+    kind = type(tensor)
+    own = not kind.__module__.startswith("weft.") and kind is not Tensor
+    prefix = f"{kind.__name__}(" if own else "tensor("
     text = prefix + number_block(tensor, len(prefix))
-    return with_suffixes(text, _suffixes(tensor), len(prefix))
+    text = with_suffixes(text, _suffixes(tensor), len(prefix))
+    return f"Parameter({text})" if own and getattr(tensor, "_is_param", False) else text
 
 
 FUNCTIONS: dict[str, Any] = {"set_printoptions": set_printoptions}

@@ -1,0 +1,289 @@
+"""Users' subclasses of Tensor, as PyTorch has them: `class Image(weft.Tensor)`, with `__torch_function__` or without.
+
+In comes a class as it is made; it gets `Asking` among its bases, whose operators, properties and special methods go to
+`__torch_function__`; methods and functions ask at the border (`weft.graph.overriding`). Tensor itself is left as it
+is, so that plain tensors pay nothing. Classes whose `__torch_function__` is off (Parameter, Buffer) stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from weft.errors import ArgumentTypeError
+from weft.functional.arguments import need_tensor
+from weft.graph import views
+from weft.graph.overriding import (
+    DisableTorchFunctionSubclass,
+    ask,
+    disabled,
+    is_muted,
+    search_lists,
+)
+from weft.graph.public import Public
+from weft.graph.tensor import Tensor
+from weft.ops import TABLE
+from weft.ops.row import named
+
+_ALIAS = named(TABLE["view"], "AliasBackward0")
+_new = Tensor.__new__  # a handle of nothing
+_PLAIN = frozenset(
+    [
+        "__new__",
+        "__init__",
+        "__hash__",
+        "__doc__",
+        "__dict__",
+        "__getbuffer__",
+        "__array_namespace__",
+        "__array_priority__",
+        "__torch_function__",
+        "__init_subclass__",
+        "storage",
+        "_shape",
+        "_dtype",
+        "strides",
+        "base",
+        "recipe",
+        "hooks",
+        "counter",
+        "offset",
+        "seen",
+        "creation",
+        "lens",
+        "leaf_grad",
+        "retains",
+        "inference",
+        "_make_subclass",
+    ]
+)  # what a subclass has as Tensor has it: how it is made, and Weft's own fields
+_REFLECTED = {
+    f"__r{name}__": f"__{name}__"
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "mod",
+        "lshift",
+        "rshift",
+        "and",
+        "xor",
+        "or",
+        "floordiv",
+        "truediv",
+        "matmul",
+        "pow",
+    ]
+}
+_METHOD_OF = {
+    "__add__": "add",
+    "__radd__": "add",
+    "__iadd__": "add_",
+    "__sub__": "sub",
+    "__isub__": "sub_",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__imul__": "mul_",
+    "__truediv__": "div",
+    "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__mod__": "remainder",
+    "__imod__": "remainder_",
+    "__pow__": "pow",
+    "__ipow__": "pow_",
+    "__matmul__": "matmul",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__neg__": "neg",
+    "__pos__": "positive",
+    "__abs__": "abs",
+}  # the methods that `__torch_function__` gets for operators, as in PyTorch
+_NOT_CONVERTED = ("_base", "grad", "_grad")
+
+
+def member(name: str) -> Any:
+    """What Tensor has under a name: a method, or the reading of a property."""
+    found = Tensor.__dict__[name]
+    return found.__get__ if hasattr(found, "__set__") else found
+
+
+@cache
+def not_converted() -> frozenset[Any]:
+    """The functions whose results stay what they are where those of others become instances of the subclass."""
+    return frozenset(member(name) for name in _NOT_CONVERTED)
+
+
+def convert(result: Any, cls: type[Tensor]) -> Any:
+    """A result, and the tensors in a list or tuple of results, as instances of a subclass."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return as_subclass(result, cls)
+    if isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result):
+        parts = [convert(part, cls) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return result
+
+
+def torch_function(
+    cls: type[Tensor], func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """`Tensor.__torch_function__`: call the function; tensors that it returns become instances of `cls`. NotImplemented
+    where a type is involved that `cls` does not come from."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    return result if _stays(func) else convert(result, cls)
+
+
+def _stays(func: Any) -> bool:
+    return getattr(func, "__name__", "") == "__get__" and func in not_converted()
+
+
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+    """The same values as an instance of a subclass, which shares memory and history. Errors: TypeError on others."""
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise ArgumentTypeError(
+            "as_subclass(): cls must be a subclass of Tensor",
+            expected="a class that inherits from weft.Tensor",
+            got=repr(cls),
+            fix="pass the class itself",
+        )
+    need_tensor("as_subclass", self, "self")
+    steps = views.logical_strides(self)
+    shown = views.view(_ALIAS, self, self._shape, self._shape, steps, self.offset)
+    return shown if cls is Tensor else views.moved_into(shown, cls)
+
+
+def new(cls: type[Tensor], *arguments: Any, **keywords: Any) -> Any:
+    """`Tensor.__new__`: a handle of nothing, or with arguments what the constructor makes of them."""
+    made = _new(cls)
+    if arguments or keywords:
+        Tensor.__init__(made, *arguments, **keywords)
+    return made
+
+
+# -- what stands between a subclass and Tensor -------------------------------------------------------------------------
+
+
+def _next(self: Any, name: str) -> Any:
+    """A member as it is without `Asking`."""
+    return getattr(super(asking_class(), self), name)
+
+
+def _special(name: str) -> Callable[..., Any]:
+    """A special method, or `detach`, that asks the subclass."""
+    plain = getattr(Tensor, name)
+
+    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+        if is_muted():
+            return _next(self, name)(*given, **keywords)
+        args = (self, *given)
+        return ask(plain, args, args, keywords)
+
+    return _called(call, name)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    """An operator that asks the subclass: by the method that PyTorch's is an alias of, where there is one."""
+    special = _special(name)
+    method = getattr(Tensor, _METHOD_OF.get(name, name))
+    swapped = _REFLECTED.get(name)
+    straight = getattr(Tensor, _METHOD_OF.get(swapped, swapped)) if swapped else None
+
+    def call(self: Any, *given: Any) -> Any:
+        if is_muted() or not isinstance(given[0] if given else 0, (Tensor, int, float, complex)):
+            return special(self, *given)
+        if straight is not None and isinstance(given[0], Tensor):
+            args = (given[0], self)
+            return ask(straight, args, args, {})
+        args = (self, *given)
+        return ask(method, args, args, {})
+
+    return _called(call, name)
+
+
+def _called(call: Any, name: str) -> Callable[..., Any]:
+    call.__name__, call.__doc__ = name, getattr(getattr(Tensor, name), "__doc__", None)
+    return call  # type: ignore[no-any-return]
+
+
+def _iterate(self: Any) -> Any:
+    return iter(_next(self, "__iter__")() if is_muted() else self.unbind(0))
+
+
+def _property(name: str) -> property:
+    """A property that asks the subclass, to be read and to be set."""
+    plain: Any = Tensor.__dict__[name]
+
+    def read(self: Any) -> Any:
+        return plain.__get__(self) if is_muted() else ask(plain.__get__, (self,), (self,), {})
+
+    def write(self: Any, value: Any) -> None:
+        if is_muted():
+            plain.__set__(self, value)
+        else:
+            ask(plain.__set__, (self,), (self, value), {})
+
+    def delete(self: Any) -> None:
+        plain.__delete__(self)
+
+    return property(read, write, delete, getattr(plain, "__doc__", None))
+
+
+def _asking_members() -> dict[str, Any]:
+    """All members of Tensor that would not ask by themselves."""
+    members: dict[str, Any] = {}
+    for name, found in Tensor.__dict__.items():
+        if name in _PLAIN or isinstance(found, (Public, str, int)):
+            continue
+        if hasattr(found, "__set__"):
+            members[name] = _property(name)
+        elif name in _METHOD_OF or name in _REFLECTED:
+            members[name] = _operator(name)
+        else:
+            members[name] = _special(name)
+    return {**members, "__iter__": _iterate}
+
+
+@cache
+def asking_class() -> Any:
+    """`Asking`: the base that subclasses get, made when the first one is."""
+
+    def init(self: Tensor, *arguments: Any, **keywords: Any) -> None:
+        """Everything is done by `__new__`."""
+
+    own = {"__slots__": (), "__module__": __name__, "__init__": init, "__hash__": Tensor.__hash__}
+    search_lists()
+    return type("Asking", (Tensor,), {**_asking_members(), **own}, asks=False)
+
+
+def init_subclass(cls: Any, /, asks: bool = True, **keywords: Any) -> None:
+    """Give a new subclass `Asking` in the place of Tensor among its bases, unless its `__torch_function__` is off or
+    it says `asks=False`."""
+    super(Tensor, cls).__init_subclass__(**keywords)
+    if not asks or getattr(cls, "__torch_function__", None) is disabled:
+        return
+    base = asking_class()
+    if base in cls.__mro__:
+        return
+    bases = tuple(base if one is Tensor else one for one in cls.__bases__)
+    cls.__bases__ = bases if base in bases else (*bases, base)
+
+
+def asks(kind: type) -> bool:
+    """Whether a class of tensors is a user's that asks."""
+    return kind is not Tensor and asking_class() in kind.__mro__
+
+
+METHODS: dict[str, Any] = {
+    "as_subclass": as_subclass,
+    "__torch_function__": classmethod(torch_function),
+    "__init_subclass__": classmethod(init_subclass),
+    "__new__": staticmethod(new),
+}
