@@ -46,9 +46,7 @@ def strides(array: Array) -> list[int]:
 def unit_count(dtype: str, variant: str, target: Target, batch: int, m: int, n: int) -> int:
     if dtype not in NUMBERS:
         return batch * m
-    spec = parse(dtype, variant, target)
-    rows, columns = (n, m) if spec.swapped else (m, n)
-    return batch * -(-rows // spec.unit_rows) * -(-columns // spec.width)
+    return parse(dtype, variant, target).units(batch, m, n)[0]
 
 
 def product(

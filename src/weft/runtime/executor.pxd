@@ -4,7 +4,7 @@ from weft.runtime.threads cimport Kernel, Team
 
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
-    PIECES_PER_THREAD = 4
+    PIECES_PER_THREAD = 2  # each piece of a product packs its operands anew
     ROUSE_ABOVE = 200000  # ns of shared work for which the workers are woken ahead
     RELEASE_ABOVE = 20000  # ns of work for which the GIL is released
     CLOCK_EVERY = 20000  # ns of estimated work between two looks at the clock

@@ -46,10 +46,8 @@ def launch_gemm(
     chosen = target or host()
     variant = pick(dtype, m, n, chosen, along)
     spec = parse(dtype, variant, chosen)
-    rows, columns = (n, m) if spec.swapped else (m, n)
-    row_units, column_units = -(-rows // spec.unit_rows), -(-columns // spec.width)
-    flops = 2.0 * min(rows, spec.unit_rows) * min(columns, spec.width) * max(k, 1)
-    return Launch(variant, batch * row_units * column_units, grain(flops))
+    units, rows, columns = spec.units(batch, m, n)
+    return Launch(variant, units, grain(2.0 * rows * columns * max(k, 1)))
 
 
 def grain(flops: float) -> int:

@@ -1,12 +1,12 @@
 """The kernel itself: units, cache blocks, and which panels are packed or stored through a buffer.
 
-A unit is `unit_rows` x `width` elements of C of one matrix of the batch; units with the same
-columns follow each other, over all matrices where they share B, so that a piece of the range packs
-each block of B once.  For a run of such units the kernel walks K in blocks; each block of B is
-packed on first use, each panel of A once per block; few rows are packed together, and each panel
-of B meets them all, packed just before or where it lies.  The tiles carry their chains on in C.
-Where C cannot hold them (K is longer than a chunk, columns are not contiguous, a tile is partial,
-the dtype is narrow or complex) a group of rows keeps them in a buffer.
+A unit is `unit_rows` x `width` elements of C of one matrix of the batch, or all rows x `narrow` of one
+product of few rows; units with the same columns follow each other, over all matrices where they share
+B, so that a piece of the range packs each block of B once.  For a run of such units the kernel walks
+K in blocks; each block of B is packed on first use, each panel of A once per block; few rows are
+packed together, and each panel of B meets them all, packed just before or where it lies.  The tiles
+carry their chains on in C.  Where C cannot hold them (K is longer than a chunk, columns are not
+contiguous, a tile is partial, the dtype is narrow or complex) a group of rows keeps them in a buffer.
 """
 
 from __future__ import annotations
@@ -118,13 +118,17 @@ class Driver:
         return address(self.f, base, offset * self.number.planes, self.number.memory)
 
     def walk_units(self) -> None:
-        """Runs of units of the same matrix and columns; where B is shared, those of one column follow each other."""
+        """Runs of units of the same matrix and columns; where B is shared, those of one column follow each other. Where
+        all rows are in one unit, units are narrow, and runs go on along the columns."""
         f, spec = self.f, self.spec
         begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
         row_units = maximum(ceiling(self.m, spec.unit_rows), 1)
-        column_units = maximum(ceiling(self.n, spec.width), 1)
+        flat = row_units.equals(1) & self.matrices.equals(1)
+        wide = flat.where(number(f, spec.narrow), spec.width)
+        column_units = maximum(ceiling_by(self.n, wide), 1)
         first, last = quotient(begin, row_units), ceiling_by(end, row_units)
-        with loop(f, last, start=first) as run:
+        step = flat.where(number(f, spec.width // spec.narrow), 1)
+        with loop(f, last, step, start=first) as run:
             before = run * row_units
             low = maximum(begin - before, 0) * spec.unit_rows
             high = minimum(minimum(end - before, row_units) * spec.unit_rows, self.m)
@@ -132,13 +136,14 @@ class Driver:
             inner = shared.where(self.matrices, column_units)
             fast, slow = remainder(run, inner), quotient(run, inner)
             self.batch = shared.where(fast, slow)
-            self.column = shared.where(slow, fast) * spec.width
+            self.column = shared.where(slow, fast) * wide
             self.operand = shared.where(0, slow)  # of the matrices B
+            most = minimum((last - run) * wide, spec.width)
+            self.columns = minimum(self.n - self.column, flat.where(most, spec.width))
             self.run(low, high)
 
     def run(self, low: Index, high: Index) -> None:
         f, spec = self.f, self.spec
-        self.columns = minimum(self.n - self.column, spec.width)
         self.panels = ceiling(self.columns, spec.columns)
         self.short = self.k <= CHUNK
         if self.number.native:

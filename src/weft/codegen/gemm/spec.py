@@ -95,6 +95,11 @@ class Spec:
         return most // self.columns * self.columns
 
     @property
+    def narrow(self) -> int:
+        """Columns of C in one unit of a product whose rows are all in one."""
+        return min(2 * self.columns, self.width)
+
+    @property
     def unit_rows(self) -> int:
         """Rows of C in one unit."""
         return self.rows * max(1, 56 // self.rows)
@@ -141,6 +146,14 @@ class Spec:
         if self.exact:
             return ()
         return tuple(r for r in (8, 4, 2, 1) if r < self.rows)
+
+    def units(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
+        """How many units a product has, and their rows and columns."""
+        m, n = (n, m) if self.swapped else (m, n)
+        flat = batch == 1 and m <= self.unit_rows
+        columns = self.narrow if flat else self.width
+        count = batch * -(-m // self.unit_rows) * -(-n // columns)
+        return count, min(m, self.unit_rows), min(n, columns)
 
 
 @cache
