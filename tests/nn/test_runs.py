@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import weft
-from weft.nn.functional_runs import MOST, Run, runs, taken
+from weft.nn.functional_runs import MOST, Run, places_of, runs, taken
 
 INDICES: list[list[int]] = [
     [0, 1, 2, 3],
@@ -32,7 +32,7 @@ def test_taken_is_what_indices_give(index: list[int], axis: int) -> None:
     places = np.array(index, np.int64)
     x = weft.tensor(array, requires_grad=True)
     reference = torch.tensor(array, requires_grad=True)
-    found = taken(x, axis, places)
+    found = taken(x, axis, places_of(places))
     expected = reference.index_select(axis, torch.tensor(places))
     np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
     factor = np.random.default_rng(1).standard_normal(tuple(expected.shape)).astype(np.float32)

@@ -428,7 +428,7 @@ def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
         reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])),
         (*shape[: axis + 1], times, *shape[axis + 1 :]),
     )
-    return call("clone", reshape(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])))
+    return reshape(call("clone", spread), (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

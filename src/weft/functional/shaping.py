@@ -63,9 +63,10 @@ def repeat(input: Any, *repeats: Any) -> Any:
         spread += [1, size]
         wide += [count, size]
     target = tuple([size * count for size, count in zip(shape, times, strict=True)])
-    return call(
-        "clone", reshape_value(expand(reshape_value(input, tuple(spread)), tuple(wide)), target)
-    )
+    copied = call("clone", expand(reshape_value(input, tuple(spread)), tuple(wide)))
+    return reshape_value(
+        copied, target
+    )  # of what is copied a view: the other way round is two copies
 
 
 def tile(input: Any, *dims: Any) -> Any:

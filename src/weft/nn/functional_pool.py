@@ -8,18 +8,17 @@ at once.
 
 from __future__ import annotations
 
-from itertools import product
+import functools
 from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
-    need_tensor,
     untracked,
 )
 from weft.functional.formats import in_order, like_channels
@@ -28,131 +27,13 @@ from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
 from weft.graph.tape import tape
-from weft.nn.functional_conv import numbers
-from weft.ops.convolution import windows
+from weft.nn.functional_windows import Windows, windows_of
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full, gather, iota, pad, reduce, reshape, slice_axis, where
+from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
 from weft.ops.row import TABLE
 
 FEW = 16  # elements of a window that are walked in operations of their own
-
-
-class _Plan:
-    """The geometry of one pooling call."""
-
-    def __init__(
-        self,
-        name: str,
-        input: Any,
-        kernel: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        ceil_mode: bool,
-        spatial: int,
-    ) -> None:
-        need_tensor(name, input)
-        if len(input._shape) not in (spatial + 1, spatial + 2):
-            raise ShapeError(
-                f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input: non-empty {spatial + 1}D or "
-                f"{spatial + 2}D (batch mode) tensor expected for input, but got input of size: "
-                f"{list(input._shape)}",
-                expected=f"(N, C, *) with {spatial} sizes",
-                got=describe("input", input),
-                fix="add dimensions with unsqueeze",
-            )
-        if name.startswith("max") and 0 in input._shape[-spatial - 1 :]:
-            raise ShapeError(
-                f"{name}(): Expected input's non-batch dimensions to have positive length, but input has sizes "
-                f"{list(input._shape)}",
-                expected="channels and sizes of at least 1",
-                got=describe("input", input),
-                fix="check how the input became empty",
-            )
-        self.kernel = numbers(kernel, spatial, "kernel_size")
-        self.stride = (
-            self.kernel
-            if stride is None or stride in ([], ())
-            else numbers(stride, spatial, "stride")
-        )
-        self.padding = numbers(padding, spatial, "padding")
-        self.dilation = numbers(dilation, spatial, "dilation")
-        self.sizes = input._shape[-spatial:]
-        self.spatial = spatial
-        if [1 for width, size in zip(self.padding, self.kernel, strict=True) if width > size // 2]:
-            raise ShapeError(
-                f"pad should be at most half of effective kernel size, but got pad={max(self.padding)}, "
-                f"kernel_size={max(self.kernel)} and dilation={max(self.dilation)}",
-                expected="padding <= kernel_size / 2",
-                got=f"padding={self.padding}",
-                fix="pad the input instead",
-            )
-        self.places = tuple([self._outputs(axis, ceil_mode) for axis in range(spatial)])
-        if min(self.places) < 1:
-            raise ShapeError(
-                f"Given input size: {list(input._shape)}. Calculated output size: {list(self.places)}. "
-                "Output size is too small",
-                expected="an input at least as large as the window",
-                got=describe("input", input),
-                fix="use a smaller window, or pad",
-            )
-
-    def _outputs(self, axis: int, ceil_mode: bool) -> int:
-        size, width, step = self.sizes[axis], self.padding[axis], self.stride[axis]
-        room = size + 2 * width - self.dilation[axis] * (self.kernel[axis] - 1) - 1
-        count = (-(-room // step) if ceil_mode else room // step) + 1
-        if ceil_mode and (count - 1) * step >= size + width:
-            count -= 1
-        return count
-
-    def after(self, axis: int) -> int:
-        """The padding behind, so that every window is whole."""
-        span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
-        need = (
-            (self.places[axis] - 1) * self.stride[axis]
-            + span
-            - self.sizes[axis]
-            - self.padding[axis]
-        )
-        return max(need, 0)
-
-    def views(self, x: Any, fill: Any) -> Any:
-        """(N, C, *places, *kernel) windows of the padded input."""
-        edges = [(width, self.after(axis)) for axis, width in enumerate(self.padding)]
-        if max(map(max, edges)) > 0:
-            x = pad(x, ((0, 0), (0, 0), *edges), fill)
-        found = windows(x, self.kernel, self.stride, self.dilation)
-        return _cut(found, self.places)
-
-    def tiles(self) -> bool:
-        """Whether the windows lie side by side and cover the input exactly."""
-        rest = [size % step for size, step in zip(self.sizes, self.kernel, strict=True)]
-        return (
-            self.stride == self.kernel
-            and not any((*self.padding, *rest))
-            and max(self.dilation) == 1
-        )
-
-    def tiled(self, shape: Shape) -> Shape:
-        """(N, C, *in) split into (N, C, places, kernel, places, kernel, ...)."""
-        split = [size for pair in zip(self.places, self.kernel, strict=True) for size in pair]
-        return (*shape[:2], *split)
-
-    def tile_axes(self) -> Shape:
-        """The window's dimensions in the tiled shape."""
-        return tuple(range(3, 3 + 2 * self.spatial, 2))
-
-    @property
-    def axes(self) -> Shape:
-        """The window's dimensions in `views`."""
-        return tuple(range(2 + self.spatial, 2 + 2 * self.spatial))
-
-
-def _cut(views: Any, places: Shape) -> Any:
-    for axis, count in enumerate(places):
-        if views._shape[2 + axis] != count:
-            views = slice_axis(views, 2 + axis, 0, count)
-    return views
+LITTLE = 4096  # elements of all windows for whose maxima one operation costs less than several
 
 
 def lowest_of(dtype: Any) -> Any:
@@ -188,10 +69,14 @@ def windowed_max(
     return_indices: bool,
     spatial: int,
 ) -> Any:
-    plan = _Plan(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
+    plan = windows_of(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
     need_order(name, input)
     x = batched(input, spatial)
-    if plan.tiles():
+    alone = not return_indices and not (input.requires_grad and tape().mode.grad)
+    if plan.tiles:
+        if alone:
+            tiles = reshape(x, plan.tiled(x._shape))
+            return unbatched(_largest(tiles, plan.tile_axes()), input, spatial)
         values, places = _largest_of_tiles(reshape(x, plan.tiled(x._shape)), plan.tile_axes())
         values = unbatched(values, input, spatial)
         if not return_indices:
@@ -200,7 +85,7 @@ def windowed_max(
             _source_index(plan, reshape(places, (*x._shape[:2], *plan.places))), input, spatial
         )
     views = plan.views(x, lowest_of(x._dtype))
-    if not return_indices and not (input.requires_grad and tape().mode.grad):
+    if alone:
         return unbatched(_largest(views, plan.axes), input, spatial)
     place = _place_of_largest(views, plan.axes)
     linear = _source_index(plan, place)
@@ -212,28 +97,36 @@ def windowed_max(
 
 def _largest_of_tiles(tiles: Any, axes: Shape) -> tuple[Any, Any]:
     """The maxima over axes, with one gradient record, and where they stand first (dimensions kept)."""
-    if _elements(tiles, axes) > FEW:
+    if _at_once(tiles, axes):
         return first_extreme("max", tiles, axes, False)
     with untracked():
         values, places = _walk(tiles, axes)
-        shape = [size for axis, size in enumerate(tiles._shape) if axis not in axes]
-        values = reshape(values, tuple(shape))
+        values = reshape(values, _without(tiles._shape, axes))
     return record_gradient(TABLE["max"], (tiles, places), (axes, False), values), places
 
 
 def _largest(views: Any, axes: Shape) -> Any:
-    """The maxima over the last axes, untracked."""
-    if _elements(views, axes) > FEW:
+    """The maxima over axes, untracked."""
+    if _at_once(views, axes):
         return reduce("amax", views, axes)
-    return reshape(_walk(views, axes)[0], views._shape[: axes[0]])
+    with untracked():
+        best, *rest = _parts(views, axes)
+        for part in rest:
+            best = call("maximum", best, part)
+        return reshape(best, _without(views._shape, axes))
 
 
 def _place_of_largest(views: Any, axes: Shape) -> Any:
     """The first place of the maxima over the last axes, untracked."""
-    if _elements(views, axes) > FEW:
+    if _at_once(views, axes):
         return reduce("argmax", views.detach(), axes, dtype=dtypes.int64)
     with untracked():
         return reshape(_walk(views, axes)[1], views._shape[: axes[0]])
+
+
+def _at_once(views: Any, axes: Shape) -> bool:
+    """Whether one operation finds the maxima, which are the same in any order."""
+    return _elements(views, axes) > FEW or elements_of(views._shape) <= LITTLE
 
 
 def _elements(views: Any, axes: Shape) -> int:
@@ -252,13 +145,15 @@ def _walk(views: Any, axes: Shape) -> tuple[Any, Any]:
 
 def _parts(views: Any, axes: Shape) -> list[Any]:
     """The first element of all windows, the second of all, and so on; dimensions kept."""
-    found = []
-    for places in product(*[range(views._shape[axis]) for axis in axes]):
-        part = views
-        for axis, start in zip(axes, places, strict=True):
-            part = slice_axis(part, axis, start, 1)
-        found.append(part)
+    found = [views]
+    for axis in axes:
+        places = range(views._shape[axis])
+        found = [slice_axis(part, axis, start, 1) for part in found for start in places]
     return found
+
+
+def _without(shape: Shape, axes: Shape) -> Shape:
+    return tuple([size for axis, size in enumerate(shape) if axis not in axes])
 
 
 def _totals(views: Any, axes: Shape) -> Any:
@@ -268,8 +163,7 @@ def _totals(views: Any, axes: Shape) -> Any:
     with untracked():
         first, *rest = _parts(views, axes)
         total = sum(rest, first)
-        shape = [size for axis, size in enumerate(views._shape) if axis not in axes]
-        total = reshape(total, tuple(shape))
+        total = reshape(total, _without(views._shape, axes))
     return record_gradient(TABLE["sum"], (views,), (axes, False), total)
 
 
@@ -280,7 +174,7 @@ def elements_of(shape: Shape) -> int:
     return total
 
 
-def _source_index(plan: _Plan, place: Any) -> Any:
+def _source_index(plan: Windows, place: Any) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
     rest = elements_of(plan.kernel)
@@ -357,17 +251,18 @@ def max_pool3d(
 # -- means ---------------------------------------------------------------------------------------------------------
 
 
-def _divisors(plan: _Plan, include_pad: bool, override: int | None) -> Any:
+@functools.lru_cache(256)
+def _counts(
+    kernel: Shape, stride: Shape, padding: Shape, sizes: Shape, places: Shape, include_pad: bool
+) -> Any:
     """The number of elements in each window: one number, or an array of the places' shape."""
-    if override is not None:
-        return override
-    counts: Any = np.ones((1,) * plan.spatial)
-    for axis in range(plan.spatial):
-        start = np.arange(plan.places[axis]) * plan.stride[axis] - plan.padding[axis]
-        stop = np.minimum(start + plan.kernel[axis], plan.sizes[axis] + plan.padding[axis])
+    counts: Any = np.ones((1,) * len(sizes))
+    for axis, size in enumerate(sizes):
+        start = np.arange(places[axis]) * stride[axis] - padding[axis]
+        stop = np.minimum(start + kernel[axis], size + padding[axis])
         if not include_pad:
-            start, stop = np.maximum(start, 0), np.minimum(stop, plan.sizes[axis])
-        shape = [1] * plan.spatial
+            start, stop = np.maximum(start, 0), np.minimum(stop, size)
+        shape = [1] * len(sizes)
         shape[axis] = -1
         counts = counts * (stop - start).reshape(shape)
     return float(counts.flat[0]) if (counts == counts.flat[0]).all() else counts
@@ -384,7 +279,7 @@ def _avg_pool(
     override: int | None,
     spatial: int,
 ) -> Any:
-    plan = _Plan(name, input, kernel_size, stride, padding, 1, ceil_mode, spatial)
+    plan = windows_of(name, input, kernel_size, stride, padding, 1, ceil_mode, spatial)
     if override == 0:
         raise ArgumentError(
             f"{name}(): divisor must be not zero",
@@ -393,11 +288,13 @@ def _avg_pool(
             fix="leave divisor_override out",
         )
     x = batched(input, spatial)
-    if plan.tiles():
+    if plan.tiles:
         total = _totals(reshape(x, plan.tiled(x._shape)), plan.tile_axes())
     else:
         total = _totals(plan.views(x, 0), plan.axes)
-    divisor = _divisors(plan, include_pad, override)
+    divisor = override
+    if divisor is None:
+        divisor = _counts(*plan.geometry, include_pad)
     if isinstance(divisor, np.ndarray):
         divisor = host.from_numpy(divisor, input._dtype)
     mean = total / divisor

@@ -8,6 +8,7 @@ known here.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from weft.graph.edges import rename_record
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
-from weft.nn.functional_runs import looked_up, taken
+from weft.nn.functional_runs import Places, looked_up, places_of, taken
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis
@@ -68,7 +69,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     made = input
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            made = taken(made, axis, _edge_index(made, axis, before, after, mode))
+            _check_edge(made, axis, before, after, mode)
+            made = taken(made, axis, _edge_places(made._shape[axis], before, after, mode))
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else made
 
@@ -97,7 +99,8 @@ def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
     return pad_value(x, grown, value) if any(map(any, grown)) else x
 
 
-def _edge_index(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+def _check_edge(x: Any, axis: int, before: int, after: int, mode: str) -> None:
+    """Errors: ShapeError on an edge that would need more than there is."""
     size = x._shape[axis]
     limit = size - 1 if mode == "reflect" else size
     if mode != "replicate" and max(before, after) > limit:
@@ -108,14 +111,20 @@ def _edge_index(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
             got=f"({before}, {after})",
             fix="pad less, or use replicate",
         )
+
+
+@functools.lru_cache(256)
+def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
+    """Which of `size` elements a padded dimension has, in order."""
     if mode == "circular":  # what is cut off does not come back on the other side
         kept = np.arange(max(-before, 0), size - max(-after, 0))
-        return kept[np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)]
+        around = np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)
+        return places_of(kept[around])
     places = np.arange(-before, size + after)
     if mode == "replicate":
-        return np.clip(places, 0, size - 1)
+        return places_of(np.clip(places, 0, size - 1))
     places = np.abs(places)
-    return np.where(places >= size, 2 * (size - 1) - places, places)
+    return places_of(np.where(places >= size, 2 * (size - 1) - places, places))
 
 
 # -- interpolation -------------------------------------------------------------------------------------------------
@@ -244,14 +253,18 @@ def _upsampled(mode: str, dimensions: int) -> str:
 def _nearest(x: Any, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
     """Each element that of the input that is nearest, or the one before."""
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
-        have = x._shape[axis]
-        if exact:
-            scale = 1 / factor if factor else have / want
-            places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
-        else:
-            places = _source_places(have, want, factor, False, True)
-        x = taken(x, axis, places.astype(np.int64))
+        x = taken(x, axis, _nearest_places(x._shape[axis], want, factor, exact))
     return x
+
+
+@functools.lru_cache(256)
+def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> Places:
+    if exact:
+        scale = 1 / factor if factor else have / want
+        places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
+    else:
+        places = _source_places(have, want, factor, False, True)
+    return places_of(places.astype(np.int64))
 
 
 def resized_bytes(

@@ -27,9 +27,21 @@ class Run(NamedTuple):
     repeat: int
 
 
-def taken(x: Any, axis: int, index: Any) -> Any:
-    """The elements of `x` along an axis at the places in `index`, an array of int64 within the axis."""
-    found = runs(index)
+class Places(NamedTuple):
+    """An array of int64, and what it consists of."""
+
+    index: Any
+    runs: list[Run]
+
+
+def places_of(index: Any) -> Places:
+    """The places in an array, to be kept by whoever asks for them again."""
+    return Places(index, runs(index))
+
+
+def taken(x: Any, axis: int, places: Places) -> Any:
+    """The elements of `x` along an axis at places within the axis."""
+    index, found = places
     if not found or len(found) > MOST:
         return take(x, axis, host.from_numpy(index))
     parts = [_part(x, axis, run) for run in found]
@@ -39,7 +51,7 @@ def taken(x: Any, axis: int, index: Any) -> Any:
 def looked_up(x: Any, axis: int, index: Any) -> Any:
     """The same for what computes with the elements: it looks them up itself, unless there will be a derivative."""
     if x.requires_grad and weft.is_grad_enabled():
-        return taken(x, axis, index)
+        return taken(x, axis, places_of(index))
     return take(x, axis, host.from_numpy(index))
 
 

@@ -1,0 +1,169 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""The windows of a pooling call: where they lie, as views of the input or as tiles of it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from weft.errors import ShapeError
+from weft.functional.arguments import Shape, describe, need_tensor
+from weft.nn.functional_conv import numbers
+from weft.ops.convolution import windows
+from weft.ops.primitives import pad, slice_axis
+
+
+class Windows:
+    """The geometry of a pooling call: what does not depend on values, batch and channels."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        sizes: Shape,
+    ) -> None:
+        self.sizes, self.spatial = sizes, len(sizes)
+        self.kernel = numbers(kernel, self.spatial, "kernel_size")
+        self.stride = (
+            self.kernel
+            if stride is None or stride == ()
+            else numbers(stride, self.spatial, "stride")
+        )
+        self.padding = numbers(padding, self.spatial, "padding")
+        self.dilation = numbers(dilation, self.spatial, "dilation")
+        if [1 for width, size in zip(self.padding, self.kernel, strict=True) if width > size // 2]:
+            raise ShapeError(
+                f"pad should be at most half of effective kernel size, but got pad={max(self.padding)}, "
+                f"kernel_size={max(self.kernel)} and dilation={max(self.dilation)}",
+                expected="padding <= kernel_size / 2",
+                got=f"padding={self.padding}",
+                fix="pad the input instead",
+            )
+        self.places = tuple([self._outputs(axis, ceil_mode) for axis in range(self.spatial)])
+        self.edges = [(width, self._after(axis)) for axis, width in enumerate(self.padding)]
+        self.tiles = self._tiles()
+
+    def _outputs(self, axis: int, ceil_mode: bool) -> int:
+        size, width, step = self.sizes[axis], self.padding[axis], self.stride[axis]
+        room = size + 2 * width - self.dilation[axis] * (self.kernel[axis] - 1) - 1
+        count = (-(-room // step) if ceil_mode else room // step) + 1
+        if ceil_mode and (count - 1) * step >= size + width:
+            count -= 1
+        return count
+
+    def _after(self, axis: int) -> int:
+        """The padding behind, so that every window is whole."""
+        span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        need = (
+            (self.places[axis] - 1) * self.stride[axis]
+            + span
+            - self.sizes[axis]
+            - self.padding[axis]
+        )
+        return max(need, 0)
+
+    def views(self, x: Any, fill: Any) -> Any:
+        """(N, C, *places, *kernel) windows of the padded input."""
+        if max(map(max, self.edges)) > 0:
+            x = pad(x, ((0, 0), (0, 0), *self.edges), fill)
+        found = windows(x, self.kernel, self.stride, self.dilation)
+        return _cut(found, self.places)
+
+    def _tiles(self) -> bool:
+        """Whether the windows lie side by side and cover the input exactly."""
+        rest = [size % step for size, step in zip(self.sizes, self.kernel, strict=True)]
+        return (
+            self.stride == self.kernel
+            and not any((*self.padding, *rest))
+            and max(self.dilation) == 1
+        )
+
+    def tiled(self, shape: Shape) -> Shape:
+        """(N, C, *in) split into (N, C, places, kernel, places, kernel, ...)."""
+        split = [size for pair in zip(self.places, self.kernel, strict=True) for size in pair]
+        return (*shape[:2], *split)
+
+    def tile_axes(self) -> Shape:
+        """The window's dimensions in the tiled shape."""
+        return tuple(range(3, 3 + 2 * self.spatial, 2))
+
+    @property
+    def geometry(self) -> tuple[Shape, Shape, Shape, Shape, Shape]:
+        """What the windows are like, but for their dilation."""
+        return self.kernel, self.stride, self.padding, self.sizes, self.places
+
+    @property
+    def axes(self) -> Shape:
+        """The window's dimensions in `views`."""
+        return tuple(range(2 + self.spatial, 2 + 2 * self.spatial))
+
+
+def windows_of(
+    name: str,
+    input: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    spatial: int,
+) -> Windows:
+    """The geometry of a call, after its checks. Errors: ShapeError, ArgumentError."""
+    need_tensor(name, input)
+    if len(input._shape) not in (spatial + 1, spatial + 2):
+        raise ShapeError(
+            f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input: non-empty {spatial + 1}D or "
+            f"{spatial + 2}D (batch mode) tensor expected for input, but got input of size: "
+            f"{list(input._shape)}",
+            expected=f"(N, C, *) with {spatial} sizes",
+            got=describe("input", input),
+            fix="add dimensions with unsqueeze",
+        )
+    if name.startswith("max") and 0 in input._shape[-spatial - 1 :]:
+        raise ShapeError(
+            f"{name}(): Expected input's non-batch dimensions to have positive length, but input has sizes "
+            f"{list(input._shape)}",
+            expected="channels and sizes of at least 1",
+            got=describe("input", input),
+            fix="check how the input became empty",
+        )
+    sizes = input._shape[-spatial:]
+    made = _made(*map(_frozen, (kernel, stride, padding, dilation)), bool(ceil_mode), sizes)
+    if min(made.places) < 1:
+        raise ShapeError(
+            f"Given input size: {list(input._shape)}. Calculated output size: {list(made.places)}. "
+            "Output size is too small",
+            expected="an input at least as large as the window",
+            got=describe("input", input),
+            fix="use a smaller window, or pad",
+        )
+    return made
+
+
+def _frozen(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
+
+
+def _made(*geometry: Any) -> Windows:
+    """The windows of a geometry, made once where it consists of plain numbers."""
+    for part in geometry:
+        if type(part) is tuple:
+            for size in part:
+                if type(size) is not int:
+                    return Windows(*geometry)
+        elif part is not None and type(part) not in (int, bool):
+            return Windows(*geometry)
+    return _known(*geometry)
+
+
+_known = functools.lru_cache(256)(Windows)
+
+
+def _cut(views: Any, places: Shape) -> Any:
+    for axis, count in enumerate(places):
+        if views._shape[2 + axis] != count:
+            views = slice_axis(views, 2 + axis, 0, count)
+    return views
