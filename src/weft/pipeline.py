@@ -424,7 +424,8 @@ def realize(*tensors: Any) -> None:
     if not tensors:
         flush()
     for tensor in tensors:
-        require(value_of(tensor))
+        if tensor.storage is None or tensor.storage.foreign is None:  # memory of others has values
+            require(value_of(tensor))
 
 
 def array_of(node: Any) -> np.ndarray[Any, Any]:

@@ -21,10 +21,9 @@ def order_of(array: Any, axis: int, descending: bool) -> Any:
     """Stable argsort; nan last in ascending order, first in descending order."""
     if not descending:
         return host.answering(np.argsort, array, axis=axis, kind="stable")
-    size = array.shape[axis]
-    flipped = np.flip(array, axis)
-    order = host.answering(np.argsort, flipped, axis=axis, kind="stable")
-    return np.flip(size - 1 - order, axis)
+    backwards = (slice(None),) * (axis % array.ndim) + (slice(None, None, -1),)
+    order = host.answering(np.argsort, array[backwards], axis=axis, kind="stable")
+    return (array.shape[axis] - 1 - order)[backwards]
 
 
 def first_places(array: Any, axis: int, k: int, largest: bool) -> Any:

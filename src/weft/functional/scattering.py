@@ -20,6 +20,7 @@ from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
 from weft.functional.ranges import UNKNOWN, check_index
+from weft.functional.shaping import repeated
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
@@ -423,12 +424,7 @@ def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
             got=str(times),
             fix="pass 0 or more",
         )
-    shape = x._shape
-    spread = expand(
-        reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])),
-        (*shape[: axis + 1], times, *shape[axis + 1 :]),
-    )
-    return reshape(call("clone", spread), (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+    return repeated(x, axis, times)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

@@ -29,6 +29,23 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import flip as reverse
 from weft.ops.primitives import reshape as reshape_value
 
+BESIDE = 8  # copies of an element that are written one after the other, with the others' room between them
+
+
+def repeated(x: Any, axis: int, times: int) -> Any:
+    """Each slice along an axis `times` times in a row, as new memory. Single elements a few times are joined: their
+    derivative is a sum of slices."""
+    shape = x._shape
+    apart, joined = (*shape[: axis + 1], 1, *shape[axis + 1 :]), list(shape)
+    joined[axis] *= times
+    spread = reshape_value(x, apart)
+    if axis == len(shape) - 1 and 1 < times <= BESIDE:
+        spread = concat((spread,) * times, axis + 1)
+    else:
+        wide = (*apart[: axis + 1], times, *apart[axis + 2 :])
+        spread = call("clone", expand(spread, wide))
+    return reshape_value(spread, tuple(joined))
+
 
 def keep_layout(result: Any, input: Any) -> Any:
     """A fresh result in the order of dimensions of the input it came from, or that it is made of a part of, as PyTorch

@@ -32,7 +32,7 @@ from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
 from weft.ops.composite import inverse_deviation
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, reshape
+from weft.ops.primitives import reshape
 
 require(__name__, cython.compiled)
 
@@ -206,29 +206,11 @@ def group_norm(
             got=describe("input", input),
             fix="choose a divisor of the channels",
         )
-    grouped = reshape(
-        widen(input),
-        (
-            batch,
-            num_groups,
-            count_of(input._shape, tuple(range(1, len(input._shape)))) // num_groups,
-        ),
-    )
-    weight, bias = [_along_groups(each, grouped._shape) for each in (weight, bias)]
-    made = _affine(standardize(grouped, (2,), eps), weight, bias, grouped._shape[1:])
+    each = count_of(input._shape, tuple(range(2, len(input._shape))))
+    inner = (num_groups, channels // num_groups)
+    grouped = reshape(widen(input), (batch, *inner, each))
+    made = _affine(standardize(grouped, (2, 3), eps), weight, bias, (*inner, 1))
     return like_channels(cast(reshape(made, input._shape), input._dtype), input)
-
-
-def _along_groups(parameter: Any, shape: Shape) -> Any:
-    """One number of each channel for each of its elements, so that one kernel goes through the groups: (C) for
-    (N, groups, elements) -> (groups, elements)."""
-    if parameter is None:
-        return None
-    groups, count = shape[1:]
-    channels = parameter._shape[0] // groups
-    each = count // channels if channels else 0
-    wide = expand(reshape(parameter, (groups, channels, 1)), (groups, channels, each))
-    return reshape(wide, (groups, count))
 
 
 def instance_norm(

@@ -33,7 +33,7 @@ from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis,
 from weft.ops.row import TABLE
 
 FEW = 16  # elements of a window that are walked in operations of their own
-LITTLE = 4096  # elements of all windows for whose maxima one operation costs less than several
+LITTLE = 4096  # elements of all windows in which one operation finds places sooner than several do
 
 
 def lowest_of(dtype: Any) -> Any:
@@ -97,17 +97,21 @@ def windowed_max(
 
 def _largest_of_tiles(tiles: Any, axes: Shape) -> tuple[Any, Any]:
     """The maxima over axes, with one gradient record, and where they stand first (dimensions kept)."""
-    if _at_once(tiles, axes):
+    if _elements(tiles, axes) > FEW:
         return first_extreme("max", tiles, axes, False)
     with untracked():
-        values, places = _walk(tiles, axes)
-        values = reshape(values, _without(tiles._shape, axes))
+        if _is_little(tiles):
+            values = _largest(tiles, axes)
+            places = reduce("argmax", tiles, axes, True, dtypes.int64)
+        else:
+            values, places = _walk(tiles, axes)
+            values = reshape(values, _without(tiles._shape, axes))
     return record_gradient(TABLE["max"], (tiles, places), (axes, False), values), places
 
 
 def _largest(views: Any, axes: Shape) -> Any:
-    """The maxima over axes, untracked."""
-    if _at_once(views, axes):
+    """The maxima over axes, the first of equal ones, untracked."""
+    if _elements(views, axes) > FEW:
         return reduce("amax", views, axes)
     with untracked():
         best, *rest = _parts(views, axes)
@@ -118,15 +122,15 @@ def _largest(views: Any, axes: Shape) -> Any:
 
 def _place_of_largest(views: Any, axes: Shape) -> Any:
     """The first place of the maxima over the last axes, untracked."""
-    if _at_once(views, axes):
+    if _elements(views, axes) > FEW or _is_little(views):
         return reduce("argmax", views.detach(), axes, dtype=dtypes.int64)
     with untracked():
         return reshape(_walk(views, axes)[1], views._shape[: axes[0]])
 
 
-def _at_once(views: Any, axes: Shape) -> bool:
-    """Whether one operation finds the maxima, which are the same in any order."""
-    return _elements(views, axes) > FEW or elements_of(views._shape) <= LITTLE
+def _is_little(views: Any) -> bool:
+    """Whether one operation costs less than several that are quicker by the element."""
+    return elements_of(views._shape) <= LITTLE
 
 
 def _elements(views: Any, axes: Shape) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 
 import weft
 from weft.functional import host
-from weft.ops.primitives import concat, expand, flip, reshape, slice_axis, take
+from weft.functional.shaping import repeated
+from weft.ops.primitives import concat, flip, slice_axis, take
 
 MOST = 5  # runs; of more, indices cost less
 
@@ -82,9 +83,4 @@ def _part(x: Any, axis: int, run: Run) -> Any:
     part = x if run.length == x._shape[axis] else slice_axis(x, axis, first, run.length)
     if run.step < 0:
         part = flip(part, (axis,))
-    if run.repeat == 1:
-        return part
-    shape = part._shape
-    wide = (*shape[: axis + 1], run.repeat, *shape[axis + 1 :])
-    part = expand(reshape(part, (*shape[: axis + 1], 1, *shape[axis + 1 :])), wide)
-    return reshape(part, (*shape[:axis], run.length * run.repeat, *shape[axis + 1 :]))
+    return part if run.repeat == 1 else repeated(part, axis, run.repeat)
