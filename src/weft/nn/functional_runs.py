@@ -14,7 +14,7 @@ import numpy as np
 import weft
 from weft.functional import host
 from weft.functional.shaping import repeated
-from weft.ops.primitives import concat, flip, slice_axis, take
+from weft.ops.primitives import concat, expand, flip, slice_axis, take
 
 MOST = 5  # runs; of more, indices cost less
 
@@ -83,4 +83,7 @@ def _part(x: Any, axis: int, run: Run) -> Any:
     part = x if run.length == x._shape[axis] else slice_axis(x, axis, first, run.length)
     if run.step < 0:
         part = flip(part, (axis,))
+    if run.length == 1:
+        shape = part._shape
+        return expand(part, (*shape[:axis], run.repeat, *shape[axis + 1 :]))
     return part if run.repeat == 1 else repeated(part, axis, run.repeat)
