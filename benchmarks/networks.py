@@ -15,6 +15,9 @@ from benchmarks.training import train_job
 
 LENGTHS = range(5, 61)
 RNN, SMALL_RNN = (128, 16, LENGTHS), (16, 4, range(5, 11))  # width, batch, lengths
+LSTM, SMALL_LSTM = (32, 64, 256), (4, 8, 16)  # batch, length, width
+RESNET = (16, 32, (32, 32, 64, 64, 128, 128, 256, 256))  # batch, size, widths
+SMALL_RESNET = (2, 8, (4, 4, 8, 8))
 
 
 def any_length(context: Context) -> None:
@@ -36,7 +39,7 @@ def compilations(context: Context) -> None:
     from benchmarks.processes import child
 
     with tempfile.TemporaryDirectory() as cache:
-        counts = child(context, "lengths", "weft", cache)["compiled"]
+        counts = child(context, "lengths", "weft", cache=cache)["compiled"]
     settled = max((number for number, count in enumerate(counts, 1) if count), default=0)
     note = f"compiled by step: {', '.join(map(str, counts[:12]))} ...; none after step {settled}"
     context.report(Line("RNN of other lengths, kernels compiled", {}, "", note))
@@ -87,7 +90,7 @@ def rnn_one_step(lib: Any, width: int, batch: int, lengths: list[int]) -> Job:
 
 def lstm(context: Context) -> None:
     """A language model with one LSTM layer."""
-    batch, length, width = context.pick((32, 64, 256), (4, 8, 16))
+    batch, length, width = context.pick(LSTM, SMALL_LSTM)
     compare(
         context,
         f"LSTM language model, batch {batch}, T {length}, d {width}, AdamW step",
@@ -127,8 +130,7 @@ def lstm_step(lib: Any, batch: int, length: int, width: int, characters: int = 2
 
 def images(context: Context) -> None:
     """A ResNet of 8 blocks on small images."""
-    batch, size = context.pick((16, 32), (2, 8))
-    widths = context.pick((32, 32, 64, 64, 128, 128, 256, 256), (4, 4, 8, 8))
+    batch, size, widths = context.pick(RESNET, SMALL_RESNET)
     compare(
         context,
         f"ResNet of {len(widths)} blocks, {size} x {size}, batch {batch}, AdamW step",

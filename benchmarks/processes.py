@@ -1,7 +1,7 @@
 """What has to be measured in fresh processes: import time, first steps, peak memory.
 
 In: nothing that the parent has warmed up. Out: lines as from `measure.compare`. Run as a script
-(`python -m benchmarks.processes TASK LIBRARY THREADS SIZE`) this module is the child, which prints
+(`python -m benchmarks.processes TASK LIBRARY THREADS SIZE [WORKLOAD]`) this module is the child, which prints
 one JSON object.
 """
 
@@ -14,15 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from benchmarks.libraries import MODULES, load
-from benchmarks.measure import Context, Line, WrongWork
+from benchmarks.measure import Context, Job, Line, WrongWork
 from benchmarks.models import SMALL_GPT, GPTSize
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = {"full": GPTSize(), "quick": SMALL_GPT}
 STEPS = 6
 TIMED_IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
@@ -42,10 +43,12 @@ def python(*arguments: str, cache: str | None = None) -> str:
     return done.stdout.decode()
 
 
-def child(context: Context, task: str, library: str, cache: str | None = None) -> dict[str, Any]:
+def child(
+    context: Context, task: str, library: str, *options: str, cache: str | None = None
+) -> dict[str, Any]:
     """What the child measured."""
     size = "quick" if context.quick else "full"
-    arguments = ("-m", "benchmarks.processes", task, library, str(context.threads), size)
+    arguments = ("-m", "benchmarks.processes", task, library, str(context.threads), size, *options)
     measured: dict[str, Any] = json.loads(python(*arguments, cache=cache))
     return measured
 
@@ -72,7 +75,9 @@ def first_step(context: Context) -> None:
             for results in measured.values():
                 for library in context.libraries:
                     cache = str(Path(folder, str(number)))
-                    results.setdefault(library, []).append(child(context, "first", library, cache))
+                    results.setdefault(library, []).append(
+                        child(context, "first", library, cache=cache)
+                    )
     for kind, results in measured.items():
         check_losses({name: runs_of[0]["losses"] for name, runs_of in results.items()})
         figures = {
@@ -101,24 +106,65 @@ def steps_note(results: dict[str, list[dict[str, Any]]]) -> str:
 
 def memory(context: Context) -> None:
     """Peak resident memory of GPT steps above what the import took."""
-    measured = {name: child(context, "memory", name) for name in context.libraries}
-    check_losses({name: run["losses"] for name, run in measured.items()})
-    figures = {name: float(run["peak"] - run["imported"]) for name, run in measured.items()}
-    words = (f"{name} {run['imported'] / 2**20:.0f} MB" for name, run in measured.items())
-    title = "peak memory of GPT steps above the import"
-    context.report(Line(title, figures, "B", "after import: " + ", ".join(words), 1 / 0.6))
+    peaks(context, "GPT", 1 / 0.6)
+
+
+def memories(context: Context) -> None:
+    """The same of other workloads: data, model and optimizer count, too."""
+    for name in list(WORKLOADS)[1:]:
+        peaks(context, name, 1.0)
+
+
+def peaks(context: Context, name: str, target: float) -> None:
+    """Peak resident memory of a workload's first steps."""
+    measured = {library: child(context, "memory", library, name) for library in context.libraries}
+    check_losses({library: run["losses"] for library, run in measured.items()})
+    figures = {library: float(run["peak"] - run["imported"]) for library, run in measured.items()}
+    words = (f"{library} {run['imported'] / 2**20:.0f} MB" for library, run in measured.items())
+    title = f"peak memory of {name} steps above the import"
+    context.report(Line(title, figures, "B", "after import: " + ", ".join(words), target))
 
 
 # -- the child ----------------------------------------------------------------------------------
 
 
-def first(lib: Any, size: GPTSize) -> dict[str, Any]:
-    """Build a model and step: seconds (the first with building), losses, compilations."""
+def gpt(lib: Any, quick: bool) -> Job:
+    """A step of the language model."""
     from benchmarks.training import gpt_step
 
+    return gpt_step(lib, SMALL_GPT if quick else GPTSize())
+
+
+def lstm(lib: Any, quick: bool) -> Job:
+    """A step of the recurrent language model."""
+    from benchmarks.networks import LSTM, SMALL_LSTM, lstm_step
+
+    return lstm_step(lib, *(SMALL_LSTM if quick else LSTM))
+
+
+def resnet(lib: Any, quick: bool) -> Job:
+    """A step of the network on images."""
+    from benchmarks.networks import RESNET, SMALL_RESNET, resnet_step
+
+    return resnet_step(lib, *(SMALL_RESNET if quick else RESNET))
+
+
+def trees(lib: Any, quick: bool) -> Job:
+    """A step of the Tree-LSTM on syntax trees."""
+    from benchmarks.training import tree_step
+    from weft.demo.syntax_trees import load_functions
+
+    return tree_step(lib, load_functions(limit=320), 32 if quick else 128)
+
+
+WORKLOADS = {"GPT": gpt, "LSTM": lstm, "ResNet": resnet, "Tree-LSTM": trees}
+
+
+def first(lib: Any, quick: bool, workload: str = "GPT") -> dict[str, Any]:
+    """Build a model and step: seconds (the first with building), losses, compilations."""
     losses, seconds, compiled, before = [], [], [], 0
     start = time.perf_counter()
-    job = gpt_step(lib, size)
+    job = WORKLOADS[workload](lib, quick)
     for _ in range(STEPS):
         losses.append(job.run())
         now = time.perf_counter()
@@ -128,11 +174,11 @@ def first(lib: Any, size: GPTSize) -> dict[str, Any]:
     return {"seconds": seconds, "losses": losses, "compiled": compiled}
 
 
-def lengths(lib: Any, size: GPTSize) -> dict[str, Any]:
+def lengths(lib: Any, quick: bool) -> dict[str, Any]:
     """Kernels compiled in each step of an RNN whose sequences have another length each time."""
     from benchmarks.networks import RNN, SMALL_RNN, rnn_one_step, shuffled_lengths
 
-    width, batch, some = SMALL_RNN if size is SMALL_GPT else RNN
+    width, batch, some = SMALL_RNN if quick else RNN
     job = rnn_one_step(lib, width, batch, shuffled_lengths(some))
     compiled, before = [], 0
     for _ in some:
@@ -151,11 +197,13 @@ def compilations(lib: Any) -> int:
     return jit.compiler().counters.compilations
 
 
-def peak(lib: Any, size: GPTSize) -> dict[str, Any]:
+def peak(lib: Any, quick: bool, workload: str) -> dict[str, Any]:
     """Resident bytes after the import, and the most that building and stepping came to."""
+    if workload == "Tree-LSTM":
+        import_module("weft.demo.syntax_trees")  # its data come from there, whoever computes
     imported = resident("VmRSS")
     forget_peak()
-    measured = first(lib, size)
+    measured = first(lib, quick, workload)
     return {"imported": imported, "peak": resident("VmHWM"), "losses": measured["losses"]}
 
 
@@ -174,11 +222,15 @@ def forget_peak() -> None:
 
 def main(arguments: list[str]) -> None:
     """Do one task in this process."""
-    task, library, threads, size = arguments
+    task, library, threads, size, *options = arguments
     lib = load([library], int(threads))[library]
     lib.nn, lib.optim  # noqa: B018 - Weft imports them when they are first named
-    tasks = {"first": first, "memory": peak, "lengths": lengths}
-    print(json.dumps(tasks[task](lib, SIZES[size])))
+    tasks: dict[str, Callable[..., dict[str, Any]]] = {
+        "first": first,
+        "memory": peak,
+        "lengths": lengths,
+    }
+    print(json.dumps(tasks[task](lib, size == "quick", *options)))
 
 
 if __name__ == "__main__":

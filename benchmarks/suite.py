@@ -63,6 +63,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "first": processes.first_step,
     "import": processes.importing,
     "memory": processes.memory,
+    "memories": processes.memories,
 }
 # What rivals have a form of: they run apart (`rivals.py`).
 RIVALLED = {
@@ -71,5 +72,6 @@ RIVALLED = {
 }
 CORE = (
     "record", "chain", "loop", "launch", "gelu", "norms", "sums", "transposes", "joining", "picking", "gemm", "small",
-    "skinny", "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "loading", "first", "memory", "import",
+    "skinny", "mlp", "gpt", "lengths", "resnet", "lstm", "trees", "sentences", "loading", "first", "memory", "memories",
+    "import",
 )  # fmt: skip

@@ -24,8 +24,8 @@ from benchmarks.models import GPTSize
 JOBS: dict[str, Callable[[], Job]] = {
     "mlp": lambda: training.mlp_step(weft),
     "gpt": lambda: training.gpt_step(weft, GPTSize()),
-    "lstm": lambda: networks.lstm_step(weft, 32, 64, 256),
-    "resnet": lambda: networks.resnet_step(weft, 16, 32, (32, 32, 64, 64, 128, 128, 256, 256)),
+    "lstm": lambda: networks.lstm_step(weft, *networks.LSTM),
+    "resnet": lambda: networks.resnet_step(weft, *networks.RESNET),
     "rnn": lambda: networks.rnn_one_step(weft, 128, 16, [32]),
     "trees": lambda: _trees(),
 }
