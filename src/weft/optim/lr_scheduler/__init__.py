@@ -4,7 +4,7 @@ In: an optimizer and the shape of the schedule. Out: changed `lr` entries in its
 """
 
 from weft.graph.public import publish
-from weft.optim.lr_scheduler.base import LRScheduler
+from weft.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler
 from weft.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from weft.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR
 from weft.optim.lr_scheduler.cyclic import CyclicLR
@@ -27,6 +27,7 @@ __all__ = [
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
     "CyclicLR",
+    "EPOCH_DEPRECATION_WARNING",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -5,8 +5,30 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import weft
+from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError
 from weft.optim.optimizer import Optimizer
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+    "`scheduler.step()` to step the scheduler."
+)
+
+
+def copied(value: Any) -> Any:
+    """A rate as it is now: a tensor of its own where the group has a tensor."""
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def put_rate(group: dict[str, Any], rate: Any) -> None:
+    """Set the rate of a group; a tensor stays the same and gets the value."""
+    held = group["lr"]
+    if not isinstance(held, Tensor):
+        group["lr"] = rate
+        return
+    with weft.no_grad():
+        held.copy_(rate) if isinstance(rate, Tensor) else held.fill_(rate)
 
 
 class LRScheduler:
@@ -19,7 +41,7 @@ class LRScheduler:
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise MemberNameError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
@@ -28,7 +50,7 @@ class LRScheduler:
                     got=f"last_epoch={last_epoch}",
                     fix="load the optimizer's state_dict first",
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._begin()
 
@@ -51,21 +73,31 @@ class LRScheduler:
         if self._step_count == 1 and self.optimizer._steps_taken == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
-                "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.",
+                "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. See "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 UserWarning,
                 stacklevel=2,
             )
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._advance(epoch)
+
+    def _restart(self) -> None:
+        """Set the rates of time zero, in the middle of training."""
+        self._advance(0)
+
+    def _advance(self, epoch: int | None = None) -> None:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
         self._set(self.get_lr() if closed is None else closed())
 
     def _rates(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def _set(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+            put_rate(group, rate)
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.optim.lr_scheduler.base import LRScheduler
+from weft.optim.lr_scheduler.base import LRScheduler, put_rate
 from weft.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from weft.optim.optimizer import Optimizer
 
@@ -42,7 +42,7 @@ class SequentialLR(LRScheduler):
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:  # as before any of them was made
-            group["lr"] = group["initial_lr"]
+            put_rate(group, group["initial_lr"])
         for scheduler in schedulers:
             scheduler.last_epoch -= 1
         schedulers[0]._begin()
@@ -54,7 +54,10 @@ class SequentialLR(LRScheduler):
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
         begins = index > 0 and self._milestones[index - 1] == self.last_epoch
-        scheduler.step(*([0] if begins else []))
+        if begins:
+            scheduler._restart()
+        else:
+            scheduler.step()
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:

@@ -64,6 +64,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())
 
+    def _restart(self) -> None:
+        self.step(0)
+
 
 class OneCycleLR(LRScheduler):
     """Up to `max_lr`, then down far below the start, momentum the other way (Smith 2017)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group
+from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group, put_rate
 from weft.optim.lr_scheduler.cycles import check_momentum, set_momentum
 from weft.optim.optimizer import Optimizer
 
@@ -49,7 +49,7 @@ class CyclicLR(LRScheduler):
         self.max_lrs = for_each_group(optimizer, max_lr, "max_lr")
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, bases, strict=True):
-                group["lr"] = rate
+                put_rate(group, rate)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group
+from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group, put_rate
 from weft.optim.optimizer import Optimizer
 
 
@@ -50,6 +50,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.cooldown, self.eps = cooldown, eps
+        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
         self.min_lrs = for_each_group(optimizer, min_lr, "min_lrs")
         self.best = math.inf if mode == "min" else -math.inf
         self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
@@ -80,7 +81,24 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _reduce(self) -> None:
+        self._match_groups()
         for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-            rate = max(group["lr"] * self.factor, low)
-            if group["lr"] - rate > self.eps:
-                group["lr"] = rate
+            before = float(group["lr"])
+            rate = max(before * self.factor, low)
+            if before - rate > self.eps:
+                put_rate(group, rate)
+
+    def _match_groups(self) -> None:
+        """One lowest rate for each group, also for those that came later. Errors: RuntimeError."""
+        count = len(self.optimizer.param_groups)
+        if len(self.min_lrs) == count:
+            return
+        if self.default_min_lr is None:
+            raise ArgumentError(
+                f"The number of param groups in the `optimizer` ({count}) differs from when `ReduceLROnPlateau` was "
+                f"initialized ({len(self.min_lrs)}), usually due to a new param group being added to the optimizer.",
+                expected=f"{len(self.min_lrs)} groups, as there are min_lrs",
+                got=str(count),
+                fix="set min_lrs to a list with one rate for each group",
+            )
+        self.min_lrs = [self.default_min_lr] * count
