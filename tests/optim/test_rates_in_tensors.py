@@ -1,4 +1,4 @@
-"""Learning rates that are tensors under schedules, groups that come later, the deprecated argument: in both libraries."""
+"""Rates that are tensors under schedules, groups that come later, the deprecated argument: in both libraries."""
 
 import pytest
 

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, MemberNameError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AssertedKindError,
+    DimensionError,
+    MemberNameError,
+)
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -77,7 +83,14 @@ class _Numbered(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Add a module before a position."""
+        """Add a module before a position. Errors: AssertionError (a TypeError, too) on anything else."""
+        if not isinstance(module, Module):
+            raise AssertedKindError(
+                f"module should be of type: {Module}",
+                expected="a module",
+                got=type(module).__name__,
+                fix="pass an instance of a module",
+            )
         if not -len(self) <= index <= len(self):
             raise DimensionError(
                 f"Index out of range: {index}",
@@ -131,6 +144,34 @@ class Sequential(_Numbered):
                 fix="put the module into nn.Sequential(...) first",
             )
         return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Self:
+        for module in list(self + other)[len(self) :]:
+            self.append(module)
+        return self
+
+    def __mul__(self, count: int) -> Sequential:
+        if not isinstance(count, int):
+            raise ArgumentTypeError(
+                f"unsupported operand type(s) for *: {type(self)} and {type(count)}",
+                expected="how often to repeat the modules",
+                got=type(count).__name__,
+                fix="pass an int",
+            )
+        if count <= 0:
+            raise ArgumentError(
+                f"Non-positive multiplication factor {count} for {type(self)}",
+                expected="at least 1",
+                got=str(count),
+                fix="use nn.Sequential() for none",
+            )
+        return Sequential(*(list(self) * count))
+
+    def __rmul__(self, count: int) -> Sequential:
+        return self * count
+
+    def __imul__(self, count: int) -> Self:
+        return self.extend(list(self * count)[len(self) :])
 
     def forward(self, input: Any) -> Any:
         """The composition of all modules."""
@@ -413,7 +454,7 @@ class ParameterList(Module):
                 got=str(index),
                 fix="check the index against len()",
             )
-        return str(index % len(self))
+        return str(operator.index(index) % len(self))
 
     def append(self, value: Any) -> Self:
         """Add a parameter (or another object) at the end."""
@@ -422,7 +463,14 @@ class ParameterList(Module):
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Add parameters at the end."""
+        """Add parameters at the end. Errors: TypeError on a tensor or a single object."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise ArgumentTypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}",
+                expected="a list of parameters",
+                got=type(values).__name__,
+                fix="use append for one parameter",
+            )
         for value in list(values):
             self.append(value)
         return self

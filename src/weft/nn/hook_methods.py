@@ -142,6 +142,8 @@ class HookMethods:
         """`hook(module, state_dict, prefix, local_metadata)` after the state is collected."""
         return add_hook(self._own_state_hooks().save_post, hook)
 
+    _register_state_dict_hook = register_state_dict_post_hook  # the same by its older name
+
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`
         before loading.

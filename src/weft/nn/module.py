@@ -36,12 +36,16 @@ class Module(HookMethods):
     _kinds: dict[str, str]
     training: bool
 
+    call_super_init = False  # whether the classes behind Module get its arguments
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args or kwargs:
+        if (args or kwargs) and not self.call_super_init:
             raise refusals.no_arguments(self, args, kwargs)
         values = self.__dict__
         values["training"] = True
         values["_kinds"] = {}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
@@ -100,8 +104,10 @@ class Module(HookMethods):
             self._modules[name] = as_hooked(ON_MODULE, self, name, value)
         elif isinstance(value, Buffer):
             self._require_init(kinds, "buffer")
-            self._forget(name, *BUFFERS)
-            self.register_buffer(name, value, value.persistent)
+            if value.persistent:  # a class may define the method without the argument
+                self.register_buffer(name, value)
+            else:
+                self.register_buffer(name, value, False)
         elif kinds is not None and name in kinds:
             self._reassign(name, value, kinds[name])
         else:
@@ -194,10 +200,14 @@ class Module(HookMethods):
                 got="an empty string",
                 fix="name the submodule",
             )
+        if not isinstance(module, Module):
+            raise refusals.no_replacement(module)
         parent, _, name = target.rpartition(".")
         owner = self.get_submodule(parent)
         if strict and not hasattr(owner, name):
             raise refusals.missing(owner, name)
+        if not isinstance(getattr(owner, name, module), Module):
+            raise refusals.no_module_at(name, getattr(owner, name, module))
         setattr(owner, name, module)
 
     def _get_member(self, target: str, kind: str, article: str) -> Any:

@@ -63,6 +63,15 @@ def parse_to(
 def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     """What `Module.to` does to each tensor. Errors: TypeError on a dtype that parameters cannot have."""
     device, dtype, memory_format = parse_to(*args, **kwargs)
+    if any(isinstance(flag, bool) for flag in args[:2]) and not isinstance(
+        args[0], Tensor | weft.dtype
+    ):
+        raise ArgumentTypeError(
+            f"to() received an invalid combination of arguments - got {[typename(one) for one in args]}",
+            expected="to(device, dtype), or flags behind them",
+            got=", ".join(typename(one) for one in args),
+            fix="pass non_blocking by its name",
+        )
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise ArgumentTypeError(
             "nn.Module.to only accepts floating point or complex dtypes, "
@@ -88,9 +97,14 @@ def replace_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
         for parameter in module._parameters.values():
             if parameter is not None:
                 gradient, parameter.grad = parameter.grad, None
-                parameter.data = fn(parameter.data)
+                new = fn(parameter)
+                if new is not parameter:
+                    parameter.data = new
                 if gradient is not None:
-                    parameter.grad = fn(gradient.detach())
+                    new = fn(gradient)
+                    if new is not gradient:
+                        new = new.detach().requires_grad_(gradient.requires_grad)
+                    parameter.grad = new
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module.__dict__[name] = fn(buffer)

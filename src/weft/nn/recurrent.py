@@ -122,6 +122,10 @@ class RNNBase(Module):
         kinds += ["weight_hr"] * bool(self.proj_size)
         return [[getattr(self, f"{kind}_{end}") for kind in kinds] for end in self._suffixes()]
 
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [weight for weights in self.all_weights for weight in weights]
+
     def flatten_parameters(self) -> None:
         """Nothing: there is no layout of the weights to be restored."""
 

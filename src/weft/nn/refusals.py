@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError, MissingError
+from weft.errors import ArgumentError, ArgumentTypeError, KindError, MemberNameError, MissingError
 from weft.nn.members import MODULE, PARAMETER
 from weft.nn.parameter import Parameter
 
@@ -168,6 +168,16 @@ def missing(
         expected=f"{what} of {owner._get_name()}",
         got=repr(name),
         fix=f"list the names with {listing}",
+    )
+
+
+def no_replacement(module: Any) -> KindError:
+    """`set_submodule` with something else: PyTorch's ValueError, and a TypeError."""
+    return KindError(
+        f"`module` is not an nn.Module, found {type(module)}",
+        expected="a module",
+        got=type(module).__name__,
+        fix="pass an instance of a module",
     )
 
 

@@ -224,8 +224,10 @@ def load_extra_state(
     module: Module, state: Any, prefix: str, strict: bool, missing: list[str], unexpected: list[str]
 ) -> None:
     """Hand a module its extra state where it has such a thing."""
+    from weft.nn.module import Module
+
     key = prefix + EXTRA_STATE
-    if has_extra_state(module):
+    if type(module).set_extra_state is not Module.set_extra_state:
         if key in state:
             module.set_extra_state(state[key])
         elif strict:

@@ -88,12 +88,15 @@ def need_module(module: Any, name: Any) -> None:
         )
 
 
+_NAMES = {WeightNorm: "weight_norm", SpectralNorm: "spectral_norm"}
+
+
 def _refuse_second(module: Module, name: str, kind: Any) -> None:
     need_module(module, name)
     for hook in _hooks(module).values():
         if isinstance(hook.function, kind) and hook.function.name == name:
             raise ArgumentError(
-                f"Cannot register two {kind.__name__} hooks on the same parameter {name}",
+                f"Cannot register two {_NAMES[kind]} hooks on the same parameter {name}",
                 expected="one",
                 got="two",
                 fix="remove the first",
