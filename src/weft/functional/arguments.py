@@ -246,11 +246,20 @@ def widen(tensor: Any) -> Any:
     )
 
 
+# PyTorch's types for Python's: their own width, whatever the default dtype is.
+_OF_PYTHON = {
+    bool: dtypes.bool_,
+    int: dtypes.int64,
+    float: dtypes.float64,
+    complex: dtypes.complex128,
+}
+
+
 def as_dtype(dtype: Any) -> DType:
     """A DType from a DType or one of Python's number types."""
     if isinstance(dtype, DType):
         return dtype
-    found = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default()}.get(dtype)
+    found = _OF_PYTHON.get(dtype)
     if found is None:
         raise ArgumentTypeError(
             f"dtype must be weft.dtype, not {type(dtype).__name__}",

@@ -176,9 +176,11 @@ def allclose(
 
 
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have one shape and equal elements. Reads the values."""
+    """Whether two tensors have one type, one shape and equal elements. Reads the values."""
     need_tensor("equal", input)
-    _same_type("equal", input, other)
+    need_tensor("equal", other, "other", 2)
+    if input._dtype is not other._dtype:
+        return False
     return input._shape == other._shape and _read_bool(_all(input == other))
 
 

@@ -19,6 +19,7 @@ from weft.graph.tape import tape
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
+from weft.tensor.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 
 # -- copies ------------------------------------------------------------------------------------------------------------
 
@@ -244,15 +245,22 @@ def _becoming(name: str, function: Any) -> Any:
 squeeze_ = _becoming("squeeze", views.squeeze)
 unsqueeze_ = _becoming("unsqueeze", views.unsqueeze)
 transpose_ = _becoming("transpose", views.transpose)
-swapaxes_ = _becoming("swapaxes", views.transpose)
+swapaxes_ = _becoming("swapaxes", views.swapaxes)
 swapdims_ = _becoming("swapdims", views.transpose)
 t_ = _becoming("t", views.t)
 as_strided_ = _becoming("as_strided", as_strided)
 
 
+_FORMATS = (contiguous_format, channels_last, channels_last_3d)
+
+
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
-    """`resize_` to the shape of another tensor."""
-    return input.resize_(the_template._shape)
+    """`resize_` to the shape of another tensor, laid out as it is for preserve_format."""
+    if memory_format is preserve_format:
+        memory_format = next(
+            (form for form in _FORMATS if the_template.is_contiguous(memory_format=form)), None
+        )
+    return input.resize_(the_template._shape, memory_format=memory_format)
 
 
 def __rdiv__(self: Any, other: Any) -> Any:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim, wrap_dims
 from weft.functional.joining import cat, stack
@@ -436,17 +437,39 @@ def histogramdd(
     return Histogramdd(host.from_numpy(counts, input._dtype), made)
 
 
+def _grid_sizes(shape: Any) -> tuple[int, ...]:
+    """A shape as ints. Errors: TypeError on anything else."""
+    if isinstance(shape, int):
+        return (shape,)
+    if not isinstance(shape, Sequence):
+        raise ArgumentTypeError(
+            f"expected 'shape' to be int or sequence of ints, but got {type(shape)}",
+            expected="an int, or several",
+            got=repr(type(shape).__name__),
+            fix="pass a tuple of sizes",
+        )
+    for size in shape:
+        if not isinstance(size, int):
+            raise ArgumentTypeError(
+                f"expected 'shape' sequence to only contain ints, but got {type(size)}",
+                expected="ints",
+                got=repr(size),
+                fix="convert the sizes with int()",
+            )
+    return tuple(shape)
+
+
 def unravel_index(indices: Any, shape: Any) -> Any:
     """The coordinates of flat indices in a shape, one tensor per dimension. Reads the indices."""
     need_tensor("unravel_index", indices, "indices")
     if indices._dtype.category != 1:
-        raise DTypeError(
+        raise ArgumentTypeError(
             f"expected 'indices' to be integer dtype, but got {indices._dtype.name}",
             expected="integers",
             got=describe("indices", indices),
             fix="convert with .long()",
         )
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = _grid_sizes(shape)
     if any(size < 0 for size in sizes):
         raise ArgumentError(
             f"'shape' cannot have negative values, but got {sizes}",

@@ -24,6 +24,7 @@ from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
+from weft.tensor.layout import UntypedStorage
 
 
 def _need(name: str, good: bool, what: str, got: Any) -> None:
@@ -160,9 +161,12 @@ def apply_(self: Any, callable: Any) -> Any:  # noqa: A002
 def set_(
     self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = ()
 ) -> Any:
-    """Show the memory of another tensor from now on (or a region of it); without one, no elements."""
+    """Show the memory of another tensor, or an untyped storage, from now on (or a region of it); without one, no
+    elements."""
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
+    if isinstance(source, UntypedStorage):
+        source = source.as_tensor(self._dtype)
     if not isinstance(source, Tensor) or source._dtype is not self._dtype:
         raise ArgumentTypeError(
             "set_(): expected a tensor of the same dtype",

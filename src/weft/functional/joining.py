@@ -16,7 +16,7 @@ from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.functional.formats import all_channels_last, like_channels, stacked_channels
 from weft.functional.making import check_apart, write_out
@@ -27,6 +27,7 @@ from weft.graph.strides import broadcast_shapes as common_shape
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
+from weft.tensor.size import Size
 
 require(__name__, cython.compiled)
 
@@ -243,11 +244,30 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple([expand(part, shape) for part in parts])
 
 
-def broadcast_shapes(*shapes: Any) -> Shape:
+def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that several shapes broadcast to."""
-    return tuple(
+    return Size(
         common_shape([sizes((shape,), "broadcast_shapes") for shape in shapes], "broadcast_shapes")
     )
+
+
+def _need_grid(parts: list[Any]) -> None:
+    """Errors: ArgumentError without vectors, DTypeError where their types differ."""
+    if not parts:
+        raise ArgumentError(
+            "meshgrid expects a non-empty TensorList",
+            expected="at least one vector",
+            got="none",
+            fix="pass the coordinates along each dimension",
+        )
+    for part in parts:
+        if part._dtype is not parts[0]._dtype:
+            raise DTypeError(
+                "meshgrid expects all tensors to have the same dtype",
+                expected=parts[0]._dtype.name,
+                got=part._dtype.name,
+                fix="convert them with .to(dtype)",
+            )
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
@@ -268,6 +288,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
                 got=describe("tensor", part),
                 fix="flatten it first",
             )
+    _need_grid(parts)
     swap = indexing == "xy" and len(parts) > 1
     if swap:
         parts[0], parts[1] = parts[1], parts[0]

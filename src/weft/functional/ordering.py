@@ -80,11 +80,22 @@ def topk(
     return ValuesIndices(gather(input, axis, indices), indices)
 
 
+def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
+    return DimensionError(
+        f"{name}(): Expected reduction dim {axis} to have non-zero size.",
+        expected="at least one element along the dimension",
+        got=describe("input", input),
+        fix="check .numel() first",
+    )
+
+
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """(value, index) of the k-th smallest along a dimension, k from 1. Reads the values."""
     need_tensor("kthvalue", input, "input", 1)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
+    if not size:
+        raise _nothing_along("kthvalue", input, axis)
     if not 1 <= k <= size:
         raise ShapeError(
             f"kthvalue(): selected number k out of range for dimension {axis}",
@@ -157,18 +168,17 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     if not array.ndim:
         return sort(input)
     if not array.shape[axis]:
-        raise DimensionError(
-            f"mode(): Expected reduction dim {axis} to have non-zero size.",
-            expected="at least one element along the dimension",
-            got=describe("input", input),
-            fix="check .numel() first",
-        )
+        raise _nothing_along("mode", input, axis)
     if not array.size:
         return picked(input, axis, host.from_numpy(np.zeros_like(array[:1], np.int64)), keepdim)
 
     def last_of_most(line: Any) -> Any:
-        values, counts = np.unique(line, return_counts=True)
-        return np.flatnonzero(line == values[np.argmax(counts)])[-1]
+        values, first, counts = np.unique(
+            line, return_index=True, return_counts=True, equal_nan=False
+        )
+        most = int(np.argmax(counts))
+        equal = np.flatnonzero(line == values[most])
+        return equal[-1] if equal.size else first[most]  # a nan equals nothing
 
     def places_in(array: Any) -> Any:
         return np.apply_along_axis(last_of_most, axis, array)
@@ -202,6 +212,17 @@ def _axis(name: str, input: Any, dim: Any) -> int:
     return wrap_dim(dim, len(input._shape))
 
 
+def _need_lines(input: Any, dim: int) -> None:
+    """Errors: ShapeError where slices along a dimension have no elements to compare."""
+    if 0 in (*input._shape[:dim], *input._shape[dim + 1 :]):
+        raise ShapeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied",
+            expected="slices with elements",
+            got=describe("input", input),
+            fix="name the dimension without elements, or check .numel() first",
+        )
+
+
 def unique(
     input: Any,
     sorted: bool = True,
@@ -213,6 +234,8 @@ def unique(
     Reads the values."""
     need_tensor("unique", input)
     dim = None if dim is None else _axis("unique", input, dim)
+    if dim is not None:
+        _need_lines(input, dim)
     array = host.to_numpy(input)
     values, inverse, counts = host.answering(
         np.unique, array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False

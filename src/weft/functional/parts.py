@@ -20,12 +20,14 @@ from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
     DimensionError,
+    DTypeError,
     ShapeError,
     TensorIndexError,
 )
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
+from weft.graph import dtype as dtypes
 from weft.ops import TABLE
 from weft.ops.row import named
 
@@ -304,6 +306,27 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> tuple[Any, ...]:
     return split(input, -(-size // chunks), dim)
 
 
+def _read_cuts(given: Any) -> Any:
+    """The sections or indices that a tensor holds. Errors: DTypeError, ShapeError on tensors of other kinds."""
+    if given._dtype is not dtypes.int64:
+        raise DTypeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{given._dtype.name}",
+            expected="int64",
+            got=describe("tensor_indices_or_sections", given),
+            fix="convert with .long()",
+        )
+    if len(given._shape) > 1:
+        raise ShapeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+            f"but got a tensor with {len(given._shape)} dims",
+            expected="a number or a vector",
+            got=describe("tensor_indices_or_sections", given),
+            fix="flatten it",
+        )
+    return given.tolist()
+
+
 def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
     """Pieces as even as possible, or cut at indices: slices, each with a gradient record of its own."""
     need_tensor("tensor_split", input)
@@ -311,7 +334,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[An
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if isinstance(indices_or_sections, Tensor):  # a number of sections, or indices
-        indices_or_sections = indices_or_sections.tolist()
+        indices_or_sections = _read_cuts(indices_or_sections)
     if isinstance(indices_or_sections, int):
         if not 0 < indices_or_sections <= MOST_SECTIONS:
             raise ArgumentError(

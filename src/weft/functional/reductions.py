@@ -91,14 +91,19 @@ def sum(
     keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
-    """The sum over dimensions. Integers and bool sum to int64."""
+    """The sum over dimensions. Integers and bool sum to int64; a sum of type bool says whether any is true."""
     if not isinstance(input, Tensor):
         need_tensor("sum", input)
     if axis is not None or keepdims is not None:
         dim, keepdim = _options(dim, keepdim, axis, keepdims)
     x: Tensor = input
+    if dtype is None and out is not None:
+        dtype = out._dtype
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
+        if x._dtype is dtypes.bool_:
+            found = _logic("any", x, dim, keepdim)
+            return found if out is None else write_out(out, found)
     elif x._dtype.category < 2:
         x = cast(x, dtypes.int64)
     axes = reduced_axes(dim, len(x._shape))
@@ -173,12 +178,26 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 def prod(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    out: Any = None,
 ) -> Any:
-    """The product of all elements or along one dimension. Integers and bool multiply to int64."""
+    """The product of all elements or along one dimension. Integers and bool multiply to int64; a product of type bool
+    says whether all are true."""
     need_tensor("prod", input)
+    dim, keepdim = _options(dim, keepdim, axis, keepdims)
+    if dtype is None and out is not None:
+        dtype = out._dtype
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
+        if input._dtype is dtypes.bool_:
+            found = _logic("all", input, dim, keepdim)
+            return found if out is None else write_out(out, found)
     elif input._dtype.category < 2:
         input = cast(input, dtypes.int64)
     axes = _single_axis(dim, len(input._shape))

@@ -60,8 +60,12 @@ def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
 
 
 def _memory_of(input: Any) -> Any:
-    """The whole storage of a tensor as a row-major view, so that a region of it has the right gradient."""
-    root = input if input.base is None else input.base
+    """The whole storage of a tensor as a row-major view, so that a region of it has the right gradient.
+
+    A view that requires grad by itself, of a base that does not, stands for the storage alone.
+    """
+    base = input.base
+    root = input if base is None or (input.requires_grad and not base.requires_grad) else base
     whole = storage_of(root).node.numel
     if math.prod(root._shape) != whole and (root.requires_grad or forward_ad.has_tangent(root)):
         return put(handle_of_storage(root), root, root.offset, logical_strides(root))

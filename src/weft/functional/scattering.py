@@ -86,7 +86,9 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     _check_rank("gather", input, axis, index)
     if not input._shape:
         return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
-    return gather_value(input, axis, _vector(index) if not index._shape else index)
+    if not index._shape:
+        return reshape(gather_value(input, axis, _vector(index)), ())
+    return gather_value(input, axis, index)
 
 
 def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
@@ -121,6 +123,13 @@ def _source(name: str, input: Any, index: Any, src: Any) -> Any:
             fix="convert src with .to(input.dtype)",
         )
     src = _vector(src)
+    if len(src._shape) != len(index._shape):
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as src tensor",
+            expected=f"src of {len(index._shape)} dimensions",
+            got=describe("src", src),
+            fix="unsqueeze src, or pass value= for a number",
+        )
     for axis, size in enumerate(index._shape):
         if size > src._shape[axis]:
             raise ShapeError(
@@ -312,6 +321,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     """`gather` with broadcasting; without dim, of the flattened tensor."""
     need_tensor("take_along_dim", input)
     need_tensor("take_along_dim", indices, "indices", 2)
+    if indices._dtype is not dtypes.int64:
+        raise DTypeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._dtype.name}",
+            expected="int64",
+            got=describe("indices", indices),
+            fix="convert with .long()",
+        )
     if dim is not None and len(indices._shape) != len(input._shape):
         raise ShapeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import ArgumentError, DimensionError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
 from weft.functional.arguments import (
     describe,
     need_integer,
@@ -98,6 +98,13 @@ def flip(input: Any, *dims: Any, **named: Any) -> Any:
     need_tensor("flip", input)
     if list(named) == ["dims"] and not dims:
         dims = (named["dims"],)
+    if not dims:
+        raise ArgumentTypeError(
+            'flip() missing 1 required positional arguments: "dims"',
+            expected="the dimensions to reverse",
+            got="none",
+            fix="name them, or pass () to reverse none",
+        )
     axes = wrap_dims(sizes(dims, "flip"), len(input._shape))
     flipped = reverse(input, tuple(sorted(axes))) if axes and input._shape else input
     return keep_layout(call("clone", flipped), input)
@@ -123,15 +130,15 @@ def flipud(input: Any) -> Any:
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turned by 90 degrees k times in the plane of two dimensions."""
     need_rank("rot90", input, 2)
-    pair = wrap_dims(tuple(dims), len(input._shape))
-    if len(pair) != 2:
+    plane = tuple(dims)
+    if len(plane) != 2:
         raise ArgumentError(
-            f"expected total rotation dims == 2, but got dims = {len(pair)}",
+            f"expected total rotation dims == 2, but got dims = {len(plane)}",
             expected="two dimensions",
-            got=str(list(dims)),
+            got=str(list(plane)),
             fix="name the plane to turn in, such as (0, 1)",
         )
-    first, second = pair
+    first, second = wrap_dims(plane, len(input._shape))
     order = list(range(len(input._shape)))
     order[first], order[second] = second, first
     turns = k % 4

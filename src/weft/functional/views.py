@@ -304,16 +304,21 @@ def t(input: Any) -> Any:
     return permuted(input, tuple(range(rank))[::-1], _T)
 
 
+def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
+    """`transpose` under NumPy's name."""
+    return transpose(input, axis0, axis1)
+
+
 def mT(input: Any) -> Any:
-    """The last two dimensions swapped. Errors: ShapeError below two dimensions."""
-    if len(input._shape) < 2:
+    """The last two dimensions swapped, a number as it is. Errors: ShapeError on a vector."""
+    if len(input._shape) == 1:
         raise ShapeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {len(input._shape)}-D tensor.",
             expected="at least two dimensions",
             got=describe("input", input),
             fix="use unsqueeze first",
         )
-    return transpose(input, -2, -1)
+    return transpose(input, -2, -1) if input._shape else permuted(input, ())
 
 
 def _reversed(input: Any) -> Any:
@@ -332,6 +337,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
             got=f"{source}, {destination}",
             fix="name one destination per source",
         )
+    if not rank:
+        return permuted(input, ())
     order = [-1] * rank
     for origin, target in zip(sources, targets, strict=True):
         order[target] = origin
@@ -410,7 +417,7 @@ FUNCTIONS.update(
     reshape=function_reshape,
     permute=function_permute,
     moveaxis=movedim,
-    swapaxes=transpose,
+    swapaxes=swapaxes,
     swapdims=transpose,
 )
 METHODS: dict[str, Any] = {

@@ -146,7 +146,8 @@ def _type_code(capsule: Any) -> Any:
 def _need_plain(tensor: Tensor) -> None:
     """Errors: BufferError for what requires a gradient or does not show its memory as it is."""
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
-        why = "require gradient" if tensor.requires_grad else "are computed where they are read"
+        why = "have the conjugate bit set" if tensor.is_conj() else "have the negative bit set"
+        why = "require gradient" if tensor.requires_grad else why
         fix = "detach()" if tensor.requires_grad else "resolve_conj().resolve_neg()"
         raise ExportError(
             f"Can't export tensors that {why}, use tensor.{fix}",
@@ -157,8 +158,16 @@ def _need_plain(tensor: Tensor) -> None:
 
 
 def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
-    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits. Errors: BufferError."""
+    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits.
+
+    Errors: BufferError; TypeError and AssertionError for a stream: there are none on a CPU.
+    """
     _need_plain(tensor)
+    stream = keywords.get("stream")
+    if stream is not None:
+        if not isinstance(stream, int):
+            raise TypeError("stream must be ``int`` or ``none``")
+        raise AssertionError("stream should be None on cpu.")
     capsule = export_array(tensor).__dlpack__(**keywords)
     if tensor._dtype is dtypes.bfloat16:
         _type_code(capsule).value = BFLOAT

@@ -159,10 +159,13 @@ def nbytes(self: Tensor) -> int:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now; tensors that share memory agree. An in-place operation may change it.
+    """The address of the first element now, 0 without elements; tensors that share memory agree. An in-place operation
+    may change it.
 
     Cost: runs what is pending of the tensor.
     """
+    if 0 in self._shape:
+        return 0
     storage = storage_of(self)
     start = self.offset * self._dtype.itemsize
     if storage.foreign is not None:
@@ -191,6 +194,11 @@ class UntypedStorage:
     def data_ptr(self) -> int:
         """The address of the first byte now. Cost: runs what is pending of the tensor."""
         return data_ptr(self._memory) if self.nbytes() else 0
+
+    def as_tensor(self, dtype: Any) -> Any:
+        """The bytes as a vector of a type: shared, not copied."""
+        memory = self._memory
+        return memory.reshape(-1) if memory._dtype is dtype else memory.reshape(-1).view(dtype)
 
     def element_size(self) -> int:
         """Bytes per element: 1."""

@@ -33,6 +33,7 @@ from weft.graph.views import (
 )
 from weft.ops import TABLE
 from weft.ops.primitives import concat, full, reshape
+from weft.tensor.layout import format_strides
 from weft.tensor.memory import need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
@@ -311,8 +312,8 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give the tensor another shape: its elements in row-major order, with zeros behind where there are too few. It
-    stays in its memory where that suffices.
+    """Give the tensor another shape: its elements in row-major order (or laid out in the named format), with zeros
+    behind where there are too few. It stays in its memory where that suffices, and as it is where it has the shape.
 
     Errors: RuntimeError where it requires grad.
     """
@@ -332,15 +333,16 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             fix="check how the size was computed",
         )
     need_room(shape, self._dtype)
+    if shape == self._shape and memory_format is None:
+        return self
+    steps = None if memory_format is None else format_strides(shape, memory_format)
+    steps = contiguous_strides(shape) if steps is None else steps
     need, have = prod(shape), prod(self._shape)
-    storage = storage_of(self)
-    if self.offset + need <= storage.node.numel:
-        steps = contiguous_strides(shape)
-        made = view(TABLE["strided"], self, (self.offset, steps), shape, steps, self.offset)
-    else:
+    shown, start = self, self.offset
+    if start + need > storage_of(self).node.numel:
         more = full((need - have,), 0, self._dtype)
-        made = reshape(concat((reshape(self.detach(), (have,)), more), 0), shape)
-    replace_value(self, made)
+        shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
+    replace_value(self, view(TABLE["strided"], shown, (start, steps), shape, steps, start))
     return self
 
 
