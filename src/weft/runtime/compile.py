@@ -13,7 +13,7 @@ def compile_specs(lowering: Any) -> None:
     if not missing:
         return
     from weft.runtime.jit import Request, compile_batch
-    from weft.schedule.specs import revision
+    from weft.schedule.revision import revision
 
     specs = list(missing.values())
     text_of = revision()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from weft.codegen import ir, staged
@@ -16,17 +13,6 @@ from weft.codegen.staged import lower as lower_staged
 from weft.ops.row import TABLE
 
 VIRTUAL = -2  # as in `weft.schedule.builder`
-
-
-@cache
-def revision() -> str:
-    """What the text of a kernel depends on beside its key and the target: a hash of the sources that write it."""
-    package = Path(__file__).parent.parent
-    sources = sorted([*(package / "codegen").rglob("*.py"), *(package / "ops").glob("*.py")])
-    read = hashlib.sha256()
-    for path in [*sources, Path(__file__)]:
-        read.update(path.read_bytes())
-    return read.hexdigest()
 
 
 def lookup(name: str) -> Callable[..., Any]:

@@ -17,41 +17,14 @@ how many units a shape is cut.  The layout of pointers and arguments stands in `
 
 from __future__ import annotations
 
-from llvmlite import ir
-
-from ..gemm.choose import grain
-from ..gemm.spec import parse
 from ..target import Target, host
-from ..text import module_text
-from .backward import Backward
-from .forward import Forward
-from .frame import LARGEST, panel_rows, tile_name
+from .choose import LARGEST, launch_attention, launch_gradient
 
 __all__ = ["LARGEST", "launch_attention", "launch_gradient", "lower_attention"]
 
 
 def lower_attention(dtype: str, name: str, variant: str, target: Target | None = None) -> str:
     """LLVM IR of kernel `name`: variant "forward" or "backward", with "_masked" where a mask is added."""
-    chosen = target or host()
-    spec = parse(dtype, tile_name(dtype, chosen), chosen)
-    kind, _, masked = variant.partition("_")
-    module = ir.Module(name)
-    made = Forward if kind == "forward" else Backward
-    builders = made(module, name, spec, masked == "masked").build()
-    return module_text(module, builders, chosen.register_bits)
+    from .writing import attention
 
-
-def launch_attention(
-    dtype: str, matrices: int, rows: int, keys: int, depth: int, target: Target | None = None
-) -> tuple[int, int]:
-    """Units of the forward kernel, blocks of rows of each of `matrices` heads, and the least piece for a thread."""
-    most = panel_rows(
-        parse(dtype, tile_name(dtype, target or host()), target or host()), Forward.PANELS
-    )
-    units = matrices * -(-rows // most)
-    return units, grain(4.0 * min(rows, most) * keys * depth)
-
-
-def launch_gradient(matrices: int, rows: int, keys: int, depth: int) -> tuple[int, int]:
-    """Units of the backward kernel, one for each of `matrices` heads of keys, and the least piece for a thread."""
-    return matrices, grain(10.0 * rows * keys * depth)
+    return attention(dtype, name, variant, target or host())

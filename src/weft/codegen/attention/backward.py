@@ -24,7 +24,8 @@ from ..gemm.code import (
 )
 from ..gemm.spec import Spec
 from ..text import I1, I64, POINTER, Builder, Value
-from .frame import KEYS, LANES, LARGEST, Frame, Rows, across, products
+from .choose import LARGEST
+from .frame import KEYS, LANES, Frame, Rows, across, products
 
 
 class Spread(Rows):

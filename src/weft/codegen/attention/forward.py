@@ -11,7 +11,8 @@ from ..elementary.lanes import Lanes, fma
 from ..gemm.code import Function, Index, address, loop, minimum, number, quotient, remainder, when
 from ..gemm.spec import Spec
 from ..text import I1, I64, POINTER, Builder, Value
-from .frame import FAR, KEYS, LANES, LARGEST, Frame, Rows, larger
+from .choose import LARGEST, PANELS
+from .frame import FAR, KEYS, LANES, Frame, Rows, larger
 
 
 class Weigh(Rows):
@@ -106,7 +107,7 @@ class Finish(Rows):
 class Forward(Frame):
     """Writes the kernel."""
 
-    PANELS = 10
+    PANELS = PANELS
 
     def __init__(self, module: ir.Module, name: str, spec: Spec, masked: bool) -> None:
         super().__init__(module, name, "forward", spec, masked)

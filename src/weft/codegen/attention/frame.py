@@ -28,12 +28,11 @@ from ..gemm.code import (
 from ..gemm.micro import Micro, row_panel
 from ..gemm.output import Put
 from ..gemm.panels import Gather
-from ..gemm.spec import DEPTH, Spec, full_tile
-from ..target import Target
+from ..gemm.spec import DEPTH, Spec
 from ..text import I64, Builder, Value
+from .choose import LARGEST, panel_rows
 
 KEYS = 64  # in one tile; part of the definition of the result
-LARGEST = DEPTH  # depth and width of one head
 LANES = 16
 FAR = float("inf")
 SIZES = ("outer", "inner", "heads", "group", "rows", "keys", "depth", "width", "causal", "scale")
@@ -52,16 +51,6 @@ POINTERS = {
         "d_value": ROWS,
     },
 }
-
-
-def tile_name(dtype: str, target: Target) -> str:
-    rows, vectors = full_tile(dtype, target)
-    return f"tile{rows}x{vectors}"
-
-
-def panel_rows(spec: Spec, panels: int) -> int:
-    """Rows of `panels` full tiles of a processor with registers for 14; as many on others."""
-    return panels * 14 // spec.rows * spec.rows
 
 
 class Across(Spec):

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..target import AVX2, Target, host
-from .integers import VARIANT as INTEGER_VARIANT
-from .spec import NUMBERS, full_tile, parse
+from .spec import INTEGERS, NUMBERS, full_tile, parse
 
 PIECE_FLOPS = 2e6  # with less work than this a second thread does not pay
 WIDE = 128  # columns from which one row is worth a kernel of its own
@@ -42,7 +41,7 @@ def launch_gemm(
     """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]; `along` says of A and of B whether neighbours in
     memory are neighbours along k."""
     if dtype not in NUMBERS:
-        return Launch(INTEGER_VARIANT, batch * m, grain(2.0 * n * max(k, 1)))
+        return Launch(INTEGERS, batch * m, grain(2.0 * n * max(k, 1)))
     chosen = target or host()
     variant = pick(dtype, m, n, chosen, along)
     spec = parse(dtype, variant, chosen)

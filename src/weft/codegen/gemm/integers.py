@@ -10,7 +10,6 @@ from .code import Index, address, loop, quotient, remainder
 
 WIDTHS = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 WIDTHS |= {"uint16": 16, "uint32": 32, "uint64": 64}
-VARIANT = "loop"
 
 
 class IntegerDriver:

@@ -19,6 +19,7 @@ CHUNK = 2048  # elements of K in one chain; part of the definition of the result
 DEPTH = 256  # elements of K in one packed block; divides CHUNK
 PACKED_BYTES = 1 << 18  # of a packed block of B
 NEAR_BYTES = 1 << 20  # of B in the second cache
+INTEGERS = "loop"  # the variant that multiplies integers
 I16 = ir.IntType(16)
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 

@@ -1,0 +1,22 @@
+"""What writes kernels, as a number: a kernel on disk is one of these sources.
+
+Apart from `specs`, so that a process whose kernels are all on disk imports nothing that writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def revision() -> str:
+    """What the text of a kernel depends on beside its key and the target: a hash of the sources that write it."""
+    schedule = Path(__file__).parent
+    package = schedule.parent
+    sources = sorted([*(package / "codegen").rglob("*.py"), *(package / "ops").glob("*.py")])
+    read = hashlib.sha256()
+    for path in [*sources, schedule / "specs.py"]:
+        read.update(path.read_bytes())
+    return read.hexdigest()
