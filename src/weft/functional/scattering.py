@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from weft._lazy import later
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    TensorIndexError,
+)
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
 from weft.functional.comparing import fill_value
@@ -458,7 +465,17 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         )
     if num_classes == -1:
         values = host.to_numpy(input)
-        num_classes = int(values.max()) + 1 if values.size else 0
+        if not values.size:
+            raise ArgumentError(
+                "Can not infer total number of classes from empty tensor.",
+                expected="at least one class",
+                got=describe("input", input),
+                fix="pass num_classes",
+            )
+        if values.min() < 0:
+            text, lowest = "Class values must be non-negative.", str(values.min())
+            raise IndexRangeError(text, expected="classes from 0", got=lowest, fix="check them")
+        num_classes = int(values.max()) + 1
     wide = reshape(input, (*input._shape, 1))
     if check_index("one_hot", input, num_classes, -1, False) == UNKNOWN:  # the kernel looks
         return scatter(full((*input._shape, num_classes), 0, dtypes.int64), -1, wide, value=1)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cython
@@ -46,6 +47,12 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
     rank = len(input._shape)
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
+        warnings.warn(
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+            "argument.",
+            UserWarning,
+            stacklevel=1,
+        )
     axis = wrap_dim(dim, rank)
     if input._dtype.category != 2:
         raise DTypeError(

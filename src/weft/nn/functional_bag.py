@@ -79,6 +79,18 @@ def padding_place(padding_idx: int, count: int) -> int:
     return padding_idx % count
 
 
+def _left_out(padding_idx: int, count: int) -> int:
+    """The row that bags leave out. Errors: RuntimeError for one that the table does not have."""
+    if not -count <= padding_idx < count:
+        raise _refuse(
+            f"padding_idx must be within the number of embeddings, -{count} through {count - 1}, but got {padding_idx}",
+            f"-{count} <= padding_idx < {count}",
+            str(padding_idx),
+            "choose a row of the table",
+        )
+    return padding_idx % count
+
+
 def sparse_rows(weight: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
     """Rows of a table whose gradient is sparse. Shapes: (n, d), (*) -> (*, d). Errors: NotDefinedError."""
     if scale_grad_by_freq and weight.requires_grad and weft.is_grad_enabled():
@@ -220,6 +232,7 @@ def embedding_bag(
     """
     _check_bags(input, weight, mode, per_sample_weights, sparse)
     starts = _starts(input, offsets, include_last_offset)
+    place = None if padding_idx is None else _left_out(padding_idx, weight._shape[0])
     flat = reshape(input, (input.numel(),))
     options = (max_norm, norm_type, scale_grad_by_freq, sparse)
     if not flat._shape[0]:
@@ -228,7 +241,7 @@ def embedding_bag(
     rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
     kept = None
     if padding_idx is not None:
-        kept = cast(flat, dtypes.int64) != padding_idx % weight._shape[0]
+        kept = cast(flat, dtypes.int64) != place
     if mode == "max":
         return cast(_largest(rows, kept, starts), weight._dtype)
     if per_sample_weights is not None:

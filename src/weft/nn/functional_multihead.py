@@ -60,22 +60,27 @@ def _check_ranks(query: Any, key: Any, value: Any, padding: Any, mask: Any, head
             fix="reshape the query",
         )
     kind = "batched (3-D)" if rank == 3 else "unbatched (2-D)"
-    for name, tensor, want in (
-        ("key", key, rank),
-        ("value", value, rank),
-        ("key_padding_mask", padding, rank - 1),
+    both = f"`key` and `value` to be {rank}-D"
+    for name, tensor, want, expected in (
+        ("key", key, rank, both),
+        ("value", value, rank, both),
+        (
+            "key_padding_mask",
+            padding,
+            rank - 1,
+            f"`key_padding_mask` to be `None` or {rank - 1}-D",
+        ),
     ):
         if tensor is not None and len(tensor._shape) != want:
             raise AssertedError(
-                f"For {kind} `query`, expected `{name}` to be {want}-D but found {len(tensor._shape)}-D "
-                "tensor instead",
+                f"For {kind} `query`, expected {expected} but found {len(tensor._shape)}-D tensor for `{name}` instead",
                 expected=f"{want} dimensions",
                 got=describe(name, tensor),
                 fix=f"reshape {name}",
             )
     if mask is not None and len(mask._shape) not in (2, 3):
         raise AssertedError(
-            f"For {kind} `query`, expected `attn_mask` to be None, 2-D or 3-D but found "
+            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
             f"{len(mask._shape)}-D tensor instead",
             expected="(L, S) or (N * heads, L, S)",
             got=describe("attn_mask", mask),

@@ -53,6 +53,18 @@ def _affine(x: Any, weight: Any, bias: Any, shape: Shape) -> Any:
     return x if bias is None else x + reshape(bias, shape)
 
 
+def _check_like(name: str, value: Any, shape: Shape) -> None:
+    """Errors: ShapeError where a weight or bias has not the sizes that are normalised."""
+    if value is not None and value._shape != shape:
+        raise ShapeError(
+            f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(value._shape)} "
+            f"and normalized_shape = {list(shape)}",
+            expected=f"a {name} {list(shape)}",
+            got=describe(name, value),
+            fix=f"make the {name} of the sizes that are normalised",
+        )
+
+
 def _last_axes(name: str, input: Any, normalized_shape: Any) -> tuple[Shape, Shape]:
     need_tensor(name, input)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -83,6 +95,8 @@ def layer_norm(
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted. Errors: ShapeError."""
     shape, axes = _last_axes("layer_norm", input, normalized_shape)
     need_floating("LayerNormKernelImpl", input)
+    _check_like("weight", weight, shape)
+    _check_like("bias", bias, shape)
     normal = standardize(widen(input), axes, eps)
     return in_order(cast(_affine(normal, weight, bias, shape), input._dtype))
 
@@ -92,14 +106,7 @@ def rms_norm(
 ) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last dimensions, then scaled."""
     shape, axes = _last_axes("rms_norm", input, normalized_shape)
-    if weight is not None and weight._shape != shape:
-        raise ShapeError(
-            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight._shape)} "
-            f"and normalized_shape = {list(shape)}",
-            expected=f"a weight {list(shape)}",
-            got=describe("weight", weight),
-            fix="make the weight of the sizes that are normalised",
-        )
+    _check_like("weight", weight, shape)
     x = widen(input)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
@@ -148,8 +148,9 @@ def _sizes(input: Any, size: Any, scale_factor: Any) -> tuple[Shape, list[float 
     given = size if size is not None else scale_factor
     if isinstance(given, (tuple, list)) and len(given) != spatial:
         raise ArgumentError(
-            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
-            f"of {list(input._shape[2:])} and {'output size' if size is not None else 'scale_factor'} of {given}",
+            f"Input and {'output' if size is not None else 'scale_factor'} must have the same number of spatial "
+            f"dimensions, but got input with spatial dimensions of {list(input._shape[2:])} and "
+            f"{'output size' if size is not None else 'scale_factor'} of {given}",
             expected=f"one number, or {spatial} numbers",
             got=repr(given),
             fix="pass one number per spatial dimension",
@@ -189,11 +190,19 @@ def _check_mode(input: Any, wanted: Shape, mode: str, antialias: bool) -> None:
             fix="leave antialias out",
         )
     if mode != "area" and len(wanted) not in _RANKS.get(mode, ()):
-        raise ArgumentError(
-            f"interpolate: mode {mode!r} is not available for {len(wanted)} spatial dimensions",
+        raise NotDefinedError(
+            _mode_refused(mode, len(input._shape)),
             got=f"mode={mode!r}, {describe('input', input)}",
             expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
             fix="choose one of these",
+        )
+    if not all(wanted) and 0 not in input._shape[2:]:
+        raise ArgumentError(
+            f"Input and output sizes should be greater than 0, but got input {list(input._shape[2:])} and "
+            f"output {list(wanted)}",
+            expected="sizes of at least 1",
+            got=str(list(wanted)),
+            fix="pass a larger size or scale_factor",
         )
     if mode in _FLOATING and input._dtype.category < 2 and input._dtype is not dtypes.uint8:
         raise DTypeError(
@@ -201,6 +210,34 @@ def _check_mode(input: Any, wanted: Shape, mode: str, antialias: bool) -> None:
             expected="floats, or uint8",
             got=describe("input", input),
             fix="convert with .float(), or use mode='nearest'",
+        )
+
+
+def _mode_refused(mode: str, rank: int) -> str:
+    if mode in _RANKS and rank in (3, 4, 5):
+        return f"Got {rank}D input, but {mode} mode needs {_RANKS[mode][0] + 2}D input"
+    return (
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: nearest | linear | "
+        f"bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+    )
+
+
+def _check_options(mode: str, size: Any, align_corners: Any, recompute: Any) -> None:
+    """Errors: ValueError on options that mean nothing beside others."""
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ArgumentError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "trilinear",
+            expected="align_corners=None",
+            got=f"mode={mode!r}, align_corners={align_corners}",
+            fix="leave align_corners out, or choose another mode",
+        )
+    if recompute and size is not None:
+        raise ArgumentError(
+            "recompute_scale_factor is not meaningful with an explicit size.",
+            expected="scale_factor beside recompute_scale_factor",
+            got=f"size={size}",
+            fix="leave recompute_scale_factor out",
         )
 
 
@@ -217,6 +254,7 @@ def interpolate(
     area. `antialias` widens the filter of bilinear and bicubic where the result is smaller."""
     need_tensor("interpolate", input)
     wanted, factors = _sizes(input, size, scale_factor)
+    _check_options(mode, size, align_corners, recompute_scale_factor)
     if recompute_scale_factor:
         factors = [None] * len(factors)
     _check_mode(input, wanted, mode, antialias)

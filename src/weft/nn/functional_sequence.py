@@ -14,7 +14,7 @@ import numpy as np
 
 import weft
 from weft.autograd import Function, enable_grad, grad
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, KindError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_floating, need_tensor
 from weft.functional.arguments import sizes as whole_sizes
@@ -206,7 +206,7 @@ class CtcLoss(Function):
 def _lengths(name: str, value: Any, examples: int) -> Any:
     """The lengths as an array. Errors: ArgumentTypeError, ShapeError."""
     if isinstance(value, Tensor) and value._dtype.category != 1:
-        raise ArgumentTypeError(
+        raise KindError(
             f"{name} must be integral",
             expected="integers",
             got=describe(name, value),
@@ -214,6 +214,14 @@ def _lengths(name: str, value: Any, examples: int) -> Any:
         )
     plain = host.to_numpy(value) if isinstance(value, Tensor) else whole_sizes((value,), name)
     found = np.atleast_1d(np.asarray(plain)).astype(np.int64)
+    if found.min(initial=0) < 0:
+        raise ShapeError(
+            f"Expected {name} to have value at least 0, but got value {found.min()} (while checking arguments for "
+            "ctc_loss)",
+            expected="lengths of at least 0",
+            got=str(found.tolist()),
+            fix="pass the numbers of steps, and of labels",
+        )
     if len(found) != examples:
         raise ShapeError(
             f"{name} must be of size batch_size",
