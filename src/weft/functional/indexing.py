@@ -30,6 +30,7 @@ from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
 from weft.functional.formats import columns_first
 from weft.functional.gathering import Gather, gather_rows
+from weft.functional.places import coordinates
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
 from weft.graph.edges import value_of
@@ -405,11 +406,11 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     need_tensor("nonzero", input)
     array = host.to_numpy(input)
     if as_tuple:
-        places = np.nonzero(array) if array.ndim else (np.zeros(int(bool(array)), np.int64),)
+        places = coordinates(array) if array.ndim else (np.zeros(int(bool(array)), np.int64),)
         return tuple([host.from_numpy(place) for place in places])
     if not array.ndim:
         return host.from_numpy(np.zeros((int(bool(array)), 0), np.int64))
-    return columns_first(host.from_numpy(np.argwhere(array)))
+    return columns_first(host.from_numpy(coordinates(array).T))
 
 
 def argwhere(input: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from weft.functional import host
 
 WIDE = 64  # elements beside each other that NumPy goes through in about the time of a call
+LITTLE = 2048  # elements that are put in order sooner than their parts are looked for
 FEW = 4  # so many times fewer than a row has are looked for before they are put in order
 
 
@@ -29,8 +30,9 @@ def order_of(array: Any, axis: int, descending: bool) -> Any:
 def first_places(array: Any, axis: int, k: int, largest: bool) -> Any:
     """The first k of `order_of`: where rows are much longer, only what is not behind the k-th is put in order."""
     size = array.shape[axis]
-    if not 0 < k <= size // FEW:
-        return np.take(order_of(array, axis, largest), np.arange(k), axis)
+    if not 0 < k <= size // FEW or array.size <= LITTLE:
+        lead = (slice(None),) * (axis % array.ndim)
+        return order_of(array, axis, largest)[(*lead, slice(k))]
     lines = np.ascontiguousarray(np.moveaxis(array, axis, -1))
     place = size - k if largest else k - 1
     bound = host.answering(np.partition, lines, place, -1)[..., place : place + 1]
@@ -67,6 +69,20 @@ def _running(function: Any, array: Any, axis: int) -> Any:
     found = array.copy()
     for last, line in itertools.pairwise(np.moveaxis(found, axis, 0)):
         function(last, line, out=line)
+    return found
+
+
+def coordinates(array: Any) -> Any:
+    """Where elements are not 0, in row-major order: (dimensions, count). NumPy's own search goes by the element as soon
+    as there are two dimensions."""
+    flat = host.answering(np.flatnonzero, array)
+    found = np.empty((len(flat), array.ndim), np.int64).T
+    if array.ndim == 1:
+        found[0] = flat
+    for axis in range(array.ndim - 1, 0, -1):
+        above = np.floor_divide(flat, array.shape[axis], out=found[axis - 1])
+        np.subtract(flat, above * array.shape[axis], out=found[axis])
+        flat = above
     return found
 
 
