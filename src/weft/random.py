@@ -478,7 +478,15 @@ def _span(dtype: Any) -> int:
 
 
 def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
-    """Exponential numbers of rate lambd, in place."""
+    """Exponential numbers of rate lambd, in place. Errors: RuntimeError on integers."""
+    if not input._dtype.is_floating_point:
+        raise DTypeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
+            f"you specified {input._dtype.name}",
+            expected="a floating-point tensor",
+            got=input._dtype.name,
+            fix="convert with .float()",
+        )
     if not _real("exponential_", lambd, "lambd") > 0:
         raise ArgumentError(
             f"exponential_ expects lambda > 0.0, but found lambda={lambd}",

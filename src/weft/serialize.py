@@ -44,10 +44,18 @@ FORMAT = "weft-1"
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def save(obj: Any, f: File) -> None:
+def save(
+    obj: Any,
+    f: File,
+    pickle_module: Any = None,
+    pickle_protocol: int = pickle.DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write nested dictionaries, lists, tuples and sets of tensors, arrays, numbers, strings, bytes, types, booleans
     and None as a safetensors file. What holds anything else, such as a module, is pickled as a whole: prefer a
-    `state_dict()`.
+    `state_dict()`, with the protocol that is named. The other arguments choose among PyTorch's formats: there is one
+    here.
 
     Errors: TypeError (a RuntimeError, too) for what cannot be pickled either, named by its path; the file that was
     there stays as it was.
@@ -57,7 +65,7 @@ def save(obj: Any, f: File) -> None:
     try:
         structure = writer.describe(obj, "")
     except _OtherObject as error:
-        content = _pickled(obj, error)
+        content = _pickled(obj, error, pickle_protocol)
     else:
         metadata = {"format": FORMAT, "structure": json.dumps(structure)}
         if writer.bfloat16:
@@ -97,9 +105,9 @@ def _need_binary(what: str, f: File, mode: str) -> None:
         )
 
 
-def _pickled(obj: Any, error: TypeError) -> bytes:
+def _pickled(obj: Any, error: TypeError, protocol: int) -> bytes:
     try:
-        return pickle.dumps(obj)
+        return pickle.dumps(obj, protocol)
     except Exception as reason:  # whatever the object's own methods raise
         raise KindError(
             f"{error}",

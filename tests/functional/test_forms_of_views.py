@@ -1,5 +1,8 @@
 """What views, shapes and memory look like from outside agrees with PyTorch: layouts, storages, types, wrong calls."""
 
+import io
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -97,6 +100,17 @@ def test_broadcast_shapes_is_a_size():
 
 
 WRONG = {
+    "no device below 0": lambda m: m.device("cpu", -1),
+    "no device below 0, by number": lambda m: m.device(-1),
+    "a device's number as it is written": lambda m: m.device("cuda:01"),
+    "waiting times as integers": lambda m: m.zeros(2, dtype=m.int64).exponential_(),
+    "sparse floats into integers": lambda m: (
+        m.ones(2, dtype=m.int64).to_sparse().add_(m.ones(2).to_sparse())
+    ),
+    "degrees of freedom below 0": lambda m: m.distributions.Chi2(m.tensor([1.0, -2.0])),
+    "a function as a transform": lambda m: m.distributions.TransformedDistribution(
+        m.distributions.Normal(0.0, 1.0), [abs]
+    ),
     "cuts": lambda m: m.tensor_split(m.ones(4), m.tensor(1.5)),
     "cuts in two dimensions": lambda m: m.tensor_split(m.ones(4), m.tensor([[1]])),
     "indices of floats": lambda m: m.unravel_index(m.tensor(0.5), (2, 2)),
@@ -126,6 +140,8 @@ def test_wrong_calls_raise_what_pytorch_raises(name):
 
 
 SAME = {
+    "all of no dimensions": lambda m: m.tensor([[0, 2]]).all(dim=()),
+    "any of no dimensions": lambda m: m.tensor([[0.0, 2.0]]).any(dim=()),
     "a sum of bools": lambda m: m.tensor([[0, 2], [0, 0]]).sum(1, dtype=m.bool),
     "a sum into bools": lambda m: m.sum(m.tensor([0, 2]), 0, out=m.empty((), dtype=m.bool)),
     "a product of bools": lambda m: m.tensor([[1, 2], [0, 1]]).prod(1, dtype=m.bool),
@@ -147,3 +163,12 @@ def test_the_mode_of_nans_alone_is_one_of_them():
 
 def test_tensors_of_two_types_are_not_equal():
     assert weft.equal(weft.ones(2), weft.ones(2, dtype=weft.float64)) is False
+
+
+@pytest.mark.parametrize("options", [{"pickle_protocol": 4}, {"pickle_module": pickle}])
+def test_save_takes_the_arguments_of_pytorchs(options):
+    for obj in ({"w": weft.ones(2)}, [weft.ones(2), {1: range(3)}]):
+        file = io.BytesIO()
+        weft.save(obj, file, _use_new_zipfile_serialization=False, **options)
+        file.seek(0)
+        assert repr(weft.load(file, weights_only=False)) == repr(obj)

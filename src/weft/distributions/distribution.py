@@ -35,6 +35,11 @@ class lazy_property:  # noqa: N801 - reads as `property`
         return value
 
 
+def _is_derived(kind: type, name: str) -> bool:
+    """Whether a parameter is computed of others when it is first asked for."""
+    return isinstance(getattr(kind, name, None), lazy_property)
+
+
 def broadcast_all(*values: Any) -> list[Any]:
     """Numbers and tensors as tensors of one shape; numbers take the type of the tensors."""
     tensors = [value for value in values if isinstance(value, Tensor)]
@@ -104,8 +109,9 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            for name in self._parameters():
-                self._check_parameter(name)
+            for name in self.arg_constraints:
+                if name in self.__dict__ or not _is_derived(type(self), name):
+                    self._check_parameter(name)
 
     def _parameters(self) -> list[str]:
         """The names of the parameters that this instance holds; those that are computed of others when first asked

@@ -88,6 +88,19 @@ class Independent(Distribution):
         return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"
 
 
+def _listed(transforms: Any) -> list[Any]:
+    """One transform or several as a list. Errors: ValueError on anything else."""
+    listed = [transforms] if isinstance(transforms, Transform) else transforms
+    if not isinstance(listed, list | tuple) or not all(isinstance(t, Transform) for t in listed):
+        raise ArgumentError(
+            "transforms must be a Transform or a list of Transforms",
+            expected="transforms of weft.distributions",
+            got=f"{transforms!r:.100}",
+            fix="derive a class from Transform",
+        )
+    return list(listed)
+
+
 class TransformedDistribution(Distribution):
     """What comes out where transforms are applied to values of a distribution."""
 
@@ -96,7 +109,7 @@ class TransformedDistribution(Distribution):
     def __init__(
         self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
     ) -> None:
-        self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
+        self.transforms = _listed(transforms)
         whole = ComposeTransform(self.transforms)
         shape = base_distribution.batch_shape + base_distribution.event_shape
         base_dims = len(base_distribution.event_shape)

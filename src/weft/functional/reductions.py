@@ -388,7 +388,8 @@ def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = No
 
 def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
     need_tensor(name, input)
-    axes = reduced_axes(dim, len(input._shape))
+    none = isinstance(dim, (tuple, list)) and not dim  # no dimensions, not all of them
+    axes = () if none else reduced_axes(dim, len(input._shape))
     result = reduce_over(TABLE[name], cast(input, dtypes.bool_), axes, bool(keepdim), dtypes.bool_)
     return cast(result, dtypes.uint8) if input._dtype is dtypes.uint8 else result
 

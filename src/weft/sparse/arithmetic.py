@@ -13,7 +13,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional.arguments import widen
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
@@ -187,7 +187,18 @@ def in_place(rule: Any) -> Any:
 
 
 def add_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
-    """input += alpha * other; in the memory of a dense input, at the places of the entries only."""
+    """input += alpha * other; in the memory of a dense input, at the places of the entries only.
+
+    Errors: RuntimeError where the sum's type does not fit the input's.
+    """
+    common = weft.promote_types(input.dtype, other.dtype) if isinstance(other, Tensor) else None
+    if common is not None and not weft.can_cast(common, input.dtype):
+        raise DTypeError(
+            f"Can't convert result type {common.name} to output {input.dtype.name} in add operation",
+            expected=f"an operand that {input.dtype.name} can hold",
+            got=f"{input.dtype.name} and {other.dtype.name}",
+            fix="convert the input, or use + for a new tensor",
+        )
     if isinstance(input, SparseTensor) or tuple(input.shape) != tuple(other.shape):
         return in_place(add)(function, input, other, alpha=alpha)
     entries = other.entries if alpha == 1 else other.entries * alpha

@@ -9,6 +9,23 @@ from weft.errors import ArgumentTypeError, DeviceError
 KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
 
 
+def _is_number(text: str) -> bool:
+    """Whether a text is a number as it is written: 0 or more, no zeros before it."""
+    return text.isdigit() and text == str(int(text))
+
+
+def _need_number(index: int | None) -> int | None:
+    """The number of a device, None for the current one. Errors: DeviceError on negative numbers."""
+    if index is not None and index < 0:
+        raise DeviceError(
+            "Device index must not be negative",
+            expected="a number >= 0",
+            got=str(index),
+            fix="leave the index out for the current device",
+        )
+    return index
+
+
 class device:  # noqa: N801  (the public name)
     """A device by name and index: `device("cpu")`, `device("cpu", 0)`. Errors: RuntimeError on an unknown name."""
 
@@ -22,7 +39,7 @@ class device:  # noqa: N801  (the public name)
             self.type, self.index = type.type, type.index if index is None else index
             return
         if isinstance(type, int) and not isinstance(type, bool):
-            self.type, self.index = "cuda", type
+            self.type, self.index = "cuda", _need_number(type)
             return
         if not isinstance(type, str):
             raise ArgumentTypeError(
@@ -32,7 +49,7 @@ class device:  # noqa: N801  (the public name)
                 fix=getattr(type, "fix", "pass 'cpu'"),
             )
         name, _, number = type.partition(":")
-        if name not in KNOWN or (number and (not number.isdigit() or index is not None)):
+        if name not in KNOWN or (number and (not _is_number(number) or index is not None)):
             raise DeviceError(
                 f"Invalid device string: {type!r}",
                 expected=f"one of {', '.join(KNOWN)}",
@@ -40,7 +57,7 @@ class device:  # noqa: N801  (the public name)
                 fix="pass 'cpu'",
             )
         self.type = name
-        self.index = int(number) if number else index
+        self.index = int(number) if number else _need_number(index)
 
     def __repr__(self) -> str:
         return (
