@@ -63,12 +63,13 @@ def sequence_number(self: Any) -> int:
     return NEVER if isinstance(self, AccumulateGrad) else self.seq
 
 
-def input_metadata(self: Any) -> tuple[InputMetadata, ...]:
-    """Shape, dtype and device of each gradient that a record takes: of its outputs."""
+def input_metadata(self: Any) -> tuple[InputMetadata | None, ...]:
+    """Shape, dtype and device of each gradient that a record takes: of its outputs; None for one that is no tensor."""
     record = self.variable if isinstance(self, AccumulateGrad) else self
     several = isinstance(self, GradientFunction)
     types = record.output_types if several else [(record.shape, record.dtype)]
-    return tuple([InputMetadata(list(shape), dtype, bound_to("device")) for shape, dtype in types])
+    device = bound_to("device")
+    return tuple([None if t is None else InputMetadata(list(t[0]), t[1], device) for t in types])
 
 
 MEMBERS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import Any
 from weft import pipeline
 from weft.autograd import known_walks
 from weft.autograd.discovery import target_for
-from weft.autograd.graph import GradientEdge, find_edge, output_of
+from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
 from weft.autograd.handle import refuse_in_transform
 from weft.autograd.walk import Walk
 from weft.errors import (
@@ -278,7 +278,9 @@ def backward(
     for tensor in chosen or ():
         target = target_for(find_edge(tensor))
         gradient = results.get(target)
-        if gradient is not None and not isinstance(target[0], AccumulateGrad):
+        if gradient is None or isinstance(target[0], AccumulateGrad):
+            continue
+        if isinstance(tensor, Tensor):  # an edge has no place for a gradient
             tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
 
 
@@ -367,12 +369,24 @@ def grad(
             output_of(tensor),
             allow_unused or materialize_grads,
             materialize_grads,
+            create_graph,
         )
         for place, (target, tensor) in enumerate(zip(targets, chosen, strict=True))
     )
 
 
-def _result(gradient: Any, place: int, tensor: Any, allowed: bool | None, materialize: bool) -> Any:
+def _result(
+    gradient: Any,
+    place: int,
+    tensor: Any,
+    allowed: bool | None,
+    materialize: bool,
+    differentiable: bool,
+) -> Any:
+    """A gradient as the caller gets it: None, or zeros (a leaf where they are to be differentiated), if there is none.
+
+    Errors: RuntimeError where none is not allowed, or zeros stood for an edge.
+    """
     if gradient is not None:
         return gradient
     if not allowed:
@@ -383,7 +397,17 @@ def _result(gradient: Any, place: int, tensor: Any, allowed: bool | None, materi
             got=f"an unused {tensor.dtype.name}{list(tensor.shape)}",
             fix="pass allow_unused=True",
         )
-    return full(tensor._shape, 0, tensor.dtype) if materialize else None
+    if not materialize:
+        return None
+    if isinstance(tensor, EdgeOutput):
+        raise GradientError(
+            "materialize_grads cannot be used when the given input is a GradientEdge",
+            expected="tensors, or edges that are reached",
+            got=f"an edge that no gradient arrives at, input {place}",
+            fix="pass the tensor, or leave materialize_grads out",
+        )
+    zeros = full(tensor._shape, 0, tensor.dtype)
+    return zeros.requires_grad_() if differentiable else zeros
 
 
 def _batched_grad(

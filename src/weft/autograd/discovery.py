@@ -301,12 +301,14 @@ class Discovery:
     @cython.cfunc
     @cython.exceptval(check=False)
     def wanted(self, number: cython.int) -> cython.bint:
-        """Whether anything below a record is part of this walk."""
+        """Whether a record runs in this walk: anything below it is part of it, or it is an input of `backward`."""
         place: cython.Py_ssize_t
         for place in range(self.known[number].first, self.known[number + 1].first):
             if self.targets.items[place] >= 0:
                 return True
-        return False
+        if not self.captured:
+            return False
+        return self.captured.get(cython.cast(object, self.known[number].record), True) is None
 
 
 def sequence(current):

@@ -7,7 +7,7 @@ cdef class Saved:
     cdef int number
     cdef object packed
     cdef object edge
-    cdef void settle(self, list outputs, tuple arguments, tuple dirty)
+    cdef void settle(self, tuple outputs, tuple arguments, tuple dirty)
     cpdef object unpack(self, object record)
 
 cdef class FunctionCtx:

@@ -8,6 +8,7 @@ the record. Packing by hooks is left to `saving`.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cython
@@ -60,7 +61,7 @@ class Saved:
         self.number = -1
 
     @cython.cfunc
-    def settle(self, outputs: list, arguments: tuple, dirty: tuple) -> cython.void:
+    def settle(self, outputs: tuple, arguments: tuple, dirty: tuple) -> cython.void:
         """After forward: what kind of tensor it was, and the hooks that are in force."""
         given: cython.bint = among(self.tensor, arguments) and not among(self.tensor, dirty)
         place: cython.int
@@ -105,6 +106,11 @@ class FunctionCtx:
     def materializes(self) -> bool:
         """Whether missing cotangents and tangents are zeros."""
         return self._materialize
+
+    @property
+    def materializes_constants(self) -> bool:
+        """Whether that is so for outputs, too, that have been marked as not differentiable."""
+        return bool(getattr(self, "_materialize_non_diff_grads", True))
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None, where a gradient is
@@ -173,6 +179,14 @@ class FunctionCtx:
         for kept in self._saved:
             found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
         return tuple(found)
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The former name of `saved_tensors`. Warns."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
 
 
 show_under(FunctionCtx, b"weft.autograd.function.FunctionCtx")

@@ -36,14 +36,13 @@ class FunctionNode(GradientFunction):
 
     @property
     def output_types(self) -> list[Any]:
-        """(shape, dtype) of each output."""
-        return list(zip(self._output_types[::2], self._output_types[1::2], strict=True))
+        """(shape, dtype) of each output; None for what gets no gradient."""
+        return _in_pairs(self._output_types)
 
     @property
     def input_types(self) -> tuple[Any, ...]:
         """(shape, dtype) of each argument; None for what is no tensor."""
-        pairs = zip(self._inputs[::2], self._inputs[1::2], strict=True)
-        return tuple([None if shape is None else (shape, dtype) for shape, dtype in pairs])
+        return tuple(_in_pairs(self._inputs))
 
     @property
     def where(self) -> str:
@@ -88,10 +87,9 @@ class FunctionNode(GradientFunction):
         index: cython.Py_ssize_t
         if self.ctx._materialize:
             for index in range(len(cotangents)):
-                if cotangents[index] is None:
-                    cotangents[index] = full(
-                        self._output_types[2 * index], 0, self._output_types[2 * index + 1]
-                    )
+                shape = self._output_types[2 * index]
+                if cotangents[index] is None and shape is not None:
+                    cotangents[index] = full(shape, 0, self._output_types[2 * index + 1])
         extra: dict = current_tape().mode.extra
         if extra is not None and "transposing" in extra and self.function.jvp is not no_jvp:
             return transposed(self, cotangents)
@@ -184,6 +182,12 @@ class FunctionNode(GradientFunction):
             )
         except AttributeError:
             setattr(self.ctx, name, value)
+
+
+def _in_pairs(types: Any) -> list[Any]:
+    """(shape, dtype) of each value; None for what has none."""
+    pairs = zip(types[::2], types[1::2], strict=True)
+    return [None if shape is None else (shape, dtype) for shape, dtype in pairs]
 
 
 def _only_vjp(function: Any) -> Any:

@@ -70,14 +70,14 @@ def needs(edges: tuple | None, count: cython.Py_ssize_t) -> tuple:
 
 
 @cython.cfunc
-def _types_of(values: tuple, others: cython.bint) -> tuple:
-    """Shape, dtype, shape, dtype, ... of the tensors among some values; None, None for `others`, if asked for."""
+def _types_of(values: tuple) -> tuple:
+    """Shape, dtype, shape, dtype, ... of some values; None, None for one that is no tensor."""
     types: list = []
     for v in values:
         if isinstance(v, Tensor):
             types.append(cython.cast(Tensor, v)._shape)
             types.append(cython.cast(Tensor, v)._dtype)
-        elif others:
+        else:
             types.append(None)
             types.append(None)
     found: tuple = tuple(types)
@@ -124,7 +124,7 @@ def attach(
     if len(arguments) == 1:  # a tensor: it has an edge
         record._inputs = _type_of(arguments[0])
     else:
-        record._inputs = _types_of(arguments, True)
+        record._inputs = _types_of(arguments)
     code: cython.pointer(PyObject) = caller(cython.address(record.offset_in_code))
     record.code = None if code == cython.NULL else cython.cast(object, code)
     if isinstance(outputs, Tensor) and ctx._saved is NOTHING and ctx._dirty is NOTHING:
@@ -151,24 +151,37 @@ def _attach_several(
     values: tuple = (outputs,) if single else outputs
     tensors: list = [v for v in values if isinstance(v, Tensor)]
     result: list = []
-    record.outputs = len(tensors)
-    record._output_types = _types_of(values, False)
+    record.outputs = len(values)
+    record._output_types = _types_of(values)
+    if len(ctx._constant) > 0 and not ctx.materializes_constants:
+        record._output_types = _without(ctx._constant, values, record._output_types)
     if current_tape().mode.anomaly:
         _count(record, arguments, tensors)
     if len(ctx._saved) > 0:
         ctx._record = weakref.ref(record)
     if len(ctx._dirty) > 0:
         _check_dirty(ctx, tensors)
-    number: cython.int = 0
-    for v in values:
+    number: cython.int
+    for number in range(record.outputs):
+        v = values[number]
         if isinstance(v, Tensor):
             v = _output(ctx, record, cython.cast(Tensor, v), number, arguments)
-            number += 1
         result.append(v)
     for kept in ctx._saved:
         if kept is not None:
-            cython.cast(Saved, kept).settle(tensors, arguments, ctx._dirty)
+            cython.cast(Saved, kept).settle(values, arguments, ctx._dirty)
     return result[0] if single else tuple(result)
+
+
+@cython.cfunc
+def _without(constant: tuple, values: tuple, types: tuple) -> tuple:
+    """Types of outputs, None, None for those that have been declared constant."""
+    found: list = list(types)
+    place: cython.Py_ssize_t
+    for place in range(len(values)):
+        if among(values[place], constant):
+            found[2 * place] = found[2 * place + 1] = None
+    return tuple(found)
 
 
 @cython.cfunc

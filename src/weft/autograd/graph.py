@@ -132,10 +132,10 @@ def output_of(target: Any) -> Any:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count a change of a tensor, or of several, that the library has not seen."""
+    """Count a change of a tensor, or of several, that the library has not seen. Those of inference mode count none."""
     for changed in (tensor,) if isinstance(tensor, Tensor) else _several(tensor):
         if changed.inference:
-            changed._version  # noqa: B018 - raises
+            continue
         storage_of(changed).version += 1
         if changed.counter is not None:
             changed.counter.version += 1

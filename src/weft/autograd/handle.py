@@ -128,7 +128,8 @@ def retain_grad(self: Tensor) -> None:
 
 
 def retain_again(self: Tensor) -> None:
-    """After an in-place operation: keep the gradient of the new value instead of the old one's."""
+    """After an in-place operation on a tensor or its base: keep the gradient of the new value instead of the old
+    one's."""
     edge = edge_for(self)
     if edge is None:
         return
@@ -137,7 +138,17 @@ def retain_again(self: Tensor) -> None:
 
 
 def grad_dtype(self: Tensor) -> Any:
-    """The dtype that `.grad` takes: that of the leaf unless another was set; None takes any."""
+    """The dtype that `.grad` takes: that of the leaf unless another was set; None takes any.
+
+    Errors: RuntimeError on a tensor that is no leaf.
+    """
+    if not self.is_leaf:
+        raise GradientError(
+            "grad_dtype can only be accessed on leaf tensors.",
+            expected="a leaf",
+            got="a computed tensor",
+            fix="ask for .dtype: the gradient of a computed tensor has that",
+        )
     found = UNSET if self.hooks is None else self.hooks.grad_dtype
     return self.dtype if found is UNSET else found
 

@@ -148,6 +148,13 @@ def unpacked(node: Any, index: int, edge: Any) -> Any:
     return packed.unpack(edge)
 
 
+def put_back_hooks(pairs: tuple[Pair, ...] | None) -> None:
+    """Let the pairs apply that were in force before a walk: hooks that were entered or left in it do not stay so."""
+    mode = tapes.tape().mode
+    tapes.watch_records(pack_node, len(pairs or ()) - len(mode.saved_hooks or ()))
+    mode.saved_hooks = pairs
+
+
 def check_allowed() -> None:
     """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
     extra = tapes.tape().mode.extra

@@ -38,6 +38,7 @@ from weft.autograd import joining, merging
 from weft.autograd.accumulating import accumulate_grad
 from weft.autograd.discovery import freed
 from weft.autograd.observe import UNSET, call_after
+from weft.autograd.saving import put_back_hooks
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
 from weft.graph.tape import last_sequence
@@ -94,6 +95,7 @@ class Walk(Settling):
         elif not self.batched:
             self.forget_groups()
         previous: cython.bint = mode.grad
+        hooks: object = mode.saved_hooks
         outer: tuple = (mode.walk, mode.chosen)
         mode.grad = create
         mode.walk, mode.chosen = self.stamp, bool(self.captured)
@@ -105,6 +107,8 @@ class Walk(Settling):
         finally:
             mode.grad = previous
             mode.walk, mode.chosen = outer
+            if mode.saved_hooks is not hooks:
+                put_back_hooks(hooks)
             if not done:
                 for number in range(self.count):
                     current = cython.cast(object, self.known[number].record)

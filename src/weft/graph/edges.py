@@ -160,6 +160,8 @@ def regenerate(tensor: Tensor) -> cython.int:
         edge = view_edge(row, params, shape, target, dtype, edge)
         shape = target
     tensor.edge = edge
+    if tensor.retains:
+        late["retain_again"](tensor)
     return 0
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
 from weft.graph import dtype as dtypes
+from weft.graph import tape as tapes
 from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
 from weft.tensor.device import check_device
@@ -23,8 +24,8 @@ from weft.tensor.reading import describe
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor as an array that shares its memory; `force` detaches it first.
 
-    Errors: RuntimeError where a gradient is required, TypeError for bfloat16. Cost: runs what is pending; while the
-    array lives, operations on the tensor copy what they read.
+    Errors: RuntimeError where a gradient is required and gradients are on, TypeError for bfloat16. Cost: runs what is
+    pending; while the array lives, operations on the tensor copy what they read.
     """
     if self._dtype is dtypes.bfloat16:
         raise ArgumentTypeError(
@@ -33,7 +34,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             got="bfloat16",
             fix="convert with .float() first",
         )
-    if self.requires_grad and not force:
+    if self.requires_grad and not force and tapes.tape().mode.grad:
         raise GradientError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             expected="a tensor without gradient",

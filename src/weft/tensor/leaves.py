@@ -216,7 +216,7 @@ def set_grad(tensor: Tensor, gradient: Any) -> None:
             got="the tensor itself",
             fix="assign a clone",
         )
-    wanted = getattr(tensor, "grad_dtype", tensor._dtype)
+    wanted = tensor.grad_dtype if tensor.is_leaf else tensor._dtype
     if wanted is not None and gradient._dtype is not wanted:
         raise DTypeError(
             f"attempting to assign a gradient with dtype '{type_name(gradient._dtype)}' to a tensor with grad_dtype "

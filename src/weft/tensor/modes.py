@@ -6,6 +6,7 @@ In come with-statements and functions; out goes the ambient state that the recor
 """
 
 import functools
+import warnings
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -203,12 +204,13 @@ def is_eager():
 
 def _decorate(make, function):
     if isinstance(function, type):
-        raise ArgumentTypeError(
-            "decorate the methods of a class, not the class",
-            expected="a function",
-            got=f"class {function.__name__}",
-            fix="put the decorator on each method",
+        warnings.warn(
+            "Decorating classes is deprecated: only the making of instances is decorated. Decorate the methods, or "
+            "`__init__` alone.",
+            FutureWarning,
+            stacklevel=3,
         )
+        return _decorate_class(make, function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is not None and code.co_flags & GENERATOR:
         return _decorate_generator(make, function)
@@ -218,6 +220,14 @@ def _decorate(make, function):
             return function(*arguments, **keywords)
 
     return functools.wraps(function)(inside)
+
+
+def _decorate_class(make, cls):
+    def made(*arguments, **keywords):
+        with make():
+            return cls(*arguments, **keywords)
+
+    return functools.update_wrapper(made, cls, updated=())
 
 
 def _decorate_generator(make, function):
