@@ -80,8 +80,13 @@ LAYERS = [
     },
     {"demo", "__main__"},
 ]
-# gradcheck is a user of the finished framework that lives beside what it checks; grad_mode only gives names.
-USERS = {"autograd/grad_mode.py", "autograd/gradcheck.py", "autograd/profiler.py"}
+# gradcheck and its differences use the finished framework and live beside what is checked; grad_mode only gives names.
+USERS = {
+    "autograd/grad_mode.py",
+    "autograd/gradcheck.py",
+    "autograd/differences.py",
+    "autograd/profiler.py",
+}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 

@@ -246,3 +246,45 @@ def test_a_decorated_class_is_made_without_gradients_and_works_with_them(lib):
                 self.made_with = lib.is_grad_enabled()
 
     assert Other().made_with is False
+
+
+def test_gradcheck_moves_inputs_that_require_grad(lib):
+    def watched(x):
+        y = x * 2
+        y.register_hook(lambda g: None if g is None else g + 0.1)
+        return y
+
+    x = lib.ones(2, dtype=lib.float64, requires_grad=True)
+    for fast in (False, True):
+        assert not lib.autograd.gradcheck(watched, (x,), raise_exception=False, fast_mode=fast)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_gradcheck_walks_twice(lib, fast):
+    calls = []
+
+    class Drifts(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            calls.append(1)
+            return g * (1 + len(calls) * 1e-7)
+
+    x = lib.ones(2, dtype=lib.float64, requires_grad=True)
+    options = {"fast_mode": fast, "check_undefined_grad": False}
+    with pytest.raises(RuntimeError, match="Backward is not reentrant"):
+        lib.autograd.gradcheck(Drifts.apply, (x,), **options)
+    assert lib.autograd.gradcheck(Drifts.apply, (x,), nondet_tol=1e-4, **options)
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [("shape", lambda lib, x: lib.cat([x, x])), ("dtype", lambda lib, x: x.to(lib.float32))],
+)
+def test_gradcheck_wants_outputs_of_one_type(lib, what, change):
+    x = lib.ones(1, dtype=lib.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match=f"return outputs with the same {what} when inputs"):
+        lib.autograd.gradcheck(lambda x: change(lib, x) if bool((x >= 1).all()) else x, (x,))

@@ -14,60 +14,16 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.backward import grad
+from weft.autograd.differences import along, differences_of, outputs_of
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.autograd.gradcheck_options import Options, need_for, need_one
-from weft.errors import ArgumentError, NoTensorError, ShapeError, WeftError
+from weft.errors import ArgumentError, ShapeError, WeftError
 from weft.graph.public import publish
 from weft.graph.tensor import Tensor
 
 
 class GradcheckError(WeftError, RuntimeError):
     """A derivative that does not agree with finite differences."""
-
-
-def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-    result = function(*inputs)
-    items = result if isinstance(result, (tuple, list)) else (result,)
-    for item in items:
-        if not isinstance(item, Tensor):
-            raise NoTensorError.of(
-                item,
-                "requires_grad",
-                note="the function has returned it",
-                expected="a tensor, or a tuple of tensors",
-                fix="return tensors only",
-            )
-    return tuple(t for t in items if t.dtype.category >= 2)
-
-
-def _numerical(
-    function: Callable[..., Any], inputs: list[Any], index: int, output: int, eps: float
-) -> Any:
-    """d output / d input as an array (input elements, output elements), each a complex conjugate-pair step.
-
-    The input itself holds the changed values, so that a function may also read it from elsewhere (a module has it).
-    """
-    from weft.tensor.creation import tensor as make_tensor
-
-    varied, kept = inputs[index], inputs[index].data
-    base = inputs[index].detach().numpy().copy()
-    steps = (eps, 1j * eps) if np.iscomplexobj(base) else (eps,)
-    columns = []
-    try:
-        for place in np.ndindex(base.shape):
-            parts = []
-            for step in steps:
-                values = []
-                for sign in (1, -1):
-                    moved = base.copy()
-                    moved[place] += sign * step
-                    varied.data = make_tensor(moved)
-                    values.append(_outputs(function, inputs)[output].detach().numpy().copy())
-                parts.append((values[0] - values[1]) / (2 * eps))
-            columns.append(parts)
-    finally:
-        varied.data = kept
-    return columns
 
 
 def _analytic(outputs: tuple[Tensor, ...], inputs: list[Any], index: int, output: int) -> Any:
@@ -218,11 +174,11 @@ def _checked_inputs(arguments: list[Any]) -> list[int]:
 def _run_checks(
     func: Callable[..., Any], arguments: list[Any], checked: list[int], options: Options
 ) -> None:
-    outputs = _outputs(func, arguments)
+    outputs = outputs_of(func, arguments)
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
     for output, target in enumerate(outputs):
         for index in checked:
-            numerical = _numerical(func, arguments, index, output, options.eps)
+            numerical = differences_of(func, arguments, index, outputs, output, options.eps)
             if options.check_backward_ad:
                 _check_reverse(outputs, arguments, index, output, numerical, options)
             if options.check_forward_ad:
@@ -252,14 +208,7 @@ def _check_reverse(
     if target.requires_grad:
         analytic = _analytic(outputs, arguments, index, output)
         again = _analytic(outputs, arguments, index, output)
-        if not np.allclose(_flat(analytic), _flat(again), 0, options.nondet_tol, equal_nan=True):
-            raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
-                "gives different values, although analytical gradient matches numerical gradient.",
-                expected=f"differences up to {options.nondet_tol}",
-                got=f"{analytic} and {again}",
-                fix="remove the randomness, or pass nondet_tol",
-            )
+        _check_repeat(_flat(analytic), _flat(again), options)
     else:
         nothing = [np.zeros(tuple(arguments[index].shape))] * 2
         analytic = [nothing for _ in np.ndindex(*target.shape)]
@@ -277,6 +226,18 @@ def _check_reverse(
             raise _mismatch(output, index, numerical, analytic, "", only)
 
 
+def _check_repeat(first: Any, again: Any, options: Options) -> None:
+    """Errors: GradcheckError where a second walk gives other gradients."""
+    if not np.allclose(first, again, 0, options.nondet_tol, equal_nan=True):
+        raise GradcheckError(
+            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+            "gives different values, although analytical gradient matches numerical gradient.",
+            expected=f"differences up to {options.nondet_tol}",
+            got=f"{first} and {again}",
+            fix="remove the randomness, or pass nondet_tol",
+        )
+
+
 def _flat(rows: Any) -> Any:
     return np.concatenate([np.ravel(part) for row in rows for part in row] or [np.zeros(0)])
 
@@ -291,28 +252,25 @@ def _check_direction(
     whole, v = _draw(random, target), _draw(random, tensor)
     for unit in _units(target):
         u = np.asarray(whole.real if unit == 0 else 1j * whole.imag, whole.dtype)
-        (pulled,) = grad(
-            target,
-            (tensor,),
-            make_tensor(u),
-            retain_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
+        pulled, again = (
+            grad(
+                target,
+                (tensor,),
+                make_tensor(u),
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )[0]
+            .detach()
+            .numpy()
+            for _ in range(2)
         )
-        found = float(np.real(np.vdot(pulled.detach().numpy(), v)))
-        expected = float(np.real(np.vdot(u, _along(v, numerical, u))))
+        _check_repeat(pulled, again, options)
+        found = float(np.real(np.vdot(pulled, v)))
+        expected = float(np.real(np.vdot(u, along(v, numerical, u))))
         if not abs(found - expected) <= options.atol + options.rtol * abs(expected):
             only = _only(unit, target, "outputs")
             raise _mismatch(output, index, expected, found, "", only)
-
-
-def _along(direction: Any, numerical: Any, like: Any) -> Any:
-    """The differences along a direction: J v."""
-    step = np.zeros(like.shape, like.dtype)
-    for element, parts in zip(np.ravel(direction), numerical, strict=True):
-        for unit, part in zip((np.real(element), np.imag(element)), parts, strict=False):
-            step = step + unit * part
-    return step
 
 
 def _draw(random: Any, like: Any) -> Any:
@@ -354,7 +312,7 @@ def _tangent(
     with dual_level():
         arguments = list(plain)
         arguments[index] = make_dual(primal, make_tensor(seed))
-        result = _outputs(func, arguments)[output]
+        result = outputs_of(func, arguments)[output]
         tangent = unpack_dual(result).tangent
         shape = tuple(result.shape)
         return np.zeros(shape) if tangent is None else tangent.detach().numpy().copy()
@@ -435,7 +393,7 @@ def gradgradcheck(
         need_for(value, check_rev_over_rev, option, "check_rev_over_rev")
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = _checked_inputs(arguments)
-    outputs = _outputs(func, arguments)
+    outputs = outputs_of(func, arguments)
     if grad_outputs is None:
         grad_outputs = _cotangents(outputs, gen_non_contig_grad_outputs)
     elif isinstance(grad_outputs, Tensor):
@@ -490,7 +448,7 @@ def _gradient_of(func: Callable[..., Any], count: int, checked: list[int]) -> Ca
             if not ins[index].requires_grad:
                 ins[index] = ins[index].view_as(ins[index])
                 ins[index].requires_grad = True
-        results = _outputs(func, ins)
+        results = outputs_of(func, ins)
         live = [(r, g) for r, g in zip(results, cotangents, strict=True) if r.requires_grad]
         return grad(
             [r for r, _ in live],
