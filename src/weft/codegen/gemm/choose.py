@@ -20,7 +20,7 @@ class Launch:
     """How to run one product: the kernel's variant, its range, and the least piece of it.
 
     Threads take pieces of [0, units) cut at multiples of `grain`.  Kernels hold what they pack on
-    the stack, less than a MiB; none asks for scratch memory.
+    the stack, about a MiB at most; none asks for scratch memory.
     """
 
     variant: str
