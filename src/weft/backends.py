@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from weft.codegen.target import host
+
 
 class _Switches(ModuleType):
     """The flags of one back end that does not exist here; a module, so that it can be imported."""
@@ -40,3 +42,19 @@ mkldnn = _Switches("mkldnn", enabled=False)
 cuda = _Switches("cuda")
 cuda.matmul = _Switches("cuda.matmul", allow_tf32=False)  # type: ignore[attr-defined]
 cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]
+
+
+class _Cpu(_Switches):
+    """The processor, which exists."""
+
+    def is_available(self) -> bool:
+        """Whether the back end exists: yes."""
+        return True
+
+    def get_cpu_capability(self) -> str:
+        """Which vector instructions kernels are made for: AVX512, AVX2, or DEFAULT for those that all have."""
+        name = host().name.upper()
+        return name if name.startswith("AVX") else "DEFAULT"
+
+
+cpu = _Cpu("cpu")

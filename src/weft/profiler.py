@@ -10,7 +10,7 @@ import enum
 import functools
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import weft
@@ -50,8 +50,11 @@ class record_function:  # noqa: N801 - PyTorch's name
         return named
 
 
-class _Averages(list[tuple[str, int, float]]):
-    """Names, counts and seconds; `table()` prints them."""
+class EventList(list[tuple[str, int, float]]):
+    """Names, counts and seconds; `table()` prints them. Options of PyTorch's are accepted."""
+
+    def __init__(self, events: Iterable[tuple[str, int, float]] = (), **options: Any) -> None:
+        super().__init__(events)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
         """A line for each name, the longest first."""
@@ -101,11 +104,11 @@ class profile:  # noqa: N801 - PyTorch's name
     def _note(self, name: str, seconds: float) -> None:
         self.times[name].append(seconds)
 
-    def key_averages(self, *args: Any, **options: Any) -> _Averages:
+    def key_averages(self, *args: Any, **options: Any) -> EventList:
         """The named parts, the whole as `total`, and what ran under `weft.` names."""
         rows = [(name, len(times), sum(times)) for name, times in self.times.items()]
         rows += [(f"weft.{name}", count, 0.0) for name, count in self.counts.items()]
-        return _Averages(rows)
+        return EventList(rows)
 
 
 def schedule(

@@ -129,6 +129,7 @@ def losses(program: Callable[[Source], Any], side: str, state: Path, dtype: str)
 def run_here(name: str, side: str, state: Path, dtype: str) -> None:
     """The child's part: one program on one library; its losses, or what it raised, on the last line."""
     sys.path.insert(0, str(HERE))
+    import further  # noqa: F401 - fills the table
     from table import PROGRAMS
 
     try:
@@ -200,6 +201,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
+    import further  # noqa: F401 - fills the table
     from table import PACKAGES
 
     rows = known_rows()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Self
 
 import weft
 from weft.data.collate import default_collate, default_convert
@@ -15,8 +15,6 @@ from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.errors import ArgumentError
-
-_BaseDataLoaderIter: TypeAlias = Iterator[Any]  # what `iter(loader)` gives, in annotations
 
 
 class DataLoader:
@@ -146,10 +144,17 @@ class DataLoader:
         batched = self.batch_sampler is not None
         return _Fetcher(self.dataset, self.collate_fn, batched, self._streams, self.drop_last)
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._from_workers() if self.num_workers else self._from_here()
+    def __iter__(self) -> _BaseDataLoaderIter:
+        return self._get_iterator()
 
-    def _from_here(self) -> Iterator[Any]:
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        """A pass over the data."""
+        passes = (
+            _MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter
+        )
+        return passes(self)
+
+    def _from_here(self) -> Generator[Any]:
         fetch = self._fetcher()()
         for indices in self._tasks:
             try:
@@ -158,7 +163,7 @@ class DataLoader:
                 return
             yield batch
 
-    def _from_workers(self) -> Iterator[Any]:
+    def _from_workers(self) -> Generator[Any]:
         pool = self._pool or self._new_pool()
         if self.persistent_workers:
             self._pool = pool
@@ -183,6 +188,43 @@ class DataLoader:
         pool = getattr(self, "_pool", None)
         if pool is not None:
             pool.close()
+
+
+class _BaseDataLoaderIter:
+    """A pass over the batches of a loader: what `iter(loader)` gives. It ends its workers when it is forgotten."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader, self._batches = loader, self._start(loader)
+
+    def _start(self, loader: DataLoader) -> Generator[Any]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def close(self) -> None:
+        """End the pass, and workers that do not stay."""
+        self._batches.close()
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """A pass whose batches are made here."""
+
+    def _start(self, loader: DataLoader) -> Generator[Any]:
+        return loader._from_here()
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """A pass whose batches workers make."""
+
+    def _start(self, loader: DataLoader) -> Generator[Any]:
+        return loader._from_workers()
 
 
 def _context(context: Any) -> Any:

@@ -86,3 +86,6 @@ join(
         for name, names in _FILES.items()
     },
 )
+
+# Programs go through what stands here (`vars(torch.distributions)`): nothing is left for later.
+globals().update({name: __getattr__(name) for name in _EXPORTS})

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft import Tensor
 from weft._lazy import later
 
 _linalg: Any = later("weft.linalg")
@@ -76,100 +75,96 @@ class dependent_property(property, _Dependent):  # noqa: N801 - PyTorch's name
         return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
-class _Test(Constraint):
-    """A constraint from a function; `text` is how it is printed."""
-
-    def __init__(
-        self,
-        text: str,
-        holds: Callable[[Any], Any],
-        is_discrete: bool = False,
-        event_dim: int = 0,
-        **bounds: Any,
-    ) -> None:
-        self.text, self.holds = text, holds
-        self.is_discrete, self.event_dim = is_discrete, event_dim
-        self.__dict__.update(bounds)
-
-    def check(self, value: Any) -> Any:
-        """A boolean for each value."""
-        return self.holds(value)
+class _Bounded(Constraint):
+    """A constraint that is printed with its bounds."""
 
     def __repr__(self) -> str:
-        return self.text
+        bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
+        return f"{type(self).__name__.lstrip('_')}({bounds})"
 
 
-def _interval(name: str, low: Any, high: Any) -> _Test:
-    return _Test(
-        f"{name}(lower_bound={low}, upper_bound={high})",
-        lambda value: (low <= value) & (value <= high),
-        lower_bound=low,
-        upper_bound=high,
-    )
-
-
-def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _Interval(_Bounded):
     """Both bounds included."""
-    return _interval("Interval", lower_bound, upper_bound)
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Any) -> Any:
+        """Within the bounds."""
+        return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _HalfOpenInterval(_Interval):
     """The upper bound left out."""
-    return _Test(
-        f"HalfOpenInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
-        lambda value: (lower_bound <= value) & (value < upper_bound),
-        lower_bound=lower_bound,
-        upper_bound=upper_bound,
-    )
+
+    def check(self, value: Any) -> Any:
+        """Within the bounds."""
+        return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
-def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _IntegerInterval(_Interval):
     """Integers, both bounds included."""
-    return _Test(
-        f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
-        lambda value: (value % 1 == 0) & (lower_bound <= value) & (value <= upper_bound),
-        is_discrete=True,
-        lower_bound=lower_bound,
-        upper_bound=upper_bound,
-    )
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """Whole, and within the bounds."""
+        return (value % 1 == 0) & super().check(value)
 
 
-def greater_than(lower_bound: Any) -> Constraint:
+class _GreaterThan(_Bounded):
     """Above a bound."""
-    text = f"GreaterThan(lower_bound={lower_bound})"
-    return _Test(text, lambda value: lower_bound < value, lower_bound=lower_bound)
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Any) -> Any:
+        """Above the bound."""
+        return self.lower_bound < value
 
 
-def greater_than_eq(lower_bound: Any) -> Constraint:
+class _GreaterThanEq(_GreaterThan):
     """At a bound or above it."""
-    text = f"GreaterThanEq(lower_bound={lower_bound})"
-    return _Test(text, lambda value: lower_bound <= value, lower_bound=lower_bound)
+
+    def check(self, value: Any) -> Any:
+        """Not below the bound."""
+        return self.lower_bound <= value
 
 
-def less_than(upper_bound: Any) -> Constraint:
+class _IntegerGreaterThan(_GreaterThan):
+    """Integers at a bound or above it."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """Whole, and not below the bound."""
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _LessThan(_Bounded):
     """Below a bound."""
-    text = f"LessThan(upper_bound={upper_bound})"
-    return _Test(text, lambda value: value < upper_bound, upper_bound=upper_bound)
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        """Below the bound."""
+        return value < self.upper_bound
 
 
-def _at_least(low: int) -> Constraint:
-    return _Test(
-        f"IntegerGreaterThan(lower_bound={low})",
-        lambda value: (value % 1 == 0) & (value >= low),
-        is_discrete=True,
-        lower_bound=low,
-    )
-
-
-def multinomial(upper_bound: Any) -> Constraint:
+class _Multinomial(_LessThan):
     """Counts on the right that add up to a bound at most."""
-    return _Test(
-        f"Multinomial(upper_bound={upper_bound})",
-        lambda value: (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= upper_bound),
-        is_discrete=True,
-        event_dim=1,
-        upper_bound=upper_bound,
-    )
+
+    is_discrete, event_dim = True, 1
+
+    def check(self, value: Any) -> Any:
+        """Of no negative count and not too many in all."""
+        return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)
+
+
+interval, half_open_interval, integer_interval = _Interval, _HalfOpenInterval, _IntegerInterval
+greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
+multinomial = _Multinomial
 
 
 class independent(Constraint):  # noqa: N801 - PyTorch's name
@@ -241,60 +236,115 @@ class MixtureSameFamilyConstraint(Constraint):
         return found.reshape((*found.shape[:rest], -1)).all(-1)
 
 
-def _in_simplex(value: Tensor) -> Any:
-    return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+class _Boolean(Constraint):
+    """0 or 1."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """Each value."""
+        return (value == 0) | (value == 1)
 
 
-def _is_square(value: Tensor) -> Any:
-    return weft.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=weft.bool)
+class _OneHot(_Boolean):
+    """Rows of zeros with a single 1."""
+
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        """Each row."""
+        return super().check(value).all(-1) & (value.sum(-1) == 1)
 
 
-def _is_symmetric(value: Tensor) -> Any:
-    return _is_square(value) & ((value - value.mT).abs() <= 1e-6).all(-1).all(-1)
+class _Real(Constraint):
+    """Every number, but nan."""
+
+    def check(self, value: Any) -> Any:
+        """Each value."""
+        return value == value
 
 
-def _is_lower(value: Tensor) -> Any:
-    return (value.tril() == value).flatten(-2).all(-1)
+class _Simplex(Constraint):
+    """Rows of shares that add up to 1."""
+
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        """Each row."""
+        return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-def _is_cholesky(value: Tensor) -> Any:
-    return _is_lower(value) & (value.diagonal(0, -2, -1) > 0).all(-1)
+class _Square(Constraint):
+    """Square matrices."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        """All of them, or none."""
+        return weft.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=weft.bool)
 
 
-def _is_corr_cholesky(value: Tensor) -> Any:
-    allowed = 10 * weft.finfo(value.dtype).eps * value.shape[-1]
-    rows = value.detach().square().sum(-1).sub(1).abs()
-    return _is_cholesky(value) & (rows < allowed).all(-1)
+class _Symmetric(_Square):
+    """Symmetric matrices."""
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        return super().check(value) & ((value - value.mT).abs() <= 1e-6).all(-1).all(-1)
 
 
-def _is_definite(value: Tensor) -> Any:
-    return _is_symmetric(value) & (_linalg.eigvalsh(value) > 0).all(-1)
+class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices of positive eigenvalues."""
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        return super().check(value) & (_linalg.eigvalsh(value) > 0).all(-1)
 
 
-def _is_semidefinite(value: Tensor) -> Any:
-    return _is_symmetric(value) & (_linalg.eigvalsh(value) >= 0).all(-1)
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        return super().check(value) & (_linalg.eigvalsh(value) >= 0).all(-1)
+
+
+class _LowerTriangular(Constraint):
+    """Matrices of zeros above the diagonal."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
+class _LowerCholesky(_LowerTriangular):
+    """Lower triangular matrices of a positive diagonal."""
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        return super().check(value) & (value.diagonal(0, -2, -1) > 0).all(-1)
+
+
+class _CorrCholesky(_LowerCholesky):
+    """Lower triangular matrices of a positive diagonal and rows of length 1."""
+
+    def check(self, value: Any) -> Any:
+        """Each matrix."""
+        allowed = 10 * weft.finfo(value.dtype).eps * value.shape[-1]
+        rows = value.detach().square().sum(-1).sub(1).abs()
+        return super().check(value) & (rows < allowed).all(-1)
 
 
 dependent = _Dependent()
-boolean = _Test("Boolean()", lambda value: (value == 0) | (value == 1), is_discrete=True)
-one_hot = _Test(
-    "OneHot()",
-    lambda value: ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1),
-    is_discrete=True,
-    event_dim=1,
-)
-nonnegative_integer = _at_least(0)
-positive_integer = _at_least(1)
-real = _Test("Real()", lambda value: value == value)
+boolean, one_hot = _Boolean(), _OneHot()
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
+real = _Real()
 real_vector = independent(real, 1)
-positive = greater_than(0.0)
-nonnegative = greater_than_eq(0.0)
+positive, nonnegative = greater_than(0.0), greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
-simplex = _Test("Simplex()", _in_simplex, event_dim=1)
-square = _Test("Square()", _is_square, event_dim=2)
-symmetric = _Test("Symmetric()", _is_symmetric, event_dim=2)
-lower_triangular = _Test("LowerTriangular()", _is_lower, event_dim=2)
-lower_cholesky = _Test("LowerCholesky()", _is_cholesky, event_dim=2)
-corr_cholesky = _Test("CorrCholesky()", _is_corr_cholesky, event_dim=2)
-positive_definite = _Test("PositiveDefinite()", _is_definite, event_dim=2)
-positive_semidefinite = _Test("PositiveSemidefinite()", _is_semidefinite, event_dim=2)
+simplex = _Simplex()
+square, symmetric = _Square(), _Symmetric()
+lower_triangular, lower_cholesky = _LowerTriangular(), _LowerCholesky()
+corr_cholesky = _CorrCholesky()
+positive_definite, positive_semidefinite = _PositiveDefinite(), _PositiveSemidefinite()

@@ -1,0 +1,8 @@
+"""Calls of functions in other processes: there are none here, and programs that ask are told so."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """Whether functions can be called in other processes: no."""
+    return False
