@@ -244,3 +244,26 @@ def test_a_policy_that_answers_something_else_is_refused() -> None:
     contexts = functools.partial(create, lambda ctx, op, *args, **kwargs: "keep it")
     with pytest.raises(TypeError, match="checkpoint policy returned str"):
         run(weft, block, point(weft), context_fn=contexts)
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "text"),
+    [
+        (lambda x: x.sin().exp(), lambda x: x.sin().exp().sin(), "trying to save more tensors"),
+        (lambda x: x.sin().exp().sin(), lambda x: x.sin().exp(), "A different number of tensors"),
+    ],
+)
+def test_more_and_fewer_tensors_than_in_the_forward_pass(
+    lib: Any, first: Any, again: Any, text: str
+) -> None:
+    calls = []
+
+    def changing(x: Any) -> Any:
+        calls.append(1)
+        return first(x) if len(calls) == 1 else again(x)
+
+    early_stop = tools(lib).set_checkpoint_early_stop
+    with early_stop(False):
+        out = run(lib, changing, lib.ones(1, requires_grad=True))
+    with early_stop(False), pytest.raises(tools(lib).CheckpointError, match=text):
+        out.backward()

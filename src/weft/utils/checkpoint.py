@@ -305,7 +305,10 @@ class _Frame:
         """Errors: CheckpointError."""
         if len(values) != self.count:
             raise CheckpointError(
-                "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                "weft.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                "forward pass."
+                if len(values) > self.count
+                else "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
                 "recomputation.",
                 expected=f"{self.count} tensors, as in the forward pass",
                 got=str(len(values)),
