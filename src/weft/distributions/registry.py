@@ -102,8 +102,8 @@ def _fill(registry: ConstraintRegistry, simplex: Any) -> None:
     registry.register(constraints.simplex, lambda _: simplex())
     registry.register(constraints.lower_cholesky, lambda _: LowerCholeskyTransform())
     registry.register(constraints.corr_cholesky, lambda _: CorrCholeskyTransform())
-    for constraint in (constraints.positive_definite, constraints.positive_semidefinite):
-        registry.register(constraint, lambda _: PositiveDefiniteTransform())
+    for matrices in (constraints.positive_definite, constraints.positive_semidefinite):
+        registry.register(matrices, lambda _: PositiveDefiniteTransform())
     registry.register(constraints.independent, independent)
     registry.register(constraints.cat, pieces)
     registry.register(constraints.stack, slices)
