@@ -177,7 +177,7 @@ def test_leaving_in_the_middle_ends_the_workers() -> None:
         ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching"),
         ({"num_workers": -1}, "num_workers option should be non-negative"),
         ({"timeout": -1}, "timeout option should be non-negative"),
-        ({"prefetch_factor": 2}, "prefetch_factor and persistent_workers need num_workers"),
+        ({"prefetch_factor": 2}, "prefetch_factor option could only be specified"),
         ({"batch_size": 0}, "batch_size should be a positive integer value, but got batch_size=0"),
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
     if isinstance(first, Mapping):
-        return {key: default_collate([example[key] for example in batch]) for key in first}
+        columns = {key: default_collate([example[key] for example in batch]) for key in first}
+        return _of_kind(first, columns)
     if not isinstance(first, list | tuple):
         raise ArgumentTypeError(
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
@@ -74,6 +76,19 @@ def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
         )
     parts = [default_collate(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts
+
+
+def _of_kind(first: Mapping[Any, Any], columns: dict[Any, Any]) -> Mapping[Any, Any]:
+    """A mapping of the type of an example, where that type can be made; else a dictionary."""
+    try:
+        if not isinstance(first, MutableMapping):
+            made: Any = type(first)
+            return made(columns)  # type: ignore[no-any-return]
+        kept = copy.copy(first)
+        kept.update(columns)
+        return kept
+    except TypeError:
+        return columns
 
 
 def ragged_collate(batch: Sequence[Any]) -> Any:

@@ -12,8 +12,8 @@ import weft
 from weft import Tensor
 from weft.errors import (
     ArgumentError,
-    ArgumentTypeError,
     AssertedError,
+    AssertedKindError,
     DimensionError,
     NotDefinedError,
 )
@@ -106,8 +106,8 @@ class ConcatDataset(Dataset):
             )
         for number, part in enumerate(self.datasets):
             if not hasattr(type(part), "__len__"):
-                raise ArgumentTypeError(
-                    f"ConcatDataset: data set {number} has no length",
+                raise AssertedKindError(
+                    f"ConcatDataset does not support IterableDataset: data set {number} has no length",
                     expected="data sets with __len__ and __getitem__",
                     got=type(part).__name__,
                     fix="chain streams in an IterableDataset of your own",

@@ -17,6 +17,10 @@ from weft.data.worker import Pool
 from weft.errors import ArgumentError
 
 
+# What the samplers were made of.
+_FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset"})
+
+
 class DataLoader:
     """Iterates over batches of a data set.
 
@@ -25,6 +29,8 @@ class DataLoader:
     the workers are. Errors: ValueError for options that exclude each other; a worker's exception is
     raised here.
     """
+
+    _ready = False
 
     def __init__(
         self,
@@ -83,6 +89,17 @@ class DataLoader:
         self.prefetch_factor = prefetch_factor or 2
         batched = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+        self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and self._ready:
+            raise ArgumentError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized",
+                expected="a new loader: this one has its order already",
+                got=f"an assignment to {name}",
+                fix=f"pass {name} when the loader is made",
+            )
+        object.__setattr__(self, name, value)
 
     def _check_options(self, shuffle: bool, sampler: Any, batch_sampler: Any, ahead: Any) -> None:
         if self.num_workers < 0:
@@ -100,16 +117,28 @@ class DataLoader:
                 fix="use timeout=0 to wait without end",
             )
         if self.num_workers == 0 and (ahead is not None or self.persistent_workers):
+            text = (
+                "persistent_workers option needs num_workers > 0"
+                if ahead is None
+                else "prefetch_factor option could only be specified in multiprocessing: it needs num_workers > 0"
+            )
             raise ArgumentError(
-                "prefetch_factor and persistent_workers need num_workers > 0",
+                text,
                 expected="num_workers > 0 with prefetch_factor or persistent_workers",
                 got="num_workers=0",
                 fix="leave the two out, or load with workers",
             )
+        if ahead is not None and ahead < 0:
+            raise ArgumentError(
+                "prefetch_factor option should be non-negative",
+                expected="prefetch_factor >= 0",
+                got=str(ahead),
+                fix="use prefetch_factor=2",
+            )
         if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
             raise ArgumentError(
-                "DataLoader with IterableDataset: expected unspecified shuffle, sampler and "
-                "batch_sampler options",
+                "DataLoader with IterableDataset: expected unspecified shuffle option, unspecified sampler "
+                "option and unspecified batch_sampler option",
                 expected="the order that the data set gives",
                 got=f"shuffle={shuffle}, sampler={sampler!r}, batch_sampler={batch_sampler!r}",
                 fix="shuffle within the data set",

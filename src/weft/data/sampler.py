@@ -115,7 +115,21 @@ class WeightedRandomSampler(Sampler):
                 got=repr(num_samples),
                 fix="pass how many examples to draw",
             )
+        if not isinstance(replacement, bool):
+            raise ArgumentError(
+                f"replacement should be a boolean value, but got replacement={replacement}",
+                expected="True or False",
+                got=repr(replacement),
+                fix="pass replacement=True to draw with repetitions",
+            )
         self.weights = weft.as_tensor(weights, dtype=weft.float64)
+        if self.weights.dim() != 1:
+            raise ArgumentError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}",
+                expected="one weight for each example",
+                got=str(list(self.weights.shape)),
+                fix="flatten them",
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:
