@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -208,4 +209,10 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
         )
     order = weft.randperm(count, generator=generator).tolist()
     ends = list(itertools.accumulate(sizes))
+    for number, size in enumerate(sizes):
+        if size == 0:
+            warnings.warn(
+                f"Length of split at index {number} is 0. This might result in an empty dataset.",
+                stacklevel=2,
+            )
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]
