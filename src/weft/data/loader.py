@@ -16,7 +16,6 @@ from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.errors import ArgumentError
 
-
 # What the samplers were made of.
 _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset"})
 
