@@ -100,6 +100,10 @@ def test_broadcast_shapes_is_a_size():
 
 
 WRONG = {
+    "factors of a singular matrix": lambda m: m.linalg.lu_factor(m.zeros(2, 2)),
+    "the order of a norm of a cube": lambda m: m.linalg.norm(m.ones(2, 2, 2), 2),
+    "a matrix norm of one dimension": lambda m: m.linalg.norm(m.ones(2, 2), "fro", dim=0),
+    "a range to nowhere": lambda m: m.arange(),
     "no device below 0": lambda m: m.device("cpu", -1),
     "no device below 0, by number": lambda m: m.device(-1),
     "a device's number as it is written": lambda m: m.device("cuda:01"),
@@ -140,6 +144,8 @@ def test_wrong_calls_raise_what_pytorch_raises(name):
 
 
 SAME = {
+    "a range by its end": lambda m: m.arange(end=3),
+    "a range by names": lambda m: m.arange(start=1, end=4, step=2),
     "all of no dimensions": lambda m: m.tensor([[0, 2]]).all(dim=()),
     "any of no dimensions": lambda m: m.tensor([[0.0, 2.0]]).any(dim=()),
     "a sum of bools": lambda m: m.tensor([[0, 2], [0, 0]]).sum(1, dtype=m.bool),

@@ -105,9 +105,10 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out:
 
 
 def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
-    """(compact LU factors, pivots from 1)."""
+    """(compact LU factors, pivots from 1). Errors: LinAlgError where U is singular; `lu_factor_ex` says so in info."""
     need_matrices("torch.linalg.lu_factor", A, square=False)
-    factors, pivots, _ = _factored(A, pivot)
+    factors, pivots, infos = _factored(A, pivot)
+    check_regular("torch.linalg.lu_factor", infos, "U[{0},{0}] is zero")
     return given(out, LuFactor(factors, host.from_numpy(pivots)))
 
 

@@ -18,7 +18,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft._lazy import later
-from weft.errors import ArgumentError, DimensionError, DTypeError
+from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
 from weft.functional.arguments import (
     TYPE_NAMES,
     Dims,
@@ -231,8 +231,26 @@ def linalg_norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """A vector norm, or a matrix norm where `ord` is given and two dimensions are meant."""
+    """A vector norm, or a matrix norm where `ord` is given and two dimensions are meant.
+
+    Errors: ShapeError where `ord` without `dim` meets another rank, or a matrix norm another number of dimensions.
+    """
     pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if ord is not None and dim is None and len(A._shape) not in (1, 2):
+        raise ShapeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{len(A._shape)}D.",
+            expected="a vector or a matrix",
+            got=describe("A", A),
+            fix="name the dimensions with dim=",
+        )
+    if isinstance(ord, str) and dim is not None and not pair:
+        raise ShapeError(
+            f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}",
+            expected="the two dimensions of a matrix",
+            got=f"dim={dim}",
+            fix="pass dim=(-2, -1), or a number for ord",
+        )
     if ord is not None and (pair or (dim is None and len(A._shape) == 2)):
         return matrix_norm(
             A,

@@ -34,7 +34,7 @@ from weft.tensor.reading import item
 
 
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -49,7 +49,15 @@ def arange(
     away from `end`."""
     check_device(device, "arange")
     if end is None:
-        start, end = 0, start
+        start, end = None, start
+    if end is None:
+        raise ArgumentTypeError(
+            'arange() missing 1 required positional arguments: "end"',
+            expected="the number to stop before",
+            got="nothing",
+            fix="pass it, as in arange(3)",
+        )
+    start = 0 if start is None else start
     start, end, step = [_number_of("arange", value) for value in (start, end, step)]
     whole = _are_whole(start, end, step)
     wanted = read_dtype(
