@@ -288,3 +288,27 @@ def test_gradcheck_wants_outputs_of_one_type(lib, what, change):
     x = lib.ones(1, dtype=lib.float64, requires_grad=True)
     with pytest.raises(AssertionError, match=f"return outputs with the same {what} when inputs"):
         lib.autograd.gradcheck(lambda x: change(lib, x) if bool((x >= 1).all()) else x, (x,))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning"
+)  # PyTorch's own, of what it imports
+def test_jvp_gets_the_tangents_of_before_a_forward_in_place(lib):
+    forward_ad = lib.autograd.forward_ad
+
+    class Doubled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent.mul_(2)
+
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(lib.ones(2), lib.tensor([1.0, 3.0]))
+        y = Doubled.apply(x)
+        assert y is x
+        assert forward_ad.unpack_dual(y).tangent.tolist() == [2, 6]

@@ -160,7 +160,17 @@ def along(parts: list[Any], tangents: list[Any], seed: Any, create: bool) -> Any
     return full(seed._shape, 0, seed.dtype) if found is None else found
 
 
-def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
+def tangents_before(arguments: Any) -> list[list[Any]]:
+    """The tangents of arguments at each level, before a `forward` that may change them in place."""
+    return [
+        [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
+        for level in _levels()
+    ]
+
+
+def push_function(
+    cls: Any, ctx: Any, arguments: Any, before: list[list[Any]], outputs: Any
+) -> None:
     """Give the results of a custom Function the tangents that its `jvp` says, at each level.
 
     Errors: NotImplementedError where an argument is dual and there is no `jvp`.
@@ -169,7 +179,7 @@ def push_function(cls: Any, ctx: Any, arguments: Any, outputs: Any) -> None:
     results = outputs if isinstance(outputs, tuple) else (outputs,)
     types = [(a._shape, a.dtype) if isinstance(a, Tensor) else None for a in arguments]
     for index, level in enumerate(levels):  # an inner tangent has the outer ones of what was saved
-        tangents = [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
+        tangents = before[index]
         if all(tangent is None for tangent in tangents):
             continue
         with _Inside(levels[:index]):

@@ -22,7 +22,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd import function_defaults as defaults
-from weft.autograd.forward_ad import push_function
+from weft.autograd.forward_ad import push_function, tangents_before
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.function_node import FunctionNode
 from weft.errors import GradientError
@@ -76,6 +76,7 @@ class Function:
         mapped = None
         if mode.extra is not None and not keywords and "mapping" in mode.extra:
             mapped = mode.extra["mapping"].call(cls, arguments)
+        tangents = None if mode.duals is None else tangents_before(arguments)
         mode.grad = False
         try:
             if mapped is None:
@@ -92,7 +93,7 @@ class Function:
         else:
             outputs = apart(ctx, arguments, outputs, tracked)
         if mode.duals is not None:
-            push_function(cls, ctx, arguments, outputs)
+            push_function(cls, ctx, arguments, tangents, outputs)
         return outputs
 
 
