@@ -33,6 +33,22 @@ _language(
 )
 _language("Gemma", "GemmaForCausalLM", {**_HEADS, "num_key_value_heads": 1, "head_dim": 16})
 
+_language(
+    "BART",
+    "BartForConditionalGeneration",
+    {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "dropout": 0.0,
+        "forced_eos_token_id": 0,
+    },
+)
+
 
 def _pictures(name: str, model: str, size: dict[str, Any], pixels: int = 32) -> None:
     """A classifier of images from transformers."""
@@ -129,3 +145,23 @@ def _local(source: Any) -> Any:
     )
     x = source.below(64, 2, 32)
     return model, lambda: model(x, return_loss=True)
+
+
+@program("stable_baselines3: the policy of PPO", "stable-baselines3")
+def _policy(source: Any) -> Any:
+    from gymnasium import spaces
+    from stable_baselines3.common.policies import ActorCriticPolicy
+
+    space = spaces.Box(-1.0, 1.0, (6,))
+    model = ActorCriticPolicy(space, spaces.Discrete(4), lambda _: 1e-3)
+    seen, done, gain = source.normal(32, 6), source.below(4, 32), source.normal(32)
+
+    def loss() -> Any:
+        values, likely, entropy = model.evaluate_actions(seen, done)
+        return (
+            (values.flatten() - gain).square().mean()
+            - (likely * gain).mean()
+            - 0.01 * entropy.mean()
+        )
+
+    return model, loss
