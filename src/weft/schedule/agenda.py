@@ -52,6 +52,7 @@ _CONTRACT = cython.declare(cython.int, CONTRACT)
 _NEVER = cython.declare(cython.longlong, 1 << 60)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
+_PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -362,18 +363,20 @@ class Agenda:
     @cython.cfunc
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
         """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
-        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched. A sum of
-        rows that grows by one at a time, for long, is one gather in the end, also for one example."""
+        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched; of short
+        ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end, also
+        for one example."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if not self.copies_little(node):
             return _NEVER
+        batched: cython.bint = self.reads_batch(node)
         if node.row.kind != _ELEMENTWISE or nbytes > ROW_BYTES:
-            return LEAST_ROWS
-        if not self.reads_batch(node):
+            return max(_PAIR, min(LEAST_ROWS, nbytes >> 10)) if batched else LEAST_ROWS
+        if not batched:
             return max(_LEAST_LONE, nbytes >> 7)
         if signature.longest >= _LONG_SUM and adds_rows(node):
             return 1
-        return max(LEAST_ROWS, nbytes >> 10)
+        return max(_PAIR, nbytes >> 10)
 
     @cython.cfunc
     def reads_batch(self, node: Node) -> cython.bint:
