@@ -364,8 +364,8 @@ class Agenda:
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
         """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
         alone, and copying rows costs: long ones need more company, and so do those that read nothing batched; of short
-        ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end, also
-        for one example."""
+        ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end,
+        also for one example."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if not self.copies_little(node):
             return _NEVER
