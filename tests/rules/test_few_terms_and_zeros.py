@@ -55,3 +55,14 @@ def test_a_sum_of_one_element_makes_zero_of_minus_zero(batched: bool) -> None:
         rows = [weft.tensor([[-0.0, -1.0]]) for _ in range(5)]
         sums = [part for row in rows for part in (row.sum(0), row[:, :1].sum(1), row[0, :1].sum())]
         assert [math.copysign(1, x.reshape(-1)[0].item()) for x in sums] == [1.0] * 15
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_sum_over_a_dimension_that_a_computed_view_has_put_in(grad: bool) -> None:
+    """Computed, a view has no operands any more that say whether its sum lies where they do."""
+    for count in range(1, 9):
+        x = weft.arange(1.0, count + 1).requires_grad_(grad)
+        row = x.unsqueeze(0)
+        weft.realize(row)
+        assert row.sum(0).tolist() == x.tolist()
+        assert row.sum(0, keepdim=True).tolist() == [x.tolist()]

@@ -221,7 +221,7 @@ def _sum_place(program: Program, node: Node) -> Place:
     """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
     None. (Other sums of one element are computed: they make 0 of -0.)"""
     source: Node = node.inputs[0]
-    if source.row is not _view_row or source.inputs is None or source.numel == 0:
+    if source.row is not _view_row or source.state == DONE or source.numel == 0:
         return None
     if source.dtype is not node.dtype or not equal(
         cython.cast(Node, source.inputs[0]).shape, node.shape
