@@ -389,7 +389,9 @@ def join_blocks(parts: list, shape: tuple) -> list:
 @cython.ccall
 def is_zero(node: Node) -> cython.bint:
     """Whether a value is zeros, or a view of the number."""
-    while node.row.kind == VIEW and node.inputs:  # a view that is computed has let go of its operand
+    while (
+        node.row.kind == VIEW and node.inputs
+    ):  # a view that is computed has let go of its operand
         node = node.inputs[0]
     return node.row is SCALAR_ROW and node.params == 0
 
