@@ -205,7 +205,7 @@ def test_of_other_sizes_under_vmap():
 def test_ways_to_call_it():
     x = weft.arange(4.0)
     assert x.view(dtype=weft.int32).dtype is weft.int32
-    assert x.view(int).shape == (2,) and x.view(float).dtype is weft.float32
+    assert x.view(int).shape == (2,) and x.view(float).dtype is weft.float64
     assert x.view(np.int64(2), 2).shape == (2, 2)
     with pytest.raises(TypeError):
         x.view(weft.int32, 2)
