@@ -1,6 +1,8 @@
 """What loaders and samplers refuse, and the types that batches keep: in both libraries."""
 
+import warnings
 from collections import OrderedDict
+from typing import Any
 
 import pytest
 
@@ -64,3 +66,55 @@ def test_mappings_keep_their_type(lib):
     batch = lib.utils.data.default_collate([Example(a=1), Example(a=2)])
     assert type(batch) is Example
     assert batch["a"].tolist() == [1, 2]
+
+
+class Stream(weft.utils.data.IterableDataset):
+    """Five numbers that say they are two."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Any:
+        return iter(range(5))
+
+
+def test_a_stream_longer_than_it_has_said_is_warned_of() -> None:
+    loader = weft.utils.data.DataLoader(Stream())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len([*iter(loader)]) == 5  # nobody has asked for its length
+    assert len(loader) == 2
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len([*iter(loader)]) == 5
+    texts = [str(warning.message) for warning in caught]
+    assert all(f"but {count} samples" in text for count, text in zip((3, 4, 5), texts, strict=True))
+    assert all("was reported to be 2 " in text for text in texts)
+
+
+class Marked(weft.Tensor):
+    """A user's type."""
+
+
+class Images(weft.utils.data.Dataset):
+    """Tensors of a user's type: small and large ones, and halves."""
+
+    def __init__(self, size: int, dtype: Any) -> None:
+        self.size, self.dtype = size, dtype
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        return weft.full((self.size,), float(index), dtype=self.dtype).as_subclass(Marked), index
+
+
+@pytest.mark.parametrize("size", (3, 70_000))
+@pytest.mark.parametrize("dtype", (weft.float32, weft.bfloat16))
+@pytest.mark.parametrize("workers", (0, 1))
+def test_batches_keep_the_type_of_tensors(size: int, dtype: Any, workers: int) -> None:
+    loader = weft.utils.data.DataLoader(Images(size, dtype), batch_size=2, num_workers=workers)
+    for number, (batch, places) in enumerate(loader):
+        assert type(batch) is Marked and type(places) is weft.Tensor
+        assert batch.dtype == dtype
+        assert batch[:, 0].tolist() == places.tolist() == [2 * number, 2 * number + 1]

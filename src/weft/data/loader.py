@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -30,6 +31,7 @@ class DataLoader:
     """
 
     _ready = False
+    _reported: int | None = None  # batches of a stream, when its length was asked for last
 
     def __init__(
         self,
@@ -165,7 +167,8 @@ class DataLoader:
         if self._streams:
             count = len(self.dataset)
             full, rest = divmod(count, self.batch_size or 1)
-            return full if self.drop_last or not rest else full + 1
+            self._reported = full if self.drop_last or not rest else full + 1
+            return self._reported
         return len(self._tasks)
 
     def _fetcher(self) -> _Fetcher:
@@ -219,10 +222,12 @@ class DataLoader:
 
 
 class _BaseDataLoaderIter:
-    """A pass over the batches of a loader: what `iter(loader)` gives. It ends its workers when it is forgotten."""
+    """A pass over the batches of a loader: what `iter(loader)` gives. It ends its workers when it is forgotten. A
+    stream that is longer than it has said is warned of."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader, self._batches = loader, self._start(loader)
+        self._reported, self._taken = loader._reported, 0
 
     def _start(self, loader: DataLoader) -> Generator[Any]:
         raise NotImplementedError
@@ -231,7 +236,16 @@ class _BaseDataLoaderIter:
         return self
 
     def __next__(self) -> Any:
-        return next(self._batches)
+        batch = next(self._batches)
+        self._taken += 1
+        if self._reported is not None and self._taken > self._reported:
+            warnings.warn(
+                f"Length of IterableDataset {self._loader.dataset} was reported to be {self._reported} (when "
+                f"accessing len(dataloader)), but {self._taken} samples have been fetched. With several workers, each "
+                "has to give its part only: see get_worker_info.",
+                stacklevel=2,
+            )
+        return batch
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -21,7 +21,9 @@ from weft import Tensor
 from weft.graph import dtype as dtypes
 from weft.graph.handles import wrap_node
 from weft.graph.making import make_value
+from weft.graph.overriding import DisableTorchFunctionSubclass
 from weft.runtime import pool
+from weft.tensor.subclasses import asks
 
 _LARGE = 1 << 16
 _ALIGNED = 64
@@ -67,19 +69,23 @@ class Sent:
 
 
 class _Packed:
-    """A tensor on its way: its array, or the place of that in the shared memory."""
+    """A tensor on its way: its array, or the place of that in the shared memory; and its class, if that is a user's."""
 
     def __init__(self, tensor: Tensor, plan: _Plan) -> None:
-        self.is_bfloat16 = tensor.dtype == weft.bfloat16
-        value = tensor.detach()
-        array = (value.to(weft.float32) if self.is_bfloat16 else value).numpy(force=True)
+        self.kind = type(tensor) if asks(type(tensor)) else None
+        with DisableTorchFunctionSubclass():
+            self.is_bfloat16 = tensor.dtype == weft.bfloat16
+            value = tensor.detach()
+            array = (value.to(weft.float32) if self.is_bfloat16 else value).numpy(force=True)
         self.array = plan.placed(np.ascontiguousarray(array))
 
     def unpack(self, memory: Any) -> Tensor:
         """The tensor again."""
         found = self.array
         tensor = memory.tensor(found) if isinstance(found, _Place) else weft.as_tensor(found)
-        return tensor.to(weft.bfloat16) if self.is_bfloat16 else tensor
+        if self.is_bfloat16:
+            tensor = tensor.to(weft.bfloat16)
+        return tensor if self.kind is None else tensor.as_subclass(self.kind)
 
 
 class _Place:
