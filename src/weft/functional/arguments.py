@@ -110,7 +110,18 @@ def need_integer(
             got=str(number),
             fix="check how it was computed",
         )
-    raise ArgumentTypeError(
+    raise _no_integer(function, value, argument)
+
+
+def need_number(function: str, value: Any, argument: str) -> int:
+    """An integer argument where a bool would be a mistake. Errors: ArgumentTypeError, ArgumentError."""
+    if isinstance(value, bool):
+        raise _no_integer(function, value, argument)
+    return need_integer(function, value, argument)
+
+
+def _no_integer(function: str, value: Any, argument: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
         f"{function}(): argument '{argument}' must be int, not {type(value).__name__}",
         expected="an integer",
         got=describe(argument, value) if isinstance(value, Tensor) else repr(value),

@@ -22,6 +22,7 @@ from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce, where
+from weft.tensor.data import need_fit
 
 require(__name__, cython.compiled)
 
@@ -54,7 +55,8 @@ def _method_where(self: Any, condition: Any, other: Any) -> Any:
 
 
 def fill_value(dtype: Any, value: Any) -> Any:
-    """A number as an element of a type, as fill, masked_fill and index assignment convert it."""
+    """A number as an element of a type, as fill, masked_fill and index assignment convert it. Errors:
+    RuntimeError on one that it cannot hold."""
     if isinstance(value, complex) and not dtype.is_complex:
         if value.imag:
             raise DTypeError(
@@ -66,6 +68,7 @@ def fill_value(dtype: Any, value: Any) -> Any:
         value = value.real
     if dtype.category == 0:
         return bool(value)
+    need_fit(value, dtype)
     return int(value) if dtype.category == 1 else value
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import cython
 
 from weft._compiled import require
-from weft.errors import ArgumentError, DTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
 from weft.graph import dtype as dtypes
@@ -124,6 +124,18 @@ def bitwise_not(input: Any, *, out: Any = None) -> Any:
     need_tensor("bitwise_not", input)
     result = record_elementwise(TABLE["bitwise_not"], (input,), None)
     return result if out is None else write_out(out, result)
+
+
+def invert(input: Any) -> Any:
+    """`~input`. Errors: TypeError on floats and complex numbers."""
+    if input._dtype.category >= 2:
+        raise ArgumentTypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
+            expected="integers or bools",
+            got=describe("input", input),
+            fix="compare first, as in ~(x > 0)",
+        )
+    return bitwise_not(input)
 
 
 def sign(input: Any, *, out: Any = None) -> Any:
@@ -300,4 +312,4 @@ METHODS: dict[str, Any] = {
     name: function for name, function in FUNCTIONS.items() if name not in _NOT_METHODS
 }
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
-LATE = {"neg": neg, "invert": bitwise_not}
+LATE = {"neg": neg, "invert": invert}

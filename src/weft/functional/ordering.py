@@ -18,6 +18,7 @@ from weft.functional.arguments import (
     ValuesIndices,
     describe,
     need_integer,
+    need_number,
     need_rank,
     need_tensor,
     wrap_dim,
@@ -64,10 +65,9 @@ def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:
     """(values, indices) of the k largest or smallest along a dimension. Reads the values."""
-    need_tensor("topk", input)
-    axis = wrap_dim(dim, len(input._shape))
+    axis = wrap_dim(dim, len(need_tensor("topk", input)._shape))
     size = input._shape[axis] if input._shape else 1
-    if not 0 <= k <= size:
+    if not 0 <= need_number("topk", k, "k") <= size:
         raise ShapeError(
             "selected index k out of range",
             expected=f"0 <= k <= {size}",

@@ -66,6 +66,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
             got=repr(mode),
             fix="choose one of these",
         )
+    _check_ranks(len(widths), len(input._shape))
     made = input
     for axis, (before, after) in enumerate(pairs):
         if before or after:
@@ -73,6 +74,20 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
             made = taken(made, axis, _edge_places(made._shape[axis], before, after, mode))
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else made
+
+
+def _check_ranks(widths: int, rank: int) -> None:
+    """Errors: NotImplementedError where padding by copies has no meaning for an input of `rank` dimensions."""
+    if widths not in (2, 4, 6) or rank not in (widths // 2 + 1, widths // 2 + 2):
+        raise NotDefinedError(
+            f"Padding size {widths} is not supported for {rank}D input tensor.\n"
+            "Supported for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+            expected="widths of all dimensions but channels, and the batch",
+            got=f"{widths} widths for {rank} dimensions",
+            fix="add dimensions with unsqueeze, or use mode='constant'",
+        )
 
 
 def _named(result: Any, input: Any, name: str) -> Any:

@@ -21,7 +21,7 @@ from weft.graph.recording import cast
 from weft.graph.strides import dense_order, elementwise_strides
 from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
-from weft.tensor.data import dtype_of_array, to_array
+from weft.tensor.data import dtype_of_array, need_fit, to_array
 from weft.tensor.device import check_device
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
@@ -108,6 +108,7 @@ def leaf(made: Tensor, requires_grad: bool) -> Tensor:
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
     """A recorded constant. Errors: OutOfMemoryError for one that no operation could ever hold."""
     need_room(shape, dtype)
+    need_fit(value, dtype)
     number = bool(value) if dtype is dtypes.bool_ else value
     return ops.full(shape, number, dtype)
 

@@ -7,8 +7,10 @@ to `creation`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
+from weft.tensor.info import finfo
 from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
 
 SUPPORTED = (
@@ -59,9 +62,9 @@ def convert(array: Any, dtype: DType) -> Any:
         array = array.real
     if target.kind in "iu" and array.dtype.kind == "f":
         array = _truncate(array, target)
-    elif dtype is dtypes.float16 and array.dtype == np.float64:
-        array = array.astype(np.float32)
     with np.errstate(all="ignore"):
+        if dtype is dtypes.float16 and array.dtype == np.float64:
+            array = array.astype(np.float32)
         return array.astype(target)
 
 
@@ -230,8 +233,8 @@ def _nested(data: Any, dtype: DType) -> Any:
         raise _not_real(data, dtype)
     if array.dtype.kind == "f" and dtype.category == 1 and infer(data).category < 2:
         raise _too_wide(dtype)  # NumPy takes integers of both ends of 64 bits for floats
-    if dtype.category == 1 and array.dtype.kind in "iu" and array.size:
-        _check_fits(int(array.min()), int(array.max()), dtype)
+    if dtype.category == 1 and array.size:
+        _check_array(array, dtype)
     return array
 
 
@@ -281,6 +284,39 @@ def _check_fits(low: int, high: int, dtype: DType) -> None:
         )
 
 
+def _check_array(array: Any, dtype: DType) -> None:
+    """Errors: RuntimeError on numbers outside the range of an integer type."""
+    if array.dtype.kind in "iu":
+        _check_fits(int(array.min()), int(array.max()), dtype)
+    elif array.dtype.kind == "f":
+        need_fit(float(array.min()), dtype)
+        need_fit(float(array.max()), dtype)
+
+
+@cache
+def _range_of(dtype: DType) -> tuple[Any, Any]:
+    """The least and the largest number of a type, without infinity."""
+    info: Any = np.iinfo(dtype.numpy) if dtype.category == 1 else finfo(dtype)
+    return info.min, info.max
+
+
+def need_fit(value: Any, dtype: DType) -> None:
+    """Errors: RuntimeError on a real number that a type cannot hold; unsigned types take negative integers."""
+    if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
+        return
+    low, high = _range_of(dtype)
+    if isinstance(value, int) and dtype.category == 1 and not dtype.is_signed:
+        low = -high
+    if low <= value <= high or (dtype.category == 2 and not math.isfinite(value)):
+        return
+    raise DTypeError(
+        f"value cannot be converted to type {dtype.name} without overflow",
+        expected=f"{low} to {high}",
+        got=str(value)[:40],
+        fix="choose a wider dtype, or a smaller number",
+    )
+
+
 def to_array(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     """Raw elements and dtype of what a user passed; the array may be the user's own memory."""
     if isinstance(data, np.ndarray):
@@ -304,8 +340,8 @@ def _number(value: Any, dtype: DType) -> Any:
         raise _too_wide(dtype)
     if array.dtype.kind == "c" and dtype.category < 3:
         raise _not_real(value, dtype)
-    if dtype.category == 1 and array.dtype.kind in "iu":
-        _check_fits(int(value), int(value), dtype)
+    if dtype.category == 1:
+        _check_array(array, dtype)
     return array
 
 

@@ -92,7 +92,8 @@ def tensor_of_array(array: Any, dtype: DType) -> Tensor:
 
 def bfloat16_bits(values: Any) -> Any:
     """Round an array to bfloat16, half to even; nan stays nan."""
-    single = np.ascontiguousarray(values, np.float32)
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(values, np.float32)
     bits = single.view(np.uint32)
     half = ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)
     rounded = ((bits + half) >> np.uint32(16)).astype(np.uint16)
