@@ -224,12 +224,9 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     need_matrices("geqrf", input, "input", False)
 
     def one(matrix: Any) -> Any:
-        from scipy.linalg import get_lapack_funcs
-
         if not matrix.size:
             return matrix, np.zeros(min(matrix.shape), matrix.dtype)
-        (routine,) = get_lapack_funcs(("geqrf",), (matrix,))
-        return routine(matrix)[:2]
+        return host.routine("geqrf", matrix.dtype)(matrix)[:2]
 
     a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
     return given(out, Geqrf(columns_first(a), tau))

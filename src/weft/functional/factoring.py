@@ -210,6 +210,8 @@ def each(function: Any, array: Any, *others: Any) -> list[Any]:
     if not results:
         results = [function(*[np.zeros(a.shape[1:], a.dtype) for a in flat])]
         return [np.zeros((*lead, *np.shape(part)), np.asarray(part).dtype) for part in results[0]]
+    if count == 1:
+        return [np.reshape(part, (*lead, *np.shape(part))) for part in results[0]]
     stacked = [np.stack(parts) for parts in zip(*results, strict=True)]
     return [part.reshape((*lead, *part.shape[1:])) for part in stacked]
 
@@ -257,12 +259,8 @@ class LinalgSolveTriangular(Factored):
     @staticmethod
     def forward(ctx: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
         """X."""
-        matrix, right = host.to_numpy(a), host.to_numpy(b)
-        matrix = np.triu(matrix, int(unit)) if upper else np.tril(matrix, -int(unit))
-        if unit:
-            matrix = matrix + np.eye(matrix.shape[-1], dtype=matrix.dtype)
-        x = host.from_numpy(_substituted(matrix, right, upper), a._dtype)
-        ctx.upper, ctx.unit = upper, unit
+        found = _substituted(host.to_numpy(a), host.to_numpy(b), upper, unit)
+        x = host.from_numpy(found, a._dtype)
         keep(ctx, None, (x,), a, x)
         ctx.rule = lambda saved, g: LinalgSolveTriangular.pull(saved, g, upper, unit)
         return x
@@ -277,20 +275,18 @@ class LinalgSolveTriangular(Factored):
         return part, right, None, None
 
 
-def _substituted(matrix: Any, right: Any, upper: bool) -> Any:
+def _substituted(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
-    from scipy.linalg import solve_triangular
-
     lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
     right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
     if not right.size:
         return np.zeros(right.shape, right.dtype)
+    solve = host.routine("trtrs", matrix.dtype)
 
     def one(a: Any, b: Any) -> Any:
-        if (a.diagonal() == 0).any():
-            return (_by_rows(a, b, upper),)
-        return (solve_triangular(a, b, lower=not upper, check_finite=False),)
+        x, zero = solve(a.T, b, lower=upper, trans=1, unitdiag=unit)  # rows are LAPACK's columns
+        return (_by_rows(np.triu(a) if upper else np.tril(a), b, upper) if zero else x,)
 
     return each(one, matrix, right)[0]
 
@@ -330,13 +326,10 @@ class LinalgCholeskyEx(Factored):
 
 
 def _cholesky(matrix: Any) -> tuple[Any, Any]:
-    from scipy.linalg import get_lapack_funcs
-
     if not matrix.size:
         return matrix, np.int32(0)
-    (routine,) = get_lapack_funcs(("potrf",), (matrix,))
-    factor, info = routine(matrix, lower=1, clean=1)
-    return np.tril(factor), np.int32(info)
+    factor, info = host.routine("potrf", matrix.dtype)(matrix, lower=1, clean=1)
+    return factor, np.int32(info)
 
 
 class LinalgEigh(Factored):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,14 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
     if array.nbytes:
         np.ndarray(array.shape, array.dtype, buffer)[...] = array
     return wrap_node(make_value(found, array.shape, buffer, 0))
+
+
+@cache
+def routine(name: str, dtype: Any) -> Any:
+    """A routine of LAPACK for matrices of a NumPy type."""
+    from scipy.linalg import lapack
+
+    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
 
 
 def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:

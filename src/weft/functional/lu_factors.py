@@ -35,15 +35,12 @@ def _lu_arrays(array: Any, pivot: bool) -> tuple[Any, Any, Any]:
     """Compact factors, pivots from 1, infos."""
 
     def one(matrix: Any) -> Any:
-        from scipy.linalg import get_lapack_funcs
-
         count = min(matrix.shape)
         if not matrix.size:
             return matrix, np.arange(1, count + 1, dtype=np.int32), np.int32(0)
         if not pivot:
             return _without_pivots(matrix)
-        (routine,) = get_lapack_funcs(("getrf",), (matrix,))
-        factors, pivots, info = routine(matrix)
+        factors, pivots, info = host.routine("getrf", matrix.dtype)(matrix)
         return factors, np.asarray(pivots + 1, np.int32), np.int32(info)
 
     factors, pivots, infos = each(one, array)

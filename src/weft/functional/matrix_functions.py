@@ -217,15 +217,12 @@ def ldl_factor_ex(
 ) -> Any:
     """(LD, pivots, info) of symmetric (or Hermitian) matrices, as LAPACK leaves them."""
     need_matrices("torch.linalg.ldl_factor_ex", A)
-    routine = "hetrf" if hermitian and A._dtype.is_complex else "sytrf"
+    name = "hetrf" if hermitian and A._dtype.is_complex else "sytrf"
 
     def one(matrix: Any) -> Any:
-        from scipy.linalg import get_lapack_funcs
-
         if not matrix.size:
             return matrix, np.zeros(0, np.int32), np.int32(0)
-        (function,) = get_lapack_funcs((routine,), (matrix,))
-        factors, pivots, info = function(matrix, lower=1)
+        factors, pivots, info = host.routine(name, matrix.dtype)(matrix, lower=1)
         return np.tril(factors), np.asarray(pivots, np.int32), np.int32(info)
 
     factors, pivots, infos = each(one, host.to_numpy(A))

@@ -50,12 +50,9 @@ def _infos(array: Any) -> Any:
     """Per matrix, 0 or the first column whose pivot is exactly 0."""
 
     def one(matrix: Any) -> Any:
-        from scipy.linalg import get_lapack_funcs
-
         if not matrix.size:
             return (np.int32(0),)
-        (routine,) = get_lapack_funcs(("getrf",), (matrix,))
-        return (np.int32(routine(matrix)[2]),)
+        return (np.int32(host.routine("getrf", matrix.dtype)(matrix)[2]),)
 
     return each(one, array)[0]
 
