@@ -326,3 +326,16 @@ def test_every_function_asks() -> None:
     for function in weft.overrides.get_testing_overrides():
         if not weft.overrides.is_tensor_method_or_property(function):
             assert function(Like()) is function
+
+
+def test_a_context_without_asking_can_be_entered_within_itself() -> None:
+    class Marked(weft.Tensor):
+        """A user's type."""
+
+    tensor = weft.ones(2).as_subclass(Marked)
+    plain = weft._C.DisableTorchFunctionSubclass()
+    with plain:
+        with plain:
+            assert type(tensor + 1) is weft.Tensor
+        assert type(tensor + 1) is weft.Tensor
+    assert type(tensor + 1) is Marked

@@ -52,13 +52,17 @@ def disabled(func, types, args=(), kwargs=None):
 
 
 class DisableTorchFunctionSubclass:
-    """A context in which no type is asked by its `__torch_function__`; modes are."""
+    """A context in which no type is asked by its `__torch_function__`; modes are. It can be entered within itself."""
+
+    def __init__(self):
+        self.before = []
 
     def __enter__(self):
-        self.token = _muted.set(True)
+        self.before.append(_muted.get())
+        _muted.set(True)
 
     def __exit__(self, *exception):
-        _muted.reset(self.token)
+        _muted.set(self.before.pop())
 
 
 def is_muted():
