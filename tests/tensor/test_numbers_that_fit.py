@@ -69,7 +69,7 @@ def test_topk_takes_no_bool_for_a_number() -> None:
 def test_padding_without_a_meaning_is_refused(mode: str) -> None:
     for rank in range(1, 7):
         for pairs in range(1, rank + 1):
-            outcomes = []
+            outcomes: list[Any] = []
             for lib in (torch, weft):
                 try:
                     padded = lib.nn.functional.pad(lib.ones((3,) * rank), (1, 1) * pairs, mode=mode)
