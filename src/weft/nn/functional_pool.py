@@ -255,7 +255,7 @@ def max_pool3d(
 # -- means ---------------------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(256)
+@functools.lru_cache(16)  # an entry may be as large as an image
 def _counts(
     kernel: Shape, stride: Shape, padding: Shape, sizes: Shape, places: Shape, include_pad: bool
 ) -> Any:
