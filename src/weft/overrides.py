@@ -27,7 +27,7 @@ from weft.graph.overriding import (
     modes_of_thread,
 )
 from weft.graph.public import Public
-from weft.tensor.subclasses import member, not_converted
+from weft.tensor.subclasses import asking_class, member, not_converted
 
 __all__ = [
     "DisableTorchFunctionSubclass",
@@ -170,16 +170,10 @@ def _members(place: Any) -> dict[str, Any]:
         if isinstance(value, Public) and value.asks:
             found[name] = value
     if place is Tensor:
-        for name, wrapped in vars(_asking()).items():
+        for name, wrapped in vars(asking_class()).items():
             if name in vars(Tensor) and (callable(wrapped) or isinstance(wrapped, property)):
                 found[name] = member(name)
     return found
-
-
-def _asking() -> Any:
-    from weft.tensor.subclasses import asking_class
-
-    return asking_class()
 
 
 @functools.cache

@@ -234,13 +234,15 @@ def _holds_answering(value: cython.pointer(PyObject)) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def has_answering(arguments: Arguments, total: cython.Py_ssize_t) -> cython.bint:
+def has_answering(
+    arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> cython.bint:
     """Whether an argument, or an item of a list or tuple of them, answers calls."""
     position: cython.Py_ssize_t
-    for position in range(total):
-        flags = Py_TYPE(arguments[position]).tp_flags
-        if flags & Py_TPFLAGS_HEAPTYPE and _answers(arguments[position]):
+    for position in range(PyVectorcall_NARGS(count) + _keywords(names)):
+        if _answers(arguments[position]):
             return True
+        flags = Py_TYPE(arguments[position]).tp_flags
         if flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS) and _holds_answering(
             arguments[position]
         ):

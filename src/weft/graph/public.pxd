@@ -6,7 +6,6 @@ cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function
     cdef readonly str record
-    cdef readonly bint asks  # whether users' types may answer
     cdef OpRow unary
     cdef dict rows  # rows as the function records them last, and as rows of its name
 

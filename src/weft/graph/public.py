@@ -104,9 +104,12 @@ class Public:
         self.rows = {}
         self.function = function
         self.unary = getattr(function, "unary", None)
-        self.asks = (
-            str(function.__module__).startswith(_OVERRIDABLE) and function.__name__ not in _NEVER
-        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether users' types may answer."""
+        function = self.function
+        return str(function.__module__).startswith(_OVERRIDABLE) and function.__name__ not in _NEVER
 
     def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
         return PyVectorcall_Call(self, arguments, keywords)
@@ -193,10 +196,7 @@ def _enter(
         answer = intercepted(public, arguments, count, names)
         if answer is not NotImplemented:
             return answer
-    total: cython.Py_ssize_t = PyVectorcall_NARGS(count)
-    if names != cython.NULL:
-        total += len(cython.cast(tuple, cython.cast(object, names)))
-    if public.asks and has_answering(arguments, total):
+    if has_answering(arguments, count, names) and public.asks:
         answer = answered(public, arguments, count, names)
         if answer is not NotImplemented:
             return answer

@@ -145,14 +145,24 @@ class Loader:
         module._load_from_state_dict(
             state, prefix, local, True, self.missing, self.unexpected, self.errors
         )
+        parts = _parts(state, prefix) if module._modules else {}
         for name, child in module._modules.items():
             if child is not None:
-                below = f"{prefix}{name}."
-                part = {key: value for key, value in state.items() if key.startswith(below)}
-                self.load(child, part, below)
+                self.load(child, parts.get(name, {}), f"{prefix}{name}.")
         found = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._state_hooks.load_post.values()):
             hook(module, found)
+
+
+def _parts(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """By the name of a child below `prefix`: the part of `state` that is below it."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in state.items():
+        if key.startswith(prefix):
+            name, dot, _ = key.removeprefix(prefix).partition(".")
+            if dot:
+                parts.setdefault(name, {})[key] = value
+    return parts
 
 
 def load_own(

@@ -272,16 +272,10 @@ def _not_real(value: Any, dtype: DType) -> ArgumentTypeError:
 
 def _check_fits(low: int, high: int, dtype: DType) -> None:
     """Errors: RuntimeError on integers outside the range of a type; unsigned types take negative ones as in PyTorch."""
-    info = np.iinfo(dtype.numpy)
     if high > 2**63 - 1 and dtype is not dtypes.uint64:
         raise _too_wide(dtype)
-    if high > info.max or low < (info.min if dtype.is_signed else -info.max):
-        raise DTypeError(
-            f"value cannot be converted to type {dtype.name} without overflow",
-            expected=f"{info.min} to {info.max}",
-            got=str(high if high > info.max else low),
-            fix="choose a wider dtype",
-        )
+    need_fit(high, dtype)
+    need_fit(low, dtype)
 
 
 def _check_array(array: Any, dtype: DType) -> None:
@@ -304,14 +298,15 @@ def need_fit(value: Any, dtype: DType) -> None:
     """Errors: RuntimeError on a real number that a type cannot hold; unsigned types take negative integers."""
     if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
         return
-    low, high = _range_of(dtype)
-    if isinstance(value, int) and dtype.category == 1 and not dtype.is_signed:
-        low = -high
-    if low <= value <= high or (dtype.category == 2 and not math.isfinite(value)):
+    least, high = _range_of(dtype)
+    wraps = isinstance(value, int) and dtype.category == 1 and not dtype.is_signed
+    if (-high if wraps else least) <= value <= high or (
+        dtype.category == 2 and not math.isfinite(value)
+    ):
         return
     raise DTypeError(
         f"value cannot be converted to type {dtype.name} without overflow",
-        expected=f"{low} to {high}",
+        expected=f"{least} to {high}",
         got=str(value)[:40],
         fix="choose a wider dtype, or a smaller number",
     )

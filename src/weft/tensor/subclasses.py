@@ -14,13 +14,7 @@ from typing import Any
 from weft.errors import ArgumentTypeError
 from weft.functional.arguments import need_tensor
 from weft.graph import views
-from weft.graph.overriding import (
-    DisableTorchFunctionSubclass,
-    ask,
-    disabled,
-    is_muted,
-    search_lists,
-)
+from weft.graph.overriding import ask, disabled, is_muted, search_lists
 from weft.graph.public import Public
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
@@ -136,8 +130,7 @@ def torch_function(
     where a type is involved that `cls` does not come from."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **(kwargs or {}))
+    result = disabled(func, types, args, kwargs)
     return result if _stays(func) else convert(result, cls)
 
 
