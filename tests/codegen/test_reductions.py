@@ -78,6 +78,26 @@ def test_columns_of_every_width(rows, target):
     same(run("sum", "float32", x, 1, across=True, splits=(1, 2), target=target), expected)
 
 
+@each_target
+@pytest.mark.parametrize("count", [63, 64, 65, 130, 4096 + 70])
+@pytest.mark.parametrize("kind, dtype", [("sum", "float32"), ("sum", "float64"), ("max", "uint8")])
+def test_columns_of_several_elements_at_once(kind, dtype, count, target):
+    """Elements of a lane are added together four at a time, whatever is left over in either direction."""
+    for width in (16, 64, 75, 300):
+        x = numbers((count, width), dtype, count).T
+        expected = reduce_last(np.ascontiguousarray(x), kind)
+        same(run(kind, dtype, x, 1, across=True, splits=(1,), target=target), expected)
+
+
+@pytest.mark.parametrize("count", [64, 200, 4096 + 70])
+def test_the_first_of_equal_extrema_of_columns(count):
+    for width in (32, 64, 300):
+        x = np.random.default_rng(count).integers(0, 9, (width, count)).astype("float32")
+        column = np.asfortranarray(x)
+        got = run("argmax", "float32", column, 1, "int64", across=True)
+        np.testing.assert_array_equal(got, x.argmax(1))
+
+
 ACCUMULATED = [
     (kind, dtype)
     for kind in ("sum", "prod", "max", "min", "any", "all")

@@ -2,7 +2,8 @@
 
 Every column keeps the sixteen partial results of its block, so the element that meets another is
 the same as in `rows_reduced`; they lie in memory that stays in the cache, for a strip of columns at
-a time, wide enough for rows to be read in long pieces.  Blocks then fold by the same tree, strip by strip.
+a time, wide enough for rows to be read in long pieces.  Several elements of one lane are added to its
+partial result at once, in order.  Blocks then fold by the same tree, strip by strip.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from llvmlite import ir as llvm
 from . import ir
 from .frame import Frame, Scope
 from .reductions import Reductions, State, load_state, store_state
-from .rows_reduced import SHIFT
-from .stage import Lookup, Stage, Window
+from .rows_reduced import SHIFT, SHORT
+from .stage import Finish, Lookup, Stage, Window
 from .target import Target
-from .text import I1, I64, Builder, Value, counted, integer, minimum
+from .text import I1, I64, Builder, Value, choose, counted, integer, minimum
 from .values import Lanes
 
 STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
-PAD = 16  # columns between rows of partial results, which would else crowd the same cache sets
+PAD = 64  # columns between rows of partial results, which would else crowd the same cache sets
 LEVELS = 32  # blocks of blocks: enough for 2**44 elements
+LONG = 8  # whole vectors beside which a partial one, which is read by itself, is little
+FLIGHT = (
+    4  # elements of one lane at once: its partial result is read and written once for all of them
+)
 
 
 class _Strip:
@@ -155,20 +160,88 @@ class Columns:
         if self.reductions.neutral:
             used = minimum(b, used, b.sub(last, first))
         self._clear(used, size)
+        done = first
+        if len(self.frame.kernel.body) <= SHORT:
+            done = self._layers(scope, first, last, start, stop)
 
         def element(flat: Value, carry: list[Value]) -> list[Value]:
             self._element(scope, flat, start, stop)
             return carry
 
-        counted(b, first, last, 1, [], element)
+        counted(b, done, last, 1, [], element)
+        self._fold(used, size)
 
-        def half(step: Value, carry: list[Value]) -> list[Value]:
-            self._fold(b.lshr(integer(ir.LANES // 2), step), used, size)
+    def _layers(self, scope: Scope, first: Value, last: Value, start: Value, stop: Value) -> Value:
+        """Elements `FLIGHT` at once for each lane, as far as there are so many for all lanes; where the rest begins.
+        Columns beyond whole vectors follow by themselves; where whole ones are few beside them, nothing is done."""
+        b, deep = self.builder, FLIGHT * ir.LANES
+        whole = b.add(start, b.and_(b.sub(stop, start), integer(-self.lanes)))
+        partial = b.icmp_signed("<", whole, stop)
+        least = b.select(partial, integer(LONG * self.lanes), integer(1))
+        useful = b.icmp_signed(">=", b.sub(whole, start), least)
+        length = b.and_(b.sub(last, first), integer(-deep))
+        end = b.select(useful, b.add(first, length), first)
+
+        def layers(base: Value, carry: list[Value]) -> list[Value]:
+            def lane(number: Value, carry: list[Value]) -> list[Value]:
+                flats = [b.add(b.add(base, number), integer(i * ir.LANES)) for i in range(FLIGHT)]
+                self._elements(scope, flats, start, whole)
+                return carry
+
+            def rest(flat: Value, carry: list[Value]) -> list[Value]:
+                self._element(scope, flat, whole, stop, start)
+                return carry
+
+            counted(b, integer(0), integer(ir.LANES), 1, [], lane)
+            left = b.select(partial, integer(deep), integer(0))
+            return counted(b, base, b.add(base, left), 1, [], rest)
+
+        counted(b, first, end, deep, [], layers)
+        return end
+
+    def _elements(self, scope: Scope, flats: list[Value], start: Value, stop: Value) -> None:
+        """Elements of one lane, in order, of the columns [start, stop), whole vectors."""
+        b = self.builder
+        lane = b.and_(flats[0], integer(ir.LANES - 1))
+        scopes = [self.body.prepared(self._row(scope, flat)) for flat in flats]
+
+        def column(index: Value, carry: list[Value]) -> list[Value]:
+            places = self.partial.places(lane, b.sub(index, start))
+            state = load_state(b, self.partial.elements, self.lanes, places)
+            for here, flat in zip(scopes, flats, strict=True):
+                state = self.body.whole(here, index, state, self._taking(flat))
+            store_state(b, state, places)
             return carry
 
-        counted(b, integer(0), integer(ir.LANES.bit_length() - 1), 1, [], half)
+        counted(b, start, stop, self.lanes, [], column)
 
-    def _fold(self, distance: Value, used: Value, size: Value) -> None:
+    def _fold(self, used: Value, size: Value) -> None:
+        """Lanes folded by halves into row 0 of the partial results, as far as there are lanes."""
+        b = self.builder
+
+        def together() -> list[Value]:
+            self._columns(size, lambda column: self.partial.store(
+                self._folded(0, 1, column), integer(0), column))  # fmt: skip
+            return []
+
+        def by_halves() -> list[Value]:
+            def half(step: Value, carry: list[Value]) -> list[Value]:
+                self._halve(b.lshr(integer(ir.LANES // 2), step), used, size)
+                return carry
+
+            return counted(b, integer(0), integer(ir.LANES.bit_length() - 1), 1, [], half)
+
+        choose(b, b.icmp_signed("==", used, integer(ir.LANES)), together, by_halves)
+
+    def _folded(self, lane: int, distance: int, column: Value) -> State:
+        """The lanes `lane`, `lane` + `distance`, ... of some columns, folded."""
+        if distance == ir.LANES:
+            return self.partial.load(integer(lane), column, self.lanes)
+        further = self._folded(lane, 2 * distance, column)
+        other = self._folded(lane + distance, 2 * distance, column)
+        return self.reductions.combine(self.e, further, other)
+
+    def _halve(self, distance: Value, used: Value, size: Value) -> None:
         """Each lane takes the one `distance` further, as far as there are lanes."""
         b = self.builder
 
@@ -196,17 +269,30 @@ class Columns:
 
         self._columns(size, column)
 
-    def _element(self, scope: Scope, flat: Value, start: Value, stop: Value) -> None:
-        """One element of every column, into its lane."""
+    def _taking(self, flat: Value) -> Finish:
+        """What adds the values of a window to a state; they stand at `flat`."""
+        b = self.builder
+
+        def finish(window: Window, values: dict[int, Lanes], state: State) -> State:
+            indexes = b.broadcast(flat, self.lanes) if self.reductions.indexed else None
+            return self.reductions.combine(
+                self.e, state, self.reductions.lift(self.e, values, indexes)
+            )
+
+        return finish
+
+    def _element(
+        self, scope: Scope, flat: Value, start: Value, stop: Value, origin: Value | None = None,
+    ) -> None:  # fmt: skip
+        """One element of the columns [start, stop), into its lane; the strip begins at `origin`, or at `start`."""
         b = self.builder
         lane = b.and_(flat, integer(ir.LANES - 1))
-        indexes = b.broadcast(flat, self.lanes) if self.reductions.indexed else None
+        take = self._taking(flat)
 
         def finish(window: Window, values: dict[int, Lanes], carry: State) -> State:
-            places = self.partial.places(lane, b.sub(window.index, start))
+            places = self.partial.places(lane, b.sub(window.index, origin or start))
             before = load_state(b, self.partial.elements, self.lanes, places)
-            lifted = self.reductions.lift(self.e, values, indexes)
-            store_state(b, self.reductions.combine(self.e, before, lifted), places)
+            store_state(b, take(window, values, before), places)
             return carry
 
         self.body.windows(self._row(scope, flat), start, stop, [], finish)

@@ -212,7 +212,7 @@ class Stage:
         `given` supplies values before the instructions, `finish` runs after them: once per window,
         or if `masked`, apart for full and for partial windows.
         """
-        scope = self._prepared(scope)
+        scope = self.prepared(scope)
         first = start if phase is None else self.builder.sub(start, phase)
         low = start if phase is not None else None
 
@@ -231,20 +231,20 @@ class Stage:
         """Cover [start, start + length) in each of some scopes, all at once; `length` is a multiple of the lanes. Each
         has a carry of its own, at first this one."""
         width = len(carry)
-        prepared = [(self._prepared(scope), start) for scope, start in places]
+        prepared = [(self.prepared(scope), start) for scope, start in places]
 
         def body(step: Value, carries: list[Value]) -> list[Value]:
             following: list[Value] = []
             for number, (scope, start) in enumerate(prepared):
                 own = carries[number * width : (number + 1) * width]
-                following += self._whole(scope, self.builder.add(start, step), own, finish)
+                following += self.whole(scope, self.builder.add(start, step), own, finish)
             return following
 
         initial = [value for _ in places for value in carry]
         found = counted(self.builder, integer(0), length, self.e.lanes, initial, body)
         return [found[at : at + width] for at in range(0, len(found), width)]
 
-    def _whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
+    def whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
         """A window of which all lanes take part."""
         window = Window(index, None, integer(self.e.lanes), full=True)
         direct = [item for item in self.instrs if self._direct(*item)]
@@ -254,7 +254,7 @@ class Stage:
             self._store(scope, number, item, encode(self.e, values[item.value]), window)
         return finish(window, values, carry)
 
-    def _prepared(self, scope: Scope) -> Scope:
+    def prepared(self, scope: Scope) -> Scope:
         """The scope with operands moved to where indexes, equal in all lanes, point."""
         scope = scope.inner()
         for number, instr in self.instrs:
