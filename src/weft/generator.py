@@ -10,7 +10,6 @@ distributions under PyTorch's names are in `weft.random`.
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -28,12 +27,14 @@ from weft.graph.recording import cast, record_elementwise
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota
+from weft.ops.random_numbers import MANTISSA
 
 require(__name__, cython.compiled)
 
 _devices = later("weft.tensor.device")
 _BITS = TABLE["random_bits"]
-_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24}
+_UNIFORM = {dtypes.by_name(name): TABLE[f"uniform_{name}"] for name in MANTISSA}
+_NORMAL_32, _NORMAL_64 = TABLE["normal_float32"], TABLE["normal_float64"]
 
 
 def _count(shape: Shape) -> int:
@@ -148,13 +149,17 @@ class Generator:
 
     def bits(self, shape: Shape) -> Any:
         """The next numbers in [0, 2^32), one per element, as int64."""
+        return self.draw(_BITS, shape, 1)
+
+    def draw(self, row: Any, shape: Shape, draws: int) -> Any:
+        """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element."""
         note_draw(self)
         place = self.place()
         seed, offset = place
-        key = seed - 2**64 if seed >= 2**63 else seed
-        counter = iota(shape) + offset
-        place[1] = offset + _count(shape)
-        return record_elementwise(_BITS, (key, counter), None)
+        count = _count(shape)
+        place[1] = offset + draws * count
+        operands = (seed - 2**64 if seed >= 2**63 else seed, offset, iota(shape), count)
+        return record_elementwise(row, operands[: len(row.operands)], None)
 
 
 default_generator = Generator()
@@ -182,23 +187,15 @@ def chosen(generator: Generator | None) -> Generator:
 
 def unit(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
     """Uniform numbers in [0, 1): the top 24 bits (53 from two draws for float64; 11 and 8 for the half types)."""
-    source = chosen(generator)
-    if dtype is dtypes.float64:
-        high = call("bitwise_right_shift", source.bits(shape), 5)  # 27 bits
-        low = call("bitwise_right_shift", source.bits(shape), 6)  # 26 bits
-        return cast(high * 67108864 + low, dtype) * 2.0**-53
-    width = _MANTISSA[dtype.name]
-    bits = call("bitwise_right_shift", source.bits(shape), 32 - width)
-    return cast(cast(bits, dtypes.float32) * 2.0**-width, dtype)
+    return chosen(generator).draw(_UNIFORM[dtype], shape, 2 if dtype is dtypes.float64 else 1)
 
 
 def standard_normal(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
     """Normal numbers by Box and Muller (1958), from two uniform numbers each."""
-    wide = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
-    first = 1 - unit(shape, wide, generator)  # (0, 1]
-    second = unit(shape, wide, generator)
-    radius = call("sqrt", call("log", first) * -2)
-    return cast(radius * call("cos", second * (2 * math.pi)), dtype)
+    source = chosen(generator)
+    if dtype is dtypes.float64:
+        return source.draw(_NORMAL_64, shape, 4)
+    return cast(source.draw(_NORMAL_32, shape, 2), dtype)
 
 
 def integers(low: int, high: int, shape: Shape, generator: Generator | None = None) -> Any:

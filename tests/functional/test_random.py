@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import weft
-from weft.ops.elementwise import _philox_reference
+from weft.ops.random_numbers import _philox_reference
 
 DRAWS: dict[str, Any] = {
     "rand": lambda g: weft.rand(50, generator=g),
@@ -52,8 +52,25 @@ def test_bits_are_philox_of_seed_and_offset() -> None:
     generator.bits((10,))
     got = generator.bits((2, 3)).numpy()
     np.testing.assert_array_equal(
-        got.reshape(-1), _philox_reference(np.uint64(2**63 + 5), np.arange(10, 16))
+        got.reshape(-1), _philox_reference(np.uint64(2**63 + 5), 10, np.arange(6))
     )
+
+
+FIRST_NUMBERS = {  # of seed 5
+    ("rand", weft.float32): ["0x1.882ed0p-1", "0x1.638decp-2", "0x1.ed695cp-1"],
+    ("rand", weft.float64): ["0x1.882ed02ae2858p-1", "0x1.638def5776d18p-2", "0x1.ed695de10619cp-1"],
+    ("randn", weft.float32): ["-0x1.a4053ep-1", "-0x1.80c8c0p-2", "-0x1.47f5b2p+1"],
+    ("randn", weft.float64): ["0x1.b414d5702fa40p+0", "-0x1.33a2ff07cd1c3p-1", "0x1.66e717a178386p-1"],
+}
+
+
+@pytest.mark.parametrize("name,dtype", FIRST_NUMBERS)
+def test_what_a_seed_means_stays(name: str, dtype: Any) -> None:
+    """Programs that were written with a seed find the same numbers in later versions."""
+    generator = weft.Generator().manual_seed(5)
+    numbers = getattr(weft, name)(3, dtype=dtype, generator=generator)
+    assert numbers.tolist() == [float.fromhex(x) for x in FIRST_NUMBERS[name, dtype]]
+    assert generator.get_offset() == 3 * (1 + (name == "randn")) * (1 + (dtype is weft.float64))
 
 
 def test_state() -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.bits import INTEGER_OF
+from weft.ops.random_numbers import MANTISSA
 
 Spelling = Callable[..., Any]
 
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
 PRIVATE = (
-    *("random_bits", "put", "gather_rows", "iota", "standardize", "tied", "first_power"),
+    *("random_bits", *(f"uniform_{kind}" for kind in MANTISSA), "normal_float32", "normal_float64"),
+    *("put", "gather_rows", "iota", "standardize", "tied", "first_power"),
     *("sigmoid_mul", "sigmoid_mul_tanh", "sigmoid_mul_by_gate"),  # what cells are made of
     *("sigmoid_mul_tanh_by_gate", "sigmoid_mul_tanh_by_other"),
     *("attention_forward", "attention_backward", "picked_log_softmax"),

@@ -1,6 +1,6 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `bits`, `gates`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is
+`elementwise`, `random_numbers`, `bits`, `gates`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is
 written; `primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of
 composed operations; `macro` and `losses` operations that are one node until they are collected.
 """
@@ -20,6 +20,7 @@ from weft.ops import (
     indexing,
     losses,
     macro,
+    random_numbers,
     structure,
 )
 from weft.ops.row import TABLE
@@ -37,6 +38,7 @@ __all__ = [
     "indexing",
     "losses",
     "macro",
+    "random_numbers",
     "structure",
 ]
 

@@ -1,4 +1,4 @@
-"""Elementwise rows: arithmetic, comparison, logic, rounding, exponentials, random bits.
+"""Elementwise rows: arithmetic, comparison, logic, rounding, exponentials.
 
 A derivative is the linear map that one output element's cotangent goes through; broadcasting is undone by the walk.
 `samples` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
@@ -818,35 +818,3 @@ def _pull_cast(g: Any, at: Any) -> Any:
     if g.dtype.is_complex and not source.is_complex:
         g = call("real", g)
     return cast(g, source)
-
-
-# -- random bits ---------------------------------------------------------------------------------------------------
-
-_row(
-    "random_bits",
-    "key counter",
-    lambda key, counter: _philox_reference(key, counter),
-    "counter counter",
-    not_differentiable("random numbers depend on the generator, not on a tensor"),
-    lower="philox",
-    dtype=lambda params, d: dtypes.int64,
-    takes="int64",
-)
-
-
-def _philox_reference(key: Any, counter: Any) -> Any:
-    """Word 0 of Philox4x32-10 (Salmon et al., SC 2011) with a 64-bit key and counter."""
-    key, counter = np.broadcast_arrays(np.asarray(key, np.uint64), np.asarray(counter, np.uint64))
-    low, word = np.uint64(0xFFFFFFFF), np.uint64(32)
-    c = [counter & low, counter >> word, np.zeros_like(counter), np.zeros_like(counter)]
-    k = [key & low, key >> word]
-    for _ in range(10):
-        first, second = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [
-            (second >> word) ^ c[1] ^ k[0],
-            second & low,
-            (first >> word) ^ c[3] ^ k[1],
-            first & low,
-        ]
-        k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
-    return c[0].astype(np.int64)
