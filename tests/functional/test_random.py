@@ -58,9 +58,17 @@ def test_bits_are_philox_of_seed_and_offset() -> None:
 
 FIRST_NUMBERS = {  # of seed 5
     ("rand", weft.float32): ["0x1.882ed0p-1", "0x1.638decp-2", "0x1.ed695cp-1"],
-    ("rand", weft.float64): ["0x1.882ed02ae2858p-1", "0x1.638def5776d18p-2", "0x1.ed695de10619cp-1"],
+    ("rand", weft.float64): [
+        "0x1.882ed02ae2858p-1",
+        "0x1.638def5776d18p-2",
+        "0x1.ed695de10619cp-1",
+    ],
     ("randn", weft.float32): ["-0x1.a4053ep-1", "-0x1.80c8c0p-2", "-0x1.47f5b2p+1"],
-    ("randn", weft.float64): ["0x1.b414d5702fa40p+0", "-0x1.33a2ff07cd1c3p-1", "0x1.66e717a178386p-1"],
+    ("randn", weft.float64): [
+        "0x1.b414d5702fa40p+0",
+        "-0x1.33a2ff07cd1c3p-1",
+        "0x1.66e717a178386p-1",
+    ],
 }
 
 

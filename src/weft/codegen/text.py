@@ -394,6 +394,30 @@ def counted(
     return list(phis)
 
 
+def repeated(
+    builder: Builder,
+    carry: Sequence[Any],
+    holds: Callable[[list[Value]], Any],
+    body: Callable[[list[Value]], Sequence[Any]],
+) -> list[Value]:
+    """A loop as long as `holds(carry)`: `body(carry)` gives the next one."""
+    before = builder.block
+    head, inside, after = (builder.append_basic_block(name) for name in ("while", "do", "done"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    phis = [builder.phi(value.type) for value in carry]
+    for phi, value in zip(phis, carry, strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(holds(list(phis)), inside, after)
+    builder.position_at_end(inside)
+    following = body(list(phis))
+    for phi, value in zip(phis, following, strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return list(phis)
+
+
 def minimum(builder: Builder, a: Any, b: Any) -> Value:
     """The smaller of two signed integers."""
     return builder.select(builder.icmp_signed("<", a, b), a, b)

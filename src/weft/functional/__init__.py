@@ -13,6 +13,7 @@ from weft.functional import (
     composed_products,
     contraction,
     copying,
+    distinct,
     elementary,
     indexing,
     joining,
@@ -35,8 +36,8 @@ from weft.functional import (
 from weft.functional.making import make_in_place, with_out
 
 _MODULES: tuple[Any, ...] = (
-    elementary, math, comparing, reductions, variance, norms, ordering, views, parts, regions, shaping, copying, lenses,
-    indexing, scattering, joining, linalg, composed_products, contraction, softmax, special,
+    elementary, math, comparing, reductions, variance, norms, ordering, distinct, views, parts, regions, shaping,
+    copying, lenses, indexing, scattering, joining, linalg, composed_products, contraction, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {

@@ -1,13 +1,13 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Orders: sort, argsort, topk, kthvalue, median, unique, searchsorted, and running extrema.
+"""Orders: sort, argsort, topk, kthvalue, median, mode, quantile, and running extrema.
 
-The long tail: NumPy decides the order on values read at the call; the values that go out are gathered by the indices
-it found, so that gradients flow. nan counts as the largest.
+Kernels find the places (`weft.ops.ordering`); the values that go out are gathered by them, so that gradients flow. nan
+counts as the largest. What is distinct, counted or found in an order is in `weft.functional.distinct`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,33 +17,59 @@ from weft.functional.arguments import (
     TYPE_NAMES,
     ValuesIndices,
     describe,
-    need_integer,
     need_number,
-    need_rank,
     need_tensor,
     wrap_dim,
 )
-from weft.functional.places import first_places, last_best, order_of
+from weft.functional.making import by_name
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
+from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import gather, reshape, take
+from weft.ops.primitives import (
+    full,
+    gather,
+    order,
+    reduce,
+    reshape,
+    running_place,
+    slice_axis,
+    take,
+    where,
+)
+
+
+def need_order(name: str, input: Any, message: str = "") -> Any:
+    """A tensor whose elements have an order. Errors: TypeError on others, RuntimeError on complex numbers."""
+    if need_tensor(name, input)._dtype.is_complex:
+        raise DTypeError(
+            message or f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="numbers that have an order",
+            got=describe("input", input),
+            fix="take .abs() or .real",
+        )
+    return input
+
+
+def _itself(input: Any) -> Any:
+    """The order of a number."""
+    return ValuesIndices(call("clone", input), full((), 0, dtypes.int64))
 
 
 def sort(
     input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
 ) -> Any:
-    """(values, indices) in order along a dimension. Reads the values."""
-    need_tensor("sort", input)
+    """(values, indices) in order along a dimension, equal elements in the order that they have."""
+    need_order("sort", input, " Sort does not support complex dtypes on CPU")
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
-    indices = host.from_numpy(order_of(host.to_numpy(input), axis, descending))
+        return _itself(input)
+    indices = order(input, axis, input._shape[axis], descending)
     found = keep_layout(gather(input, axis, indices), input)
     return ValuesIndices(
         rename_record(found, "SortBackward1" if stable else "SortBackward0"),
@@ -52,8 +78,12 @@ def sort(
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """The indices that sort a dimension. Reads the values."""
-    return sort(input, dim, descending, stable)[1]
+    """The indices that sort a dimension."""
+    need_order("sort", input, " Sort does not support complex dtypes on CPU")
+    axis = wrap_dim(dim, len(input._shape))
+    if not input._shape:
+        return _itself(input)[1]
+    return keep_layout(order(input, axis, input._shape[axis], descending), input)
 
 
 def msort(input: Any) -> Any:
@@ -64,8 +94,9 @@ def msort(input: Any) -> Any:
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:
-    """(values, indices) of the k largest or smallest along a dimension. Reads the values."""
-    axis = wrap_dim(dim, len(need_tensor("topk", input)._shape))
+    """(values, indices) of the k largest or smallest along a dimension, the first ones of a stable order."""
+    need_order("topk", input, " topk does not support complex dtypes on CPU")
+    axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not 0 <= need_number("topk", k, "k") <= size:
         raise ShapeError(
@@ -75,8 +106,8 @@ def topk(
             fix="check the size of the dimension",
         )
     if not input._shape:
-        return sort(input)
-    indices = host.from_numpy(first_places(host.to_numpy(input), axis, k, largest))
+        return _itself(input)
+    indices = order(input, axis, int(k), largest)
     return ValuesIndices(gather(input, axis, indices), indices)
 
 
@@ -90,8 +121,8 @@ def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
 
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """(value, index) of the k-th smallest along a dimension, k from 1. Reads the values."""
-    need_tensor("kthvalue", input, "input", 1)
+    """(value, index) of the k-th smallest along a dimension, k from 1; of equal elements the first one."""
+    need_order("kthvalue", need_tensor("kthvalue", input, "input", 1))
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not size:
@@ -104,24 +135,26 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
             fix="count from 1",
         )
     if not input._shape:
-        return sort(input)
-    array = host.to_numpy(input)
-    place = np.take(order_of(array, axis, False), [k - 1], axis)
-    same = array == np.take_along_axis(array, place, axis)
-    first = np.expand_dims(np.argmax(same, axis), axis)
-    place = np.where(same.any(axis, keepdims=True), first, place)  # a nan equals nothing
-    return picked(input, axis, host.from_numpy(place), keepdim)
+        return _itself(input)
+    place = _nth(input, axis, k - 1)
+    same = call("eq", input, gather(input, axis, place).detach())
+    first = reduce("argmax", same, (axis,), True, dtypes.int64)
+    found = reduce("any", same, (axis,), True, dtypes.bool_)  # a nan equals nothing
+    return picked(input, axis, where(found, first, place), keepdim)
 
 
-def _median_places(array: Any, axis: int) -> Any:
-    """The index of the lower median along an axis; that of a nan where there is one."""
-    order = order_of(array, axis, False)
-    middle = np.take(order, [(array.shape[axis] - 1) // 2], axis)
-    if array.dtype.kind != "f":
+def _nth(input: Any, axis: int, number: int) -> Any:
+    """The place of one element of the ascending order, numbered from 0, the axis kept."""
+    return slice_axis(order(input, axis, number + 1), axis, number, 1)
+
+
+def _median_places(input: Any, axis: int) -> Any:
+    """The index of the lower median along an axis, which is kept; that of the first nan where there is one."""
+    middle = _nth(input, axis, (input._shape[axis] - 1) // 2)
+    if not input._dtype.is_floating_point:
         return middle
-    holes = np.isnan(array)
-    first = np.expand_dims(np.argmax(holes, axis), axis)
-    return np.where(holes.any(axis, keepdims=True), first, middle)
+    first = order(input, axis, 1, True)
+    return where(call("isnan", gather(input, axis, first).detach()), first, middle)
 
 
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -137,7 +170,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is not None:
         axis = wrap_dim(dim, len(input._shape))
         if not input._shape:
-            return sort(input)
+            return _itself(input)
         if input._shape[axis] == 0:
             raise DimensionError(
                 f"median(): Expected reduction dim {axis} to have non-zero size.",
@@ -145,14 +178,11 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
                 got=describe("input", input),
                 fix="check the size",
             )
-        return picked(
-            input, axis, host.from_numpy(_median_places(host.to_numpy(input), axis)), keepdim
-        )
-    array = host.to_numpy(input).reshape(-1)
-    if not array.size:
+        return picked(input, axis, _median_places(input, axis), keepdim)
+    if not input.numel():
         return host.from_numpy(np.array(np.nan), input._dtype)
-    middle = host.from_numpy(array[_median_places(array, 0)[0]], input._dtype)
-    return _shared(input, middle)
+    flat = reshape(input.detach(), (input.numel(),))
+    return _shared(input, reshape(gather(flat, 0, _median_places(flat, 0)), ()))
 
 
 def _shared(x: Any, middle: Any) -> Any:
@@ -166,7 +196,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     array = host.to_numpy(input)
     if not array.ndim:
-        return sort(input)
+        return _itself(input)
     if not array.shape[axis]:
         raise _nothing_along("mode", input, axis)
     if not array.size:
@@ -187,216 +217,23 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return picked(input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
 
 
-def _running(input: Any, dim: int, smaller: bool) -> Any:
+def _running(name: str, input: Any, dim: int, smallest: bool) -> Any:
+    need_order(name, input)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return sort(input)
-    places = host.answering(last_best, host.to_numpy(input), axis, smaller)
-    indices = host.from_numpy(places)
+        return _itself(input)
+    indices = running_place(input, axis, smallest)
     return ValuesIndices(gather(input, axis, indices), indices)
 
 
 def cummax(input: Any, dim: int) -> Any:
-    """(values, indices) of the running maximum along a dimension, the last index of equal ones. Reads the values."""
-    return _running(input, dim, False)
+    """(values, indices) of the running maximum along a dimension, the last index of equal ones."""
+    return _running("cummax", input, dim, False)
 
 
 def cummin(input: Any, dim: int) -> Any:
-    """(values, indices) of the running minimum along a dimension, the last index of equal ones. Reads the values."""
-    return _running(input, dim, True)
-
-
-def _axis(name: str, input: Any, dim: Any) -> int:
-    """A dimension whose slices are compared. Errors: ShapeError, DimensionError."""
-    need_rank(name, input, 1)
-    return wrap_dim(dim, len(input._shape))
-
-
-def _need_lines(input: Any, dim: int) -> None:
-    """Errors: ShapeError where slices along a dimension have no elements to compare."""
-    if 0 in (*input._shape[:dim], *input._shape[dim + 1 :]):
-        raise ShapeError(
-            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied",
-            expected="slices with elements",
-            got=describe("input", input),
-            fix="name the dimension without elements, or check .numel() first",
-        )
-
-
-def unique(
-    input: Any,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:
-    """The distinct elements (or slices along `dim`) in ascending order, with inverse indices and counts on request.
-    Reads the values."""
-    need_tensor("unique", input)
-    dim = None if dim is None else _axis("unique", input, dim)
-    if dim is not None:
-        _need_lines(input, dim)
-    array = host.to_numpy(input)
-    values, inverse, counts = host.answering(
-        np.unique, array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
-    )
-    if dim is None:
-        lines, inverse = values, inverse.reshape(array.shape)
-    else:
-        lines, inverse = np.moveaxis(values, dim, 0), inverse.reshape(-1)
-    return _found(input, dim, lines, inverse, counts, return_inverse, return_counts)
-
-
-def _found(
-    input: Any,
-    dim: int | None,
-    lines: Any,
-    inverse: Any,
-    counts: Any,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Any:
-    """The values, which were found as lines along the first dimension, and what else is wanted."""
-    values = host.from_numpy(np.ascontiguousarray(lines), input._dtype)
-    result = [values if dim is None else movedim(values, 0, dim)]
-    if return_inverse:
-        result.append(host.from_numpy(np.asarray(inverse, np.int64)))
-    if return_counts:
-        result.append(host.from_numpy(np.asarray(counts, np.int64)))
-    return result[0] if len(result) == 1 else tuple(result)
-
-
-def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """Runs of equal elements (or slices) as one each. Reads the values."""
-    need_tensor("unique_consecutive", input)
-    dim = None if dim is None else _axis("unique_consecutive", input, dim)
-    array = host.to_numpy(input)
-    lines = array.reshape(-1) if dim is None else np.moveaxis(array, dim, 0)
-    changed = np.ones(len(lines), bool)
-    if len(lines) > 1:
-        changed[1:] = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(1)
-    inverse = np.cumsum(changed) - 1
-    counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
-    if dim is None:
-        inverse = inverse.reshape(array.shape)
-    return _found(input, dim, lines[changed], inverse, counts, return_inverse, return_counts)
-
-
-def _side(side: str | None, right: bool) -> Literal["left", "right"]:
-    """Where a value goes among equal ones. Errors: ArgumentError."""
-    if side not in (None, "left", "right"):
-        raise ArgumentError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
-            expected="'left' or 'right'",
-            got=repr(side),
-            fix="leave side out, or pass right=True",
-        )
-    if right and side == "left":
-        raise ArgumentError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
-            expected="one of them",
-            got="side='left', right=True",
-            fix="leave right out",
-        )
-    return "right" if right or side == "right" else "left"
-
-
-def searchsorted(
-    sorted_sequence: Any,
-    input: Any,
-    *,
-    right: bool = False,
-    side: str | None = None,
-    out_int32: bool = False,
-    sorter: Any = None,
-) -> Any:
-    """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
-    place = _side(side, right)
-    edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
-    if sorter is not None and edges.size:
-        places = host.to_numpy(need_tensor("searchsorted", sorter, "sorter"))
-        if places.shape != edges.shape or places.dtype != np.int64:
-            raise ArgumentError(
-                "torch.searchsorted(): boundary and sorter must have the same size, and sorter be of int64",
-                expected=f"int64{list(edges.shape)}",
-                got=f"{places.dtype}{list(places.shape)}",
-                fix="pass sorted_sequence.argsort()",
-            )
-        if places.size and not 0 <= places.min() <= places.max() < edges.shape[-1]:
-            raise ArgumentError(
-                "torch.searchsorted(): sorter index out of range",
-                expected=f"0 <= index < {edges.shape[-1]}",
-                got=f"{places.min()} to {places.max()}",
-                fix="pass sorted_sequence.argsort()",
-            )
-        edges = np.take_along_axis(edges, places, -1)
-    number = not isinstance(input, Tensor)
-    points = np.asarray(input) if number else host.to_numpy(input)
-    if edges.ndim != 1 and (number or edges.ndim == 0 or edges.shape[:-1] != points.shape[:-1]):
-        raise ShapeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            "tensor and input value tensor must match",
-            expected=f"values of shape {[*edges.shape[:-1], '*']}" if edges.ndim else "boundaries",
-            got=f"boundaries {list(edges.shape)}, values {list(points.shape)}",
-            fix="use one vector of boundaries",
-        )
-    if edges.ndim == 1:
-        found = host.answering(lambda points: np.searchsorted(edges, points, place), points)
-    else:
-        found = np.empty(points.shape, np.int64)
-        for row in np.ndindex(points.shape[:-1]):
-            found[row] = np.searchsorted(edges[row], points[row], place)
-    return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
-
-
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """The bucket of each value between ascending boundaries. Reads the values."""
-    return searchsorted(boundaries, input, right=right, out_int32=out_int32)
-
-
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
-    need_tensor("bincount", input)
-    numbers = host.to_numpy(input)
-    if numbers.ndim != 1 or input._dtype.category > 1 or (numbers < 0).any():
-        raise ArgumentError(
-            "bincount only supports 1-d non-negative integral inputs.",
-            expected="a vector of integers >= 0",
-            got=describe("input", input) + (f", least {numbers.min()}" if numbers.size else ""),
-            fix="flatten or convert it first",
-        )
-    values = (
-        None if weights is None else host.to_numpy(need_tensor("bincount", weights, "weights", 2))
-    )
-    if values is not None and values.shape != numbers.shape:
-        raise ShapeError(
-            "weights should be 1-d and have the same length as input",
-            expected=str(list(numbers.shape)),
-            got=describe("weights", weights),
-            fix="pass one weight per element",
-        )
-    counts = np.bincount(
-        numbers.astype(np.int64), values, need_integer("bincount", minlength, "minlength", 0)
-    )
-    if values is not None and values.dtype == np.float32:
-        counts = counts.astype(np.float32)
-    return host.from_numpy(counts)
-
-
-def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Any:
-    """Whether each element is among others. Reads the values."""
-    first = host.to_numpy(elements) if isinstance(elements, Tensor) else np.asarray(elements)
-    second = (
-        host.to_numpy(test_elements)
-        if isinstance(test_elements, Tensor)
-        else np.asarray(test_elements)
-    )
-    found = host.answering(np.isin, first, second, assume_unique=assume_unique, invert=invert)
-    return host.from_numpy(found)
+    """(values, indices) of the running minimum along a dimension, the last index of equal ones."""
+    return _running("cummin", input, dim, True)
 
 
 def _weights(place: Any, low: Any, interpolation: str) -> Any:
@@ -471,30 +308,8 @@ def quantile(
     return result if points.ndim else reshape(result, result._shape[1:])
 
 
-FUNCTIONS: dict[str, Any] = {
-    function.__name__: function
-    for function in (
-        sort,
-        argsort,
-        msort,
-        topk,
-        kthvalue,
-        median,
-        mode,
-        cummax,
-        cummin,
-        unique,
-        unique_consecutive,
-        searchsorted,
-        bucketize,
-        bincount,
-        isin,
-        quantile,
-    )
-}
-METHODS: dict[str, Any] = {
-    name: function
-    for name, function in FUNCTIONS.items()
-    if name not in ("searchsorted", "bucketize", "isin")
-}
+FUNCTIONS: dict[str, Any] = by_name(
+    sort, argsort, msort, topk, kthvalue, median, mode, cummax, cummin, quantile
+)  # fmt: skip
+METHODS: dict[str, Any] = dict(FUNCTIONS)
 LATE: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `random_numbers`, `bits`, `gates`, `structure`, `indexing`, `contraction`, `attention` hold the rows; `row` how one is
-written; `primitives` the rows as functions on tensors; `composite`, `analysis` and `convolution` gradient records of
-composed operations; `macro` and `losses` operations that are one node until they are collected.
+`elementwise`, `random_numbers`, `bits`, `gates`, `structure`, `indexing`, `ordering`, `contraction`, `attention` hold
+rows; `row` how one is written; `primitives` the rows as functions on tensors; `composite`, `analysis`, `convolution`
+gradient records of composed operations; `macro` and `losses` operations that are one node until they are collected.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ from weft.ops import (
     indexing,
     losses,
     macro,
+    ordering,
     random_numbers,
     structure,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "indexing",
     "losses",
     "macro",
+    "ordering",
     "random_numbers",
     "structure",
 ]

@@ -255,6 +255,16 @@ def cumulate(name: str, x: Tensor, axis: int):
     return _call(name, (x,), (axis,))
 
 
+def order(x: Tensor, axis: int, kept: int, descending: bool = False):
+    """The first `kept` places of a stable sort along an axis, int64; nan is the largest element."""
+    return _call("order", (x,), (axis, kept, bool(descending)), dtypes.int64)
+
+
+def running_place(x: Tensor, axis: int, smallest: bool):
+    """Where the running maximum (or minimum) along an axis stands, the last of equal ones, int64."""
+    return _call("running_place", (x,), (axis, bool(smallest)), dtypes.int64)
+
+
 def where(condition: Any, a: Any, b: Any):
     """a where the condition holds, else b."""
     return record_elementwise(TABLE["where"], (condition, a, b), None)

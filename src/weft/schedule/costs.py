@@ -17,6 +17,8 @@ COSTS: dict[str, float] = {
     "sqrt": 5.0,
     "rsqrt": 9.0,
     "exp": 12.0,
+    "normal_float32": 120.0,
+    "normal_float64": 240.0,
 }
 UNKNOWN = 30.0
 

@@ -1,4 +1,4 @@
-"""Lowering of scans and scatters.
+"""Lowering of scans, orders and scatters.
 
 Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
 element strides); operands that a family cannot read in place are copied to temporaries first.
@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.graph.strides import contiguous_strides
 
+ORDER_WORK, RUNNING_WORK = 100, 10  # of an element, in additions
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
 _Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
 
@@ -32,33 +33,55 @@ def _scan(kind: str, dtype: str) -> Any:
 
 def lower_scan(lowering: Any, node: Any) -> None:
     """cumsum and cumprod: the operand with the axis last, scanned row by row, then moved back."""
-    source, axis = node.inputs[0], node.params[0]
+    axis = node.params[0]
     if node.numel == 0:
         return
-    slot, offset, strides = lowering.place_of(source)
-    order = (*(a for a in range(len(node.shape)) if a != axis), axis)
-    moved = tuple(node.shape[a] for a in order)
-    rows, length = node.numel // node.shape[axis], node.shape[axis]
-    size = node.dtype.itemsize
-    dense = contiguous_strides(moved)
-    last = axis == len(node.shape) - 1
-    if strides != contiguous_strides(node.shape) or not last:
-        target = lowering.scratch_slot(node.numel * size)
-        lowering.copy(
-            node.dtype, moved, (slot, offset, tuple(strides[a] for a in order)), (target, 0, dense)
-        )
-        slot, offset = target, 0
-    out = lowering.slot_of(node) if last else lowering.scratch_slot(node.numel * size)
+    source = _rows_of(lowering, node.inputs[0], axis)
+    size, length = node.dtype.itemsize, node.shape[axis]
     kind = node.row.name.removeprefix("cum")
-    _launch_scan(lowering, _scan(kind, node.dtype.name), (slot, offset), out, (rows, length), size)
-    if not last:
-        final = contiguous_strides(node.shape)
-        lowering.copy(
-            node.dtype,
-            moved,
-            (out, 0, dense),
-            (lowering.slot_of(node), 0, tuple(final[a] for a in order)),
-        )
+
+    def launch(out: int) -> None:
+        shape = node.numel // length, length
+        _launch_scan(lowering, _scan(kind, node.dtype.name), source, out, shape, size)
+
+    _into_place(lowering, node, axis, launch)
+
+
+def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
+    """(slot, byte offset) of a value with an axis last, row by row; copied where it lies otherwise."""
+    slot, offset, strides = lowering.place_of(source)
+    order = _last(len(source.shape), axis)
+    moved = tuple(source.shape[a] for a in order)
+    dense = contiguous_strides(moved)
+    steps = tuple(strides[a] for a in order)
+    if steps == dense:
+        return slot, offset
+    target = lowering.scratch_slot(source.numel * source.dtype.itemsize)
+    lowering.copy(source.dtype, moved, (slot, offset, steps), (target, 0, dense))
+    return target, 0
+
+
+def _into_place(lowering: Any, node: Any, axis: int, launch: Any) -> None:
+    """`launch(slot)` writes what a node is with an axis last; moved back where the axis is another."""
+    if axis == len(node.shape) - 1:
+        launch(lowering.slot_of(node))
+        return
+    order = _last(len(node.shape), axis)
+    moved = tuple(node.shape[a] for a in order)
+    out = lowering.scratch_slot(node.numel * node.dtype.itemsize)
+    launch(out)
+    final = contiguous_strides(node.shape)
+    lowering.copy(
+        node.dtype,
+        moved,
+        (out, 0, contiguous_strides(moved)),
+        (lowering.slot_of(node), 0, tuple(final[a] for a in order)),
+    )
+
+
+def _last(rank: int, axis: int) -> tuple[int, ...]:
+    """The dimensions, one of them moved to the end."""
+    return (*(a for a in range(rank) if a != axis), axis)
 
 
 def _launch_scan(
@@ -81,6 +104,74 @@ def _launch_scan(
             grain,
             rows * count * 2,
         )
+
+
+@cache
+def _order(dtype: str, wide: bool) -> Any:
+    from weft.codegen.order import lower_order
+
+    key = ("order", "wide", dtype) if wide else ("order", dtype)
+    return _spec(key, lambda symbol: lower_order(dtype, wide, symbol))
+
+
+def lower_order(lowering: Any, node: Any) -> None:
+    """The first places of an order: the operand with the axis last, row by row."""
+    from weft.codegen.order import is_wide, launch_order
+
+    operand, (axis, kept, descending) = node.inputs[0], node.params
+    if node.numel == 0:
+        return
+    source, dtype = _rows_of(lowering, operand, axis), operand.dtype.name
+    length = operand.shape[axis]
+    rows = operand.numel // length
+    units, grain, scratch, launches = launch_order(dtype, rows, length, kept)
+    pairs = lowering.scratch_slot(rows * scratch)
+    spec = _order(dtype, is_wide(dtype, length))
+
+    def launch(out: int) -> None:
+        for first, end in launches:
+            lowering.add(
+                spec,
+                [source, (out, 0), (pairs, 0)],
+                [rows, length, kept, length, 1, -int(descending), first, end, scratch],
+                units,
+                grain,
+                operand.numel * ORDER_WORK // len(launches),
+            )
+
+    _into_place(lowering, node, axis, launch)
+
+
+@cache
+def _running(dtype: str, wide: bool) -> Any:
+    from weft.codegen.running import lower_running
+
+    return _spec(("running", dtype), lambda symbol: lower_running(dtype, wide, symbol))
+
+
+def lower_running(lowering: Any, node: Any) -> None:
+    """The places of running extrema: the operand with the axis last, row by row."""
+    from weft.codegen.order import is_wide
+    from weft.codegen.running import launch_running
+
+    operand, (axis, smallest) = node.inputs[0], node.params
+    if node.numel == 0:
+        return
+    source, length = _rows_of(lowering, operand, axis), operand.shape[axis]
+    rows = operand.numel // length
+    units, grain = launch_running(rows, length)
+    spec = _running(operand.dtype.name, is_wide(operand.dtype.name, 0))
+
+    def launch(out: int) -> None:
+        arguments = [rows, length, length, 1, -int(smallest)]
+        lowering.add(
+            spec, [source, (out, 0)], arguments, units, grain, operand.numel * RUNNING_WORK
+        )
+
+    _into_place(lowering, node, axis, launch)
+
+
+ROWS = {"order": lower_order, "running_place": lower_running}  # else a scan
 
 
 @cache

@@ -232,7 +232,7 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
     elif kernel.kind == CONTRACT:
         lower_matmul(lowering, node)
     elif kernel.kind == SCAN:
-        families.lower_scan(lowering, node)
+        families.ROWS.get(node.row.name, families.lower_scan)(lowering, node)
     elif kernel.kind == SCATTER:
         families.lower_scatter(lowering, node)
     elif kernel.kind == ROWS:

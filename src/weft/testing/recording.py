@@ -73,6 +73,8 @@ _RESULTS = {
     "all": dtypes.bool_,
     "argmax": dtypes.int64,
     "argmin": dtypes.int64,
+    "order": dtypes.int64,
+    "running_place": dtypes.int64,
 }
 
 

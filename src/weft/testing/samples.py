@@ -347,6 +347,10 @@ def large(row: Any) -> list[Sample]:
     if kind == "reduce" or row.name in ("max", "min", "max_all", "min_all", "median"):
         choices = [((1,), False), ((0,), False), ((0, 1), True)]
         return [_declared(row, (_GRID, params)) for params in choices]
+    if row.name == "order":
+        return [_declared(row, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
+    if row.name == "running_place":
+        return [_declared(row, (_GRID, params)) for params in ((0, True), (1, False))]
     if kind == "scan" or row.name in ("softmax", "log_softmax"):
         return [_declared(row, (_GRID, (axis,))) for axis in (0, 1)]
     function_of_elements = (*((_GRID,) * len(row.operands)), None)
