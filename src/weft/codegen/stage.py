@@ -244,6 +244,12 @@ class Stage:
         found = counted(self.builder, integer(0), length, self.e.lanes, initial, body)
         return [found[at : at + width] for at in range(0, len(found), width)]
 
+    def whole_windows(self, scope: Scope, start: Value, length: int) -> None:
+        """Cover [start, start + length); `length` is a multiple of the lanes."""
+        scope = self.prepared(scope)
+        for step in range(0, length, self.e.lanes):
+            self.whole(scope, self.builder.add(start, integer(step)), [], nothing)
+
     def whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
         """A window of which all lanes take part."""
         window = Window(index, None, integer(self.e.lanes), full=True)

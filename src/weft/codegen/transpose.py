@@ -8,6 +8,8 @@ axis find it contiguous.  Everything else is as in an elementwise kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir as llvm
 
 from . import ir
@@ -15,7 +17,7 @@ from .frame import Frame, Scope
 from .memory import masked_load
 from .stage import Stage
 from .target import Target
-from .text import I1, I8, Value, counted, integer, minimum
+from .text import I1, I8, Value, choose, counted, integer, minimum
 
 SIDE = 16
 
@@ -113,16 +115,30 @@ class Tiles:
         return rows
 
     def _evaluate(self, scope: Scope, row: Value, stop: Value, column: Value, end: Value) -> None:
+        """Line by line; where the columns fill the tile, without asking how many there are."""
         b = self.builder
 
-        def line(index: Value, carry: list[Value]) -> list[Value]:
-            here = self.frame.enter(scope, self.rows, index)
-            self.stage.entered(here, self.rows)
-            for number in self.operands:
-                size = integer(self._size(number))
-                offset = b.sub(b.mul(b.sub(index, row), integer(SIDE)), column)
-                pointer = b.gep(self.stack[number], [b.mul(offset, size)])
-                here.pointers["operand", number] = pointer
-            return self.stage.windows(here, column, end, carry)
+        def lines(inside: Callable[[Scope], object]) -> list[Value]:
+            def line(index: Value, carry: list[Value]) -> list[Value]:
+                inside(self._entered(scope, row, column, index))
+                return carry
 
-        counted(b, row, stop, 1, [], line)
+            return counted(b, row, stop, 1, [], line)
+
+        choose(
+            b,
+            b.icmp_signed(">=", b.sub(end, column), integer(SIDE)),
+            lambda: lines(lambda here: self.stage.whole_windows(here, column, SIDE)),
+            lambda: lines(lambda here: self.stage.windows(here, column, end, [])),
+        )
+
+    def _entered(self, scope: Scope, row: Value, column: Value, index: Value) -> Scope:
+        """The scope at one line of a tile, whose operands are on the stack."""
+        b = self.builder
+        here = self.frame.enter(scope, self.rows, index)
+        self.stage.entered(here, self.rows)
+        for number in self.operands:
+            offset = b.sub(b.mul(b.sub(index, row), integer(SIDE)), column)
+            pointer = b.gep(self.stack[number], [b.mul(offset, integer(self._size(number)))])
+            here.pointers["operand", number] = pointer
+        return here
