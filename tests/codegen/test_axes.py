@@ -73,6 +73,7 @@ CASES = {
     "small images": Product(
         [(3, 50, 0), (5, 1, 0)], [(9, 700, 1)], [(30, 60, 9), (3, 9, 3), (3, 1, 1)], 1, True, 1
     ),
+    "rows and columns": Product([(130, 9, 0)], [(7, 300, 40), (40, 1, 1)], [(9, 1, 2100)], 0, False, 1),
     "batch": Product([(9, 1, 0)], [(700, 3, 1)], [(5, 9, 2100)], 1, False, 1, 3, (45, 7)),
 }  # fmt: skip
 
@@ -138,7 +139,7 @@ def run(case: Product, dtype: str, variant: str, target: Target, at_end: bool, p
     words += [case.a_step, int(case.along_k), case.b_step]
     pointers, arguments = (ctypes.c_void_p * 3)(*starts), (ctypes.c_int64 * len(words))(*words)
     spec = parse(dtype, variant, target)
-    units = case.batch * -(-m // spec.unit_rows) * -(-n // spec.width)
+    units = spec.units_of_axes(case.batch, m, n)[0]
     for begin, end in pieces or [(0, units)]:
         kernel(dtype, variant, target)(pointers, arguments, begin, min(end, units))
     found = held[2].read(out)
@@ -169,3 +170,12 @@ def test_pieces_and_tiles_for_few_rows_give_the_same(name: str) -> None:
         if rows is not None:
             case = case._replace(m=[(rows, *case.m[0][1:])])
         run(case, "float32", variant, host(), True, [(0, 1), (1, 2), (2, 1 << 20)])
+
+
+@pytest.mark.parametrize("cuts", [(1,), (2, 7), (3, 6, 9), (4, 5, 10, 11)])
+def test_columns_that_are_walked_as_one_are_those_of_their_units(cuts: tuple[int, ...]) -> None:
+    """Cut within the rows of some columns, behind them, and further on."""
+    edges = (0, *cuts, 1 << 20)
+    pieces = list(itertools.pairwise(edges))
+    variant = "tile{}x{}".format(*full_tile("float32", host()))
+    run(CASES["rows and columns"], "float32", variant, host(), True, pieces)

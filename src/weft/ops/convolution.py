@@ -31,10 +31,13 @@ from weft.ops.primitives import (
     slice_axis,
     transpose,
 )
+from weft.ops.primitives import elementwise as call
 from weft.ops.row import TABLE, define
 
 Shape = tuple[int, ...]
 ROW_BYTES = 32768  # of what may be a row of a batch
+VECTOR = 16  # channels that fill a vector
+TURNS = 4  # elements that are packed in the time in which one is written where it stands alone
 
 
 class Geometry(NamedTuple):
@@ -54,14 +57,24 @@ def count(sizes: Shape) -> int:
     return total
 
 
-def margins(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
-    """Zeros around the spatial dimensions, or edges cut off where a width is negative."""
-    for axis, (before, after) in enumerate(widths, 2):
+def margins(x: Any, widths: tuple[tuple[int, int], ...], first: int = 2) -> Any:
+    """Zeros around the spatial dimensions, which begin at axis `first`, or edges cut off where a width is negative."""
+    for axis, (before, after) in enumerate(widths, first):
         if before < 0 or after < 0:
             size = x._shape[axis] + min(before, 0) + min(after, 0)
             x = slice_axis(x, axis, max(-before, 0), size)
-    grown = tuple([(max(before, 0), max(after, 0)) for before, after in widths])
-    return pad(x, ((0, 0), (0, 0), *grown)) if any(map(any, grown)) else x
+    grown = [(0, 0)] * len(x._shape)
+    grown[first : first + len(widths)] = [(max(a, 0), max(b, 0)) for a, b in widths]
+    return pad(x, tuple(grown)) if any(map(any, grown)) else x
+
+
+def channels_last(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
+    """The same zeros around x, in a copy whose channels lie beside each other in memory."""
+    spatial = len(widths)
+    x = margins(permute(x, (0, *range(2, 2 + spatial), 1)), widths, 1)
+    if not any(max(width) > 0 for width in widths):
+        x = call("clone", x)
+    return permute(x, (0, 1 + spatial, *range(1, 1 + spatial)))
 
 
 def spread(x: Any, stride: Shape) -> Any:
@@ -234,7 +247,8 @@ def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     kernel, groups, spatial = shape[2:], geometry.groups, len(shape) - 2
     if shape[:2] == (groups, 1) and groups > 1:
         return _pull_taps(g, margins(conj(self), geometry.padding), geometry, shape)
-    views = windows(margins(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
+    arranged = channels_last if _reads_by_channels(g, shape, groups) else margins
+    views = windows(arranged(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
     order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
     batch, positions = self._shape[0], count(g._shape[2:])
     patches = reshape(permute(views, order), (groups, count(shape[1:]), batch * positions))
@@ -243,6 +257,13 @@ def _pull_weight(g: Any, self: Any, at: Any) -> Any:
     )
     found = matmul(outer, transpose(conj(patches)))  # (G, O, N P) @ (G, N P, K) -> (G, O, K)
     return reshape(found, shape)
+
+
+def _reads_by_channels(g: Any, shape: Shape, groups: int) -> bool:
+    """Whether the product for a kernel's derivative had better read whole vectors of channels, from a copy, and write
+    the kernel element by element, than turn each window while it packs: sums are long then, and windows overlap."""
+    length = count(g._shape) // g._shape[1]
+    return shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and count(shape[2:]) > 1
 
 
 def _pull_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:

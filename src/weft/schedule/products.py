@@ -35,6 +35,10 @@ class Axes(NamedTuple):
         batch = tuple([(size, b, a, c) for size, a, b, c in self.batch])
         return Axes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
 
+    def sorted(self) -> Axes:
+        """The columns in the order in which they lie in B."""
+        return self._replace(n=tuple(sorted(self.n, key=lambda dim: -abs(dim[1]))))
+
 
 class Form(NamedTuple):
     """An orientation, and how its operands are packed."""
@@ -168,7 +172,12 @@ def _choose(shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any) -> Form | No
     axes = _axes(shape, (a_shape, a), (b_shape, b))
     if axes is None:
         return None
-    forms = [form for form in (_form(axes, False), _form(axes.turned(), True)) if form is not None]
+    forms = [
+        _form(way, turned)
+        for turned, axes in ((False, axes), (True, axes.turned()))
+        for way in (axes, axes.sorted())
+    ]
+    forms = [form for form in forms if form is not None]
     return min(forms, key=_cost) if forms else None
 
 

@@ -39,7 +39,7 @@ from .code import (
 from .driver import ceiling_by, maximum
 from .micro import Straight, row_panel
 from .output import fold
-from .runs import DIMENSIONS, GROUP, Copy, Line, Offsets, Runs, Spread, Turn, record_size
+from .runs import DIMENSIONS, GROUP, Copy, Line, Offsets, Runs, Spread, Turn, record_size, walk
 from .spec import CHUNK, Spec, parse
 
 HEAD = 8  # arguments before the axes
@@ -183,27 +183,44 @@ class AxesDriver:
         )
 
     def walk_units(self) -> None:
-        """Runs of units of the same matrix and columns."""
+        """Runs of units of the same matrix and columns. The columns of a single matrix come in narrow units: those that
+        follow each other with all their rows are walked as one."""
         f, spec = self.f, self.spec
         begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
         row_units = maximum(ceiling(self.m, spec.unit_rows), 1)
-        first, last = quotient(begin, row_units), ceiling_by(end, row_units)
-        with loop(f, last, start=first) as run:
-            before = run * row_units
-            low = maximum(begin - before, 0) * spec.unit_rows
-            high = minimum(minimum(end - before, row_units) * spec.unit_rows, self.m)
-            matrix = remainder(run, self.batch)
-            self.a, self.b, self.c = (
-                address(f, base, matrix * stride, self.element)
-                for base, stride in zip(self.bases, self.batch_strides, strict=True)
-            )
-            self.set_columns(quotient(run, self.batch) * spec.width)
-            self.run(low, high)
+        single = self.batch.equals(1)
+        unit_columns = single.where(number(f, spec.narrow), spec.width)
+        most = single.where(number(f, spec.width // spec.narrow), 1)
 
-    def set_columns(self, column: Index) -> None:
-        """The tables of the columns from here on."""
+        def run(units: Index, carry: list[Index]) -> list[Index]:
+            """From unit `begin + units` on."""
+            start = begin + units
+            before = start - remainder(start, row_units)
+            low = (start - before) * spec.unit_rows
+            count = maximum(minimum(quotient(end - start, row_units), most), 1)
+            stop = minimum(end, low.equals(0).where(before + count * row_units, before + row_units))
+            high = minimum(minimum(stop - before, row_units) * spec.unit_rows, self.m)
+            number_of_run = quotient(before, row_units)
+            self.enter_matrix(remainder(number_of_run, self.batch))
+            column = quotient(number_of_run, self.batch) * unit_columns
+            columns = maximum(quotient(stop - before, row_units), 1) * unit_columns
+            self.set_columns(column, columns)
+            self.run(low, high)
+            return [stop - begin]
+
+        walk(f, end - begin, [], run)
+
+    def enter_matrix(self, matrix: Index) -> None:
+        """Where A, B and C of one matrix of the batch begin."""
+        self.a, self.b, self.c = (
+            address(self.f, base, matrix * stride, self.element)
+            for base, stride in zip(self.bases, self.batch_strides, strict=True)
+        )
+
+    def set_columns(self, column: Index, most: Index) -> None:
+        """The tables of `most` columns from here on."""
         f, spec, table = self.f, self.spec, self.along_n
-        self.columns = minimum(self.n - column, spec.width)
+        self.columns = minimum(self.n - column, most)
         self.panels = ceiling(self.columns, spec.columns)
         with when(f, self.word(self.known[0], 0).equals(column) ^ 1):
             f.store(column.value, self.known[0])

@@ -93,7 +93,5 @@ def launch_axes(
         broad = 4 * vectors if m <= 1 else _broad(m, vectors, chosen)
         if broad > 1 and n >= broad * columns // vectors:
             variant = f"exact{max(m, 1)}x{broad}"
-    spec = parse(dtype, variant, chosen)
-    flops = 2.0 * min(m, spec.unit_rows) * min(n, spec.width) * max(k, 1)
-    units = batch * -(-m // spec.unit_rows) * -(-n // spec.width)
-    return Launch(variant, units, grain(flops))
+    units, rows, columns = parse(dtype, variant, chosen).units_of_axes(batch, m, n)
+    return Launch(variant, units, grain(2.0 * rows * columns * max(k, 1)))

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..elementary.lanes import Lanes
-from ..text import I1, I32, I64, POINTER, Value, integer
+from ..text import I1, I32, I64, POINTER, Builder, Value, integer
 from .code import Function, Index, address, alternatives, loop, minimum, remainder
 from .panels import transpose
 from .spec import Spec
@@ -44,7 +44,7 @@ def sum_of(places: list[Index], steps: list[Index]) -> Index:
 
 
 def walk(
-    f: Function, stop: Index, start: list[Index], body: Callable[[Index, list[Index]], list[Index]]
+    f: Builder, stop: Index, start: list[Index], body: Callable[[Index, list[Index]], list[Index]]
 ) -> list[Index]:
     """A loop from 0 to `stop`: `body(i, carry)` gives the next i and the next carry. The last carry."""
     before, head = f.block, f.append_basic_block("head")

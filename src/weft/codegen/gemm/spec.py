@@ -156,6 +156,12 @@ class Spec:
         count = batch * -(-m // self.unit_rows) * -(-n // columns)
         return count, min(m, self.unit_rows), min(n, columns)
 
+    def units_of_axes(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
+        """The same of a product whose axes lie in several dimensions: the columns of a single matrix are cut finer."""
+        columns = self.narrow if batch == 1 else self.width
+        count = batch * -(-m // self.unit_rows) * -(-n // columns)
+        return count, min(m, self.unit_rows), min(n, columns)
+
 
 @cache
 def parse(dtype: str, variant: str, target: Target) -> Spec:
