@@ -161,6 +161,22 @@ class NotDefinedError(WeftError, NotImplementedError):
     """A method that the user's subclass has to define."""
 
 
+class NoDataError(WeftError, NotImplementedError):
+    """A value is wanted of a tensor on the device meta, which has none."""
+
+    def __init__(self, what: str = "Cannot copy out of meta tensor; no data!") -> None:
+        super().__init__(
+            what,
+            expected="a tensor with memory",
+            got="a tensor on the device meta",
+            fix="give the module memory with to_empty(device='cpu'), or load_state_dict(..., assign=True)",
+        )
+
+    def again(self) -> NoDataError:
+        """The same error at the line that wants the value."""
+        return type(self)(self.what)
+
+
 class DimensionError(WeftError, IndexError):
     """A dimension that the tensor does not have."""
 

@@ -57,7 +57,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         if device != "cpu":
-            _devices.check_device(device, "Generator")
+            _devices.need_cpu(device, "Generator")
         self.device = device
         self.own = [67280421310721, 0]
         fiber = tapes.tape().mode.fiber

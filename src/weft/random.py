@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,17 @@ from weft.functional.places import order_of_keys
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
+from weft.graph.meta import is_on_meta
 from weft.graph.mutation import in_place, mutate
 from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import without_memory
 from weft.tensor.creation import read_size
+from weft.tensor.device import on_meta
 from weft.tensor.memory import need_room
+from weft.tensor.meta import moved
 
 # -- the default generator -----------------------------------------------------------------------------------------
 
@@ -84,14 +88,20 @@ def _floating(dtype: Any) -> Any:
     return dtype
 
 
-def _finished(result: Any, requires_grad: bool) -> Any:
+def _finished(result: Any, requires_grad: bool, absent: bool = False) -> Any:
+    """A result as a leaf; `absent` on the device meta."""
     result = result.detach() if result.requires_grad else result
+    if absent:
+        result = moved(result, True)
     if requires_grad:
         result.requires_grad = True
     return result
 
 
-def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) -> Any:
+def _draw(
+    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, absent: bool
+) -> Any:
+    """Numbers of a law; `absent` on the device meta, which draws none."""
     shape = sizes(size)
     if min(shape, default=0) < 0:
         raise ShapeError(
@@ -101,6 +111,9 @@ def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) 
             fix="check the sizes",
         )
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
+    if absent:
+        kept = dtype if dtype.is_complex else _floating(dtype)
+        return _finished(without_memory(shape, kept), requires_grad)
     need_room(shape, dtype)
     if dtype.is_complex:
         real = dtype.to_real()
@@ -114,11 +127,14 @@ def _draw(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool) 
     return _finished(law(shape, _floating(dtype), generator), requires_grad)
 
 
-def _drawn(law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, out: Any) -> Any:
+def _drawn(
+    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, out: Any, device: Any
+) -> Any:
     """`_draw`, into `out` where there is one."""
     if out is None:
-        return _draw(law, size, generator, dtype, requires_grad)
-    return write_out(out, _draw(law, size, generator, dtype or out._dtype, requires_grad))
+        return _draw(law, size, generator, dtype, requires_grad, on_meta(device, "rand"))
+    drawn = _draw(law, size, generator, dtype or out._dtype, requires_grad, out.is_meta)
+    return write_out(out, drawn)
 
 
 def rand(
@@ -132,7 +148,7 @@ def rand(
     out: Any = None,
 ) -> Any:
     """Uniform numbers in [0, 1)."""
-    return _drawn(unit, size, generator, dtype, requires_grad, out)
+    return _drawn(unit, size, generator, dtype, requires_grad, out, device)
 
 
 def randn(
@@ -146,7 +162,14 @@ def randn(
     out: Any = None,
 ) -> Any:
     """Normal numbers of mean 0 and variance 1."""
-    return _drawn(standard_normal, size, generator, dtype, requires_grad, out)
+    return _drawn(standard_normal, size, generator, dtype, requires_grad, out, device)
+
+
+def _drawn_like(law: Any, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    """`_draw` in the shape, of the type and on the device of a tensor, unless others are named."""
+    absent = on_meta(input.device if device is None else device, "rand_like")
+    wanted = input._dtype if dtype is None else dtype
+    return _draw(law, (input._shape,), None, wanted, requires_grad, absent)
 
 
 def rand_like(
@@ -159,9 +182,7 @@ def rand_like(
     memory_format: Any = None,
 ) -> Any:
     """Uniform numbers in the shape and type of a tensor."""
-    return _draw(
-        unit, (input._shape,), None, input._dtype if dtype is None else dtype, requires_grad
-    )
+    return _drawn_like(unit, input, dtype, device, requires_grad)
 
 
 def randn_like(
@@ -174,13 +195,7 @@ def randn_like(
     memory_format: Any = None,
 ) -> Any:
     """Normal numbers in the shape and type of a tensor."""
-    return _draw(
-        standard_normal,
-        (input._shape,),
-        None,
-        input._dtype if dtype is None else dtype,
-        requires_grad,
-    )
+    return _drawn_like(standard_normal, input, dtype, device, requires_grad)
 
 
 def _check_range(low: int, high: int) -> None:
@@ -221,21 +236,35 @@ def randint(
         )
     low, high = need_integer("randint", low, "low"), need_integer("randint", high, "high")
     _check_range(low, high)
-    result = integers(int(low), int(high), sizes((size,)), generator)
-    return _finished(
-        cast(result, dtypes.int64 if dtype is None else as_dtype(dtype)), requires_grad
-    )
+    return _whole(low, high, sizes((size,)), generator, dtype, requires_grad, device)
+
+
+def _whole(
+    low: int, high: int, shape: Shape, generator: Any, dtype: Any, requires_grad: bool, device: Any
+) -> Any:
+    """Integers in [low, high)."""
+    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    if on_meta(device, "randint"):
+        return _finished(without_memory(shape, wanted), requires_grad)
+    return _finished(cast(integers(low, high, shape, generator), wanted), requires_grad)
 
 
 def randint_like(
-    input: Any, low: int = 0, high: int | None = None, *, dtype: Any = None, **ignored: Any
+    input: Any,
+    low: int = 0,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
 ) -> Any:
     """Integers in [low, high) (or [0, low)) in the shape and type of a tensor; high alone by keyword is also taken."""
     low, high = (0, low) if high is None else (low, high)
     _check_range(low, high)
-    return cast(
-        integers(low, high, input._shape), input._dtype if dtype is None else as_dtype(dtype)
-    )
+    where = input.device if device is None else device
+    wanted = input._dtype if dtype is None else dtype
+    return _whole(low, high, input._shape, None, wanted, requires_grad, where)
 
 
 def randperm(
@@ -254,11 +283,14 @@ def randperm(
         raise ArgumentError(
             f"n must be non-negative, got {n}", expected="n >= 0", got=str(n), fix="check n"
         )
+    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    if on_meta(device, "randperm"):
+        return _finished(without_memory((n,), wanted), requires_grad)
     source = chosen(generator)
     upper = call("bitwise_right_shift", source.bits((n,)), 1)
     keys = host.to_numpy(upper * 2**32 + source.bits((n,)))
     order = host.from_numpy(host.answering(order_of_keys, keys), dtypes.int64)
-    return cast(order, dtypes.int64 if dtype is None else as_dtype(dtype))
+    return _finished(cast(order, wanted), requires_grad)
 
 
 def normal(
@@ -288,7 +320,9 @@ def normal(
     else:
         shape = read_size("normal", (size,)) if size is not None else ()
         dtype = _floating(dtype if out is None else out._dtype)
-    result = _finished(standard_normal(shape, dtype, generator) * std + mean, requires_grad)
+    absent = not tensors and on_meta(device, "normal")
+    drawn = standard_normal(shape, dtype, generator) * std + mean
+    result = _finished(drawn, requires_grad, absent)
     return result if out is None else write_out(out, result)
 
 
@@ -420,10 +454,19 @@ def _check_weights(weights: Any, count: int, replacement: bool) -> None:
 def _numbers(law: Any, input: Any, generator: Any, scale: float, shift: float) -> Any:
     """Numbers of a law, scaled and shifted, in the type of a tensor: complex ones in both parts."""
     dtype = input._dtype
+    if is_on_meta(input):
+        return without_memory(input._shape, dtype)
     if not dtype.is_complex:
         return law(input._shape, _floating(dtype), generator) * scale + shift
     draws = [law(input._shape, dtype.to_real(), generator) for _ in range(2)]
     return call("complex", *[draw * scale + shift for draw in draws])
+
+
+def _fill(input: Any, draw: Callable[[], Any]) -> Any:
+    """Numbers as the value of a tensor, converted to its type; none are drawn for the device meta."""
+    absent = is_on_meta(input)
+    drawn = without_memory(input._shape, input._dtype) if absent else cast(draw(), input._dtype)
+    return mutate(input, drawn)
 
 
 def uniform_(
@@ -457,7 +500,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any =
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     """1 with probability p (a number or a tensor), else 0, in place."""
-    return mutate(input, cast(_coins(input._shape, p, generator), input._dtype))
+    return _fill(input, lambda: _coins(input._shape, p, generator))
 
 
 def random_(
@@ -468,7 +511,7 @@ def random_(
     if to is None:
         low, to = (0, low) if low else (0, _span(input._dtype))
     _check_range(low, to)
-    return mutate(input, cast(integers(low, to, input._shape, generator), input._dtype))
+    return _fill(input, lambda: integers(low, to, input._shape, generator))
 
 
 def _span(dtype: Any) -> int:
@@ -495,8 +538,9 @@ def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> An
             fix="pass a positive rate",
         )
     wide = dtypes.float64 if input._dtype is dtypes.float64 else dtypes.float32
-    numbers = call("log", 1 - unit(input._shape, wide, generator)) * (-1.0 / lambd)
-    return mutate(input, cast(numbers, input._dtype))
+    return _fill(
+        input, lambda: call("log", 1 - unit(input._shape, wide, generator)) * (-1.0 / lambd)
+    )
 
 
 FUNCTIONS = by_name(

@@ -34,7 +34,7 @@ from weft.errors import (
 from weft.graph.lens import SPARSE
 from weft.graph.tensor import Storage
 from weft.graph.views import logical_strides
-from weft.tensor.device import check_device
+from weft.tensor.device import on_meta
 from weft.tensor.memory import handle_of
 from weft.tensor.subclasses import asks
 from weft.whole_files import read_file, write_file
@@ -126,7 +126,8 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """What `save` wrote. There is one device: a `map_location` is checked, and functions and tables are accepted.
+    """What `save` wrote. As a `map_location`, "meta" gives tensors without memory, and other devices are refused;
+    functions and tables are accepted.
 
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
     comes as a flat dictionary of its tensors. Nothing in a file is run, but what
@@ -136,13 +137,20 @@ def load(
     """
     _need_binary("load", f, "rb")
     place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
-    if isinstance(place, str | weft.device):
-        check_device(place)
+    absent = isinstance(place, str | weft.device) and on_meta(place, "load")
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = read_file(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
+    found = _loaded(content, name, weights_only is False)
+    from weft.utils._pytree import tree_map_only
+
+    return tree_map_only(Tensor, lambda tensor: tensor.to("meta"), found) if absent else found
+
+
+def _loaded(content: bytes, name: str, trusted: bool) -> Any:
+    """What the bytes of a file hold."""
     # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.
     if content[:1] in (b"\x80", b"P") and content[8:9] != b"{":
-        return _unpickled(content, name, weights_only is False)
+        return _unpickled(content, name, trusted)
     arrays, metadata = _read(content, name)
     try:
         bfloat16 = set(json.loads(metadata.get("bfloat16", "[]")))
@@ -228,6 +236,10 @@ class _Writer:
             return self._rare(obj, path)
         if isinstance(obj, Tensor) and obj.lens & SPARSE:
             return {"sparse": self.describe(_sparse_parts(obj), path or "tensor")["list"]}
+        if isinstance(obj, Tensor) and obj.is_meta:
+            kept = isinstance(obj, weft.nn.Parameter)
+            layout = [obj.dtype.name, list(obj.shape), list(obj.stride())]
+            return {"meta": [*layout, obj.requires_grad, kept]}
         if isinstance(obj, Tensor):
             return {"tensor": self._tensor(obj, path or "tensor")}
         if isinstance(obj, Mapping):
@@ -386,6 +398,12 @@ def _dtype(name: str) -> Any:
     return found
 
 
+def _rebuild_on_meta(parts: list[Any]) -> Tensor:
+    name, shape, strides, wanted, kept = parts
+    made: Tensor = weft.empty_strided(shape, strides, dtype=_dtype(name), device="meta")
+    return weft.nn.Parameter(made, wanted) if kept else made.requires_grad_(wanted)
+
+
 _MADE_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "float": _NON_FINITE.__getitem__,
     "bytes": base64.b64decode,
@@ -395,6 +413,7 @@ _MADE_OF_ONE: dict[str, Callable[[Any], Any]] = {
 }
 _MADE_OF_PARTS: dict[str, Callable[[list[Any]], Any]] = {
     "sparse": _rebuild_sparse,
+    "meta": _rebuild_on_meta,
     "list": list,
     "tuple": tuple,
     "set": set,

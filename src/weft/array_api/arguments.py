@@ -14,7 +14,7 @@ from weft.errors import ArgumentError, ArgumentTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
-from weft.tensor.device import check_device
+from weft.tensor.device import need_cpu
 
 Axes = int | tuple[int, ...] | None
 
@@ -34,7 +34,7 @@ def need_array(name: str, x: Any) -> Tensor:
 def on_device(name: str, device: Any) -> None:
     """Errors: RuntimeError on a device that is not there."""
     if device is not None:
-        check_device(device, name)
+        need_cpu(device, name)
 
 
 def scalar_type(name: str, number: Any, dtype: DType) -> DType:

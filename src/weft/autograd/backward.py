@@ -28,7 +28,7 @@ from weft.graph.recording import cast
 from weft.graph.tape import last_sequence
 from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
-from weft.ops.primitives import full
+from weft.ops.primitives import full_beside
 from weft.schedule import batch
 
 REFERENCE_CYCLE = (
@@ -60,7 +60,7 @@ def _implicit(tensor: Tensor) -> Tensor:
             got=tensor.dtype.name,
             fix="pass gradient=, or take .abs() or .real",
         )
-    return full(tensor._shape, 1, tensor.dtype)
+    return full_beside(tensor, 1)
 
 
 def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
@@ -406,7 +406,7 @@ def _result(
             got=f"an edge that no gradient arrives at, input {place}",
             fix="pass the tensor, or leave materialize_grads out",
         )
-    zeros = full(tensor._shape, 0, tensor.dtype)
+    zeros = full_beside(tensor, 0)
     return zeros.requires_grad_() if differentiable else zeros
 
 

@@ -8,6 +8,7 @@ A transform is linear, and its transpose is another of the three: derivatives of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from weft.functional.factoring import Factored, keep
 from weft.functional.making import write_out
 from weft.functional.shaping import roll
 from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.meta import is_on_meta
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides, is_contiguous
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import pad
+from weft.ops.primitives import pad, without_memory
 
 
 class FftC2C(Factored):
@@ -34,12 +37,13 @@ class FftC2C(Factored):
         """The sums of x exp(-+2 pi i jk / n)."""
         from scipy import fft
 
-        array = host.to_numpy(x)
         function = fft.fftn if forward else fft.ifftn
-        found = host.answering(
-            function, array, axes=axes, norm="backward" if forward else "forward"
-        )
-        made = host.from_numpy(found * _factor(scale, found), x._dtype)
+        norm = "backward" if forward else "forward"
+
+        def transform(array: Any) -> Any:
+            return host.answering(function, array, axes=axes, norm=norm)
+
+        made = _transformed(x, transform, x._shape, x._dtype, scale)
         keep(ctx, None, (made,))
         ctx.rule = lambda saved, g: (FftC2C.apply(g, axes, not forward, scale), None, None, None)
         return made
@@ -53,9 +57,12 @@ class FftR2C(Factored):
         """The half whose index in the last axis is at most n / 2."""
         from scipy import fft
 
-        found = host.answering(fft.rfftn, host.to_numpy(x), axes=axes)
-        made = host.from_numpy(found * _factor(scale, found), x._dtype.to_complex())
+        def transform(array: Any) -> Any:
+            return host.answering(fft.rfftn, array, axes=axes)
+
         size = x._shape[axes[-1]]
+        shape = _resized(x._shape, axes[-1], size // 2 + 1)
+        made = _transformed(x, transform, shape, x._dtype.to_complex(), scale)
         keep(ctx, None, (made,))
         ctx.rule = lambda saved, g: (_from_half(g, axes, size, scale), None, None)
         return made
@@ -75,11 +82,13 @@ class FftC2R(Factored):
         """The inverse of FftR2C, but for the scale."""
         from scipy import fft
 
-        array = host.to_numpy(x)
-        if len(axes) > 1:
-            array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
-        found = host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
-        made = host.from_numpy(found * _factor(scale, found), x._dtype.to_real())
+        def transform(array: Any) -> Any:
+            if len(axes) > 1:
+                array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
+            return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
+
+        shape = _resized(x._shape, axes[-1], size)
+        made = _transformed(x, transform, shape, x._dtype.to_real(), scale)
         keep(ctx, None, (made,))
         ctx.rule = lambda saved, g: (_to_half(g, axes, size, scale), None, None, None)
         return made
@@ -97,8 +106,20 @@ def _to_half(g: Any, axes: Any, size: int, scale: float) -> Any:
     return half * host.from_numpy(twice.reshape(shape), half._dtype.to_real())
 
 
-def _factor(scale: float, array: Any) -> Any:
-    return array.real.dtype.type(scale)
+def _resized(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    """A shape with another size along an axis."""
+    axis %= len(shape)
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _transformed(
+    x: Any, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
+) -> Any:
+    """What a transform makes of the values of a tensor, times a scale; where there are none, its shape and type."""
+    if is_on_meta(x):
+        return without_memory(shape, dtype)
+    found = transform(host.to_numpy(x))
+    return host.from_numpy(found * found.real.dtype.type(scale), dtype)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from cython.cimports.weft.graph.burial import bury, end_burial
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
 from cython.cimports.weft.graph.making import POOL, SHAPES, hide
+from cython.cimports.weft.graph.meta import is_meta, no_data
 from cython.cimports.weft.graph.node import DONE, FAILED, Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
@@ -296,13 +297,18 @@ def append_again(
 @cython.cfunc
 @cython.exceptval(-1)
 def _judge(tape: Tape, node: Node) -> cython.int:
-    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may.
+    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may; or
+    whether it is on the device meta, as an input is.
 
     Errors: DimensionError where a dimension to look up in is none of the operand's."""
     global _danger
     source: Node
     if node.inputs is None:
         return 0
+    for source in node.inputs:
+        if is_meta(source):
+            _leave_without_data(node)
+            return 0
     if node.row.kind == INDEX or node.row.kind == SCATTER:
         source = node.inputs[0]
         if not 0 <= node.params[0] < len(source.shape):
@@ -316,6 +322,28 @@ def _judge(tape: Tape, node: Node) -> cython.int:
             node.risky = True
             return 0
     return 0
+
+
+@cython.cfunc
+def _leave_without_data(node: Node) -> cython.void:
+    """A new node will not be computed. Its inputs stay only where a derivative may ask for them."""
+    node.state = FAILED
+    node.error = no_data
+    unlink(node)
+    if node.edges is None and ambient == 0:
+        bury(node.inputs)
+        node.inputs = None
+        end_burial()
+
+
+def make_meta(dtype: DType, shape: tuple):
+    """A node on the device meta: a shape and a dtype, without memory."""
+    global _danger
+    _danger = True  # from now on new nodes are looked at
+    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node.state = FAILED
+    node.error = no_data
+    return node
 
 
 def _no_such_dimension(node: Node) -> DimensionError:

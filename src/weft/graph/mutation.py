@@ -10,7 +10,8 @@ from cython.cimports.weft.graph.bound import late, put_row
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.formers import note_former
 from cython.cimports.weft.graph.making import count_elements, new_node
-from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.meta import check_write, is_meta
+from cython.cimports.weft.graph.node import FAILED, Node
 from cython.cimports.weft.graph.recording import cast, check_budget
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tape import Mode, current_tape, finish
@@ -94,15 +95,8 @@ def mutate(tensor: Tensor, new: Tensor):
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
         late["write_through"](tensor, new)
-    elif (
-        tensor.recipe == ()
-        and tensor.strides is None
-        and tensor.offset == 0
-        and tensor._shape == storage.node.shape
-    ):
-        replace_node(storage, value(new))
     else:
-        _put_region(tensor, storage, value(new))
+        _write(tensor, storage, value(new))
     storage.version += 1
     if tensor.counter is not None:
         tensor.counter.version += 1
@@ -117,6 +111,24 @@ def mutate(tensor: Tensor, new: Tensor):
         late["retain_again"](tensor)
     check_budget()
     return tensor
+
+
+@cython.cfunc
+def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
+    """Make `new` the value of a handle's region. What is on the device meta stays as it is."""
+    if new.state == FAILED or storage.node.state == FAILED:
+        check_write(storage.node, new)
+        if is_meta(storage.node):
+            return
+    if (
+        tensor.recipe == ()
+        and tensor.strides is None
+        and tensor.offset == 0
+        and tensor._shape == storage.node.shape
+    ):
+        replace_node(storage, new)
+    else:
+        _put_region(tensor, storage, new)
 
 
 @cython.cfunc

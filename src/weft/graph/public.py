@@ -38,7 +38,7 @@ from cython.cimports.weft.graph.vectorcall import (
 )
 
 from weft._compiled import require
-from weft.errors import WeftError
+from weft.errors import NoDataError, WeftError
 from weft.graph.record_names import RECORDS
 from weft.graph.typedict import add_to_type
 
@@ -211,6 +211,11 @@ def _enter(
             if tensor.strides is None and tensor._dtype.category == 2:
                 return record_unary(public.unary, tensor, None)
         return PyObject_Vectorcall(public.function, arguments, count, names)
+    except NoDataError:
+        answer = _without_values(public, arguments, count, names)
+        if answer is NotImplemented:
+            raise
+        return answer
     except WeftError:
         raise
     except Exception as error:
@@ -252,6 +257,15 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
         row = node.row if kept else late["named"](node.row, public.record)
         public.rows[node.row] = row
     node.row = row
+
+
+@cython.cfunc
+def _without_values(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """What a function that reads values gives on the device meta, where that is known."""
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    return late["without_values"](public.function, tuple(values), keywords)
 
 
 @cython.cfunc

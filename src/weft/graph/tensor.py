@@ -20,6 +20,7 @@ from cython.cimports.weft.graph.bound import (
     sub_row,
 )
 from cython.cimports.weft.graph.edges import edge_now, function_of, needs_grad
+from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.mutation import in_place
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.recording import binary, record_elementwise
@@ -128,7 +129,7 @@ class Tensor:
 
     @property
     def device(self):
-        return late["device"]
+        return late["meta_device"] if shows_meta(self) else late["device"]
 
     @property
     def is_leaf(self):

@@ -98,10 +98,14 @@ def trunc_normal_(
             "The distribution of values may be incorrect.",
             stacklevel=2,
         )
+    if tensor.is_meta:
+        return tensor
     from scipy.special import erfinv
 
     low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
-    uniform = weft.empty(tensor.shape, dtype=weft.float64).uniform_(low, high, generator=generator)
+    uniform = weft.empty(tensor.shape, dtype=weft.float64, device="cpu").uniform_(
+        low, high, generator=generator
+    )
     with weft.no_grad():
         tensor.copy_(weft.from_numpy(erfinv(uniform.numpy())))
         return tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
@@ -133,7 +137,7 @@ def eye_(tensor: Tensor) -> Tensor:
             fix="initialise the matrices of a batch one by one",
         )
     with weft.no_grad():
-        return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype))
+        return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
@@ -196,13 +200,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
             got=str(list(tensor.shape)),
             fix="initialise vectors with normal_ or uniform_",
         )
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     import numpy as np
 
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     dtype = tensor.dtype if tensor.dtype is weft.float64 else weft.float32
-    flat = weft.empty(max(rows, columns), min(rows, columns), dtype=dtype)
+    flat = weft.empty(max(rows, columns), min(rows, columns), dtype=dtype, device="cpu")
     flat.normal_(0, 1, generator=generator)
     q, r = np.linalg.qr(flat.numpy())
     q = q * np.sign(np.diag(r))  # makes the decomposition unique, so that the result is uniform

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, NoDataError
 from weft.nn.refusals import typename
+from weft.tensor.leaves import show_data
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
@@ -84,7 +85,13 @@ def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     def convert(tensor: Tensor) -> Tensor:
         castable = tensor.is_floating_point() or tensor.is_complex()
         wanted = dtype if dtype is not None and castable else tensor.dtype
-        moved = tensor if device is None else tensor.to(device)
+        try:
+            moved = tensor if device is None else tensor.to(device)
+        except NoDataError:
+            raise NoDataError(
+                "Cannot copy out of meta tensor; no data! Please use weft.nn.Module.to_empty() instead of "
+                "weft.nn.Module.to() when moving module from meta to a different device."
+            ) from None
         form = memory_format if tensor.dim() in (4, 5) else None
         return moved.to(wanted, memory_format=form)
 
@@ -99,7 +106,7 @@ def replace_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
                 gradient, parameter.grad = parameter.grad, None
                 new = fn(parameter)
                 if new is not parameter:
-                    parameter.data = new
+                    show_data(parameter, new)
                 if gradient is not None:
                     new = fn(gradient)
                     if new is not gradient:

@@ -137,7 +137,8 @@ class _Unmade:
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become the tensor of this shape, with any values."""
         plain: Any = self
-        made = weft.empty(shape, device=device, dtype=plain.dtype if dtype is None else dtype)
+        where = plain.device if device is None else device
+        made = weft.empty(shape, device=where, dtype=plain.dtype if dtype is None else dtype)
         plain.__class__ = self._made
         plain.data = made
         plain.persistent = True

@@ -6,6 +6,7 @@ with new values and a list of what did not fit. Files are left to `weft.serializ
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -216,8 +217,21 @@ def load_tensor(
         if assign:
             put(module, name, tensor, new)
         else:
+            if tensor.is_meta and not new.is_meta:
+                warn_no_op(key)
             tensor.copy_(new)
     return None
+
+
+def warn_no_op(key: str) -> None:
+    """What loading values into a parameter on the device meta says."""
+    warnings.warn(
+        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+        "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+        "corresponding key in the module instead of copying them in place?)",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def put(module: Module, name: str, old: Tensor, new: Tensor) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.making import count_elements
+from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.recording import record, record_elementwise
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
@@ -18,7 +19,7 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.handles import wrap_node
-from weft.graph.making import make_scalar
+from weft.graph.making import make_meta, make_scalar
 from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
 
@@ -45,6 +46,16 @@ def scalar(value: Any, dtype: DType):
 def full(shape: Shape, value: Any, dtype: DType):
     """One number in every place."""
     return expand(scalar(value, dtype), shape)
+
+
+def without_memory(shape: Shape, dtype: DType, strides: Shape | None = None):
+    """A tensor on the device meta. Strides are None for row-major order."""
+    return wrap_node(make_meta(dtype, shape), None, strides)
+
+
+def full_beside(x: Tensor, value: Any):
+    """One number in every place, of the shape and dtype of `x` and on its device."""
+    return without_memory(x._shape, x._dtype) if shows_meta(x) else full(x._shape, value, x._dtype)
 
 
 def zeros_like(x: Tensor):

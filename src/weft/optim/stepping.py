@@ -87,7 +87,7 @@ class Before:
         """Errors: that of the first parameter whose new value could not be computed; all are as before then."""
         for parameter in self.parameters:
             failed = value_of(parameter)
-            if failed.state == FAILED_STATE:
+            if failed.state == FAILED_STATE and not parameter.is_meta:
                 self.restore()
                 raise failed.error.again()
 

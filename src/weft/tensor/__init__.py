@@ -36,6 +36,7 @@ from weft.tensor import (
 
 copying = later("weft.tensor.copying")
 printing = later("weft.tensor.printing")
+without_values = later("weft.functional.without_values")
 
 _PARTS = (
     creation,
@@ -74,6 +75,7 @@ LATE: dict[str, Any] = {
     "contains": reading.contains,
     "deepcopy": lambda *given: copying.deepcopy(*given),
     "device": devices.CPU,
+    "meta_device": devices.META,
     "dlpack": interop.to_dlpack,
     "format": reading.format_tensor,
     "in_place_shape": in_place_shape,
@@ -97,6 +99,7 @@ LATE: dict[str, Any] = {
     "view_of_function": leaves.view_of_function,
     "type_name": leaves.type_name,
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
+    "without_values": lambda *given: without_values.answer(*given),
     "write_through": memory.write_through,
 }
 

@@ -15,8 +15,9 @@ from weft.graph.recording import cast, record_elementwise
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.tensor.creation import like_strides, read_dtype
-from weft.tensor.device import check_device, device
+from weft.tensor.device import on_meta
 from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format
+from weft.tensor.meta import moved
 
 BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
 
@@ -48,7 +49,8 @@ def to(
     memory_format: MemoryFormat | None = None,
     other: Tensor | None = None,
 ) -> Tensor:
-    """This tensor with another dtype: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself where nothing changes."""
+    """This tensor with another dtype or on another device: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself where
+    nothing changes. Errors: NotImplementedError where a tensor on the device meta should get values."""
     for position, given in enumerate(arguments):
         if isinstance(given, Tensor):
             other = given
@@ -60,9 +62,13 @@ def to(
             dtype = read_dtype(given)
         elif given is not None:
             device = given
-    check_device(device, "to")
+    if device is None and other is not None:
+        device = other.device
     wanted = read_dtype(dtype, self._dtype if other is None else other._dtype)
-    made = _in_format(cast(self, wanted), memory_format)
+    made = cast(self, wanted)
+    if device is not None:
+        made = moved(made, on_meta(device, "to"))
+    made = _in_format(made, memory_format)
     return clone(made) if copy and made is self else made
 
 
@@ -76,8 +82,8 @@ def _conversion(name: str, dtype: DType) -> Any:
 
 
 def cpu(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
-    """The tensor itself: it lives on the CPU."""
-    return self
+    """The tensor itself. Errors: NotImplementedError where it is on the device meta."""
+    return _in_format(moved(self, False), memory_format)
 
 
 def cuda(
@@ -100,7 +106,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
     """The type's name (`weft.FloatTensor`), or this tensor as another type. Errors: ValueError on unknown names."""
     if dtype is None:
-        return f"weft.{TYPE_NAMES[self._dtype.name]}Tensor"
+        return f"weft.{'meta.' if self.is_meta else ''}{TYPE_NAMES[self._dtype.name]}Tensor"
     if isinstance(dtype, str):
         short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor")
         if short not in BY_TYPE_NAME:
@@ -127,12 +133,6 @@ def get_device(self: Tensor) -> int:
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: pinning serves copies to another device."""
     return self
-
-
-def default_to_device(wanted: Any) -> device:
-    """The device that new tensors get. Errors: RuntimeError where it does not exist."""
-    check_device(wanted, "set_default_device")
-    return device("cpu")
 
 
 def check_is_tensor(value: Any, name: str) -> None:
@@ -171,8 +171,8 @@ METHODS: dict[str, Any] = {
     "type_as": type_as,
     "type": type_,
     "is_cuda": property(is_cuda),
-    "is_cpu": property(lambda self: True),
-    "is_meta": property(lambda self: False),
+    "is_cpu": property(lambda self: self.device.type == "cpu"),
+    "is_meta": property(lambda self: self.device.type == "meta"),
     "is_mps": property(lambda self: False),
     "is_quantized": property(lambda self: False),
     "is_nested": property(lambda self: False),

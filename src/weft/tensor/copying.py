@@ -14,6 +14,7 @@ from weft.errors import GradientError
 from weft.graph import dtype as dtypes
 from weft.graph.tensor import Storage, Tensor
 from weft.graph.views import logical_strides, storage_of
+from weft.ops.primitives import without_memory
 from weft.tensor.leaves import make_subclass
 from weft.tensor.memory import (
     Shape,
@@ -72,6 +73,9 @@ def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
     for text in hooks_to_lose(tensor):
         warnings.warn(text, UserWarning, stacklevel=2)
     state = dict(tensor.__dict__)
+    if tensor.is_meta:
+        layout = (tensor._shape, tensor._dtype.name, tensor.strides)
+        return rebuild_on_meta, (type(tensor), *layout, tensor.requires_grad, state)
     shown = tensor.detach().clone() if tensor.lens else tensor
     arguments = (
         type(tensor),
@@ -97,6 +101,22 @@ def rebuild_tensor(
     """What unpickling calls."""
     shown = region(handle_of(storage), shape, strides, offset)
     made = shown if cls is Tensor else make_subclass(cls, shown)
+    made.leaf_grad = requires_grad
+    made.__dict__.update(state)
+    return made
+
+
+def rebuild_on_meta(
+    cls: type[Tensor],
+    shape: Shape,
+    dtype: str,
+    strides: Shape | None,
+    requires_grad: bool,
+    state: dict[str, Any],
+) -> Tensor:
+    """What unpickling calls for a tensor on the device meta."""
+    shown = without_memory(shape, dtypes.by_name(dtype), strides)
+    made: Tensor = shown if cls is Tensor else make_subclass(cls, shown)
     made.leaf_grad = requires_grad
     made.__dict__.update(state)
     return made

@@ -22,10 +22,11 @@ from weft.graph.strides import dense_order, elementwise_strides
 from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.data import dtype_of_array, need_fit, to_array
-from weft.tensor.device import check_device
+from weft.tensor.device import on_meta
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
 from weft.tensor.memory import import_array, need_room, tensor_of_array
+from weft.tensor.meta import moved
 from weft.tensor.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.reading import item
 
@@ -97,18 +98,24 @@ def read_dtype(dtype: Any, default: DType | None = None) -> DType:
     return builtin
 
 
-def leaf(made: Tensor, requires_grad: bool) -> Tensor:
-    """A new tensor as a leaf. Errors: RuntimeError where an integer tensor should require a gradient."""
+def leaf(made: Tensor, requires_grad: bool, absent: bool = False) -> Tensor:
+    """A new tensor as a leaf, `absent` on the device meta. Errors: RuntimeError where an integer tensor should require
+    a gradient."""
+    if absent:
+        made = moved(made, True)
     if requires_grad:
         check_can_require_grad(made._dtype, "Only")
         made.leaf_grad = True
     return made
 
 
-def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
-    """A recorded constant. Errors: OutOfMemoryError for one that no operation could ever hold."""
-    need_room(shape, dtype)
+def filled(shape: Shape, value: Any, dtype: DType, absent: bool = False) -> Tensor:
+    """A recorded constant, `absent` on the device meta. Errors: OutOfMemoryError for one that no operation could ever
+    hold."""
     need_fit(value, dtype)
+    if absent:
+        return ops.without_memory(shape, dtype)
+    need_room(shape, dtype)
     number = bool(value) if dtype is dtypes.bool_ else value
     return ops.full(shape, number, dtype)
 
@@ -128,13 +135,13 @@ def tensor(
 
     Errors: ValueError on ragged sequences, TypeError on text, RuntimeError on what is no number.
     """
-    check_device(device, "tensor")
+    absent = on_meta(device, "tensor")
     made = None
     if dtype is None:
         listed = type(data) is list or type(data) is tuple
         made = tensor_of_list(data) if listed else tensor_of_number(data)
     if made is not None:
-        return leaf(made, requires_grad)
+        return leaf(made, requires_grad, absent)
     wanted = None if dtype is None else read_dtype(dtype)
     if isinstance(data, Tensor):
         warnings.warn(
@@ -144,16 +151,18 @@ def tensor(
             stacklevel=2,
         )
         copied = ops.elementwise("clone", data.detach())
-        return leaf(cast(copied, wanted or data._dtype), requires_grad)
+        return leaf(cast(copied, wanted or data._dtype), requires_grad, absent)
     array, found = to_array(data, wanted)
-    return leaf(tensor_of_array(array, found), requires_grad)
+    return leaf(tensor_of_array(array, found), requires_grad, absent)
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can: a tensor of this dtype itself, an array by `from_numpy`."""
-    check_device(device, "as_tensor")
     if isinstance(data, Tensor):
-        return data if dtype is None else cast(data, read_dtype(dtype))
+        made = data if dtype is None else cast(data, read_dtype(dtype))
+        return made if device is None else moved(made, on_meta(device, "as_tensor"))
+    if on_meta(device, "as_tensor"):
+        return tensor(data, dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.from_numpy(data.dtype) is dtype):
         return share_array(data)
     array, found = to_array(data, None if dtype is None else read_dtype(dtype))
@@ -264,10 +273,10 @@ def _constant(name: str, value: int) -> Any:
         memory_format: Any = None,
         **keywords: Any,
     ) -> Tensor:
-        check_device(device, name)
+        absent = on_meta(device, name) if out is None else out.is_meta
         shape = read_size(name, (keywords.pop("size"),) if "size" in keywords else size)
         _refuse_keywords(name, keywords)
-        made = filled(shape, value, read_dtype(dtype, None if out is None else out._dtype))
+        made = filled(shape, value, read_dtype(dtype, None if out is None else out._dtype), absent)
         if memory_format is not None:
             made.strides = format_strides(shape, memory_format)
         return leaf(made if out is None else give_out(out, made), requires_grad)
@@ -282,8 +291,8 @@ def _constant(name: str, value: int) -> Any:
         pin_memory: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
-        check_device(device, name)
-        made = filled(input._shape, value, read_dtype(dtype, input._dtype))
+        absent = on_meta(input.device if device is None else device, name)
+        made = filled(input._shape, value, read_dtype(dtype, input._dtype), absent)
         made.strides = like_strides(input, memory_format)
         return leaf(made, requires_grad)
 
@@ -300,7 +309,7 @@ def _constant(name: str, value: int) -> Any:
         return make(
             *size,
             dtype=read_dtype(dtype, self._dtype),
-            device=device,
+            device=self.device if device is None else device,
             requires_grad=requires_grad,
             **keywords,
         )
@@ -362,7 +371,7 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of `size` filled with a number, whose type gives the dtype unless one is named."""
-    check_device(device, "full")
+    absent = on_meta(device, "full") if out is None else out.is_meta
     shape = read_size("full", (size,))
     value = item(fill_value) if isinstance(fill_value, Tensor) else fill_value
     inferred = (
@@ -370,9 +379,8 @@ def full(
         if isinstance(fill_value, Tensor)
         else dtypes.of_scalar(python_number(value))
     )
-    made = filled(
-        shape, python_number(value), read_dtype(dtype, inferred if out is None else out._dtype)
-    )
+    wanted = read_dtype(dtype, inferred if out is None else out._dtype)
+    made = filled(shape, python_number(value), wanted, absent)
     return leaf(made if out is None else give_out(out, made), requires_grad)
 
 
@@ -392,7 +400,8 @@ def full_like(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of the size and dtype of `input` filled with a number."""
-    made = full(input._shape, fill_value, dtype=read_dtype(dtype, input._dtype), device=device)
+    where = input.device if device is None else device
+    made = full(input._shape, fill_value, dtype=read_dtype(dtype, input._dtype), device=where)
     made.strides = like_strides(input, memory_format)
     return leaf(made, requires_grad)
 
@@ -413,7 +422,7 @@ def new_full(
         size,
         fill_value,
         dtype=read_dtype(dtype, self._dtype),
-        device=device,
+        device=self.device if device is None else device,
         requires_grad=requires_grad,
     )
 
@@ -430,10 +439,11 @@ def new_tensor(
 ) -> Tensor:
     """A copy of `data`, of this tensor's dtype."""
     wanted = read_dtype(dtype, self._dtype)
-    source = data.detach() if isinstance(data, Tensor) else None
-    if source is not None:
-        return leaf(cast(ops.elementwise("clone", source), wanted), requires_grad)
-    return tensor(data, dtype=wanted, device=device, requires_grad=requires_grad)
+    where = self.device if device is None else device
+    if isinstance(data, Tensor):
+        copied = cast(ops.elementwise("clone", data.detach()), wanted)
+        return leaf(moved(copied, on_meta(where, "new_tensor")), requires_grad)
+    return tensor(data, dtype=wanted, device=where, requires_grad=requires_grad)
 
 
 FUNCTIONS: dict[str, Any] = {

@@ -1,7 +1,9 @@
-"""The device of a tensor. There is one, the CPU; others can be named and are refused where they would be used."""
+"""The device of a tensor: the CPU, or "meta" for tensors without memory. Others can be named and are refused where they
+would be used. As a context, a device says where new tensors go."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 from weft.errors import ArgumentTypeError, DeviceError
@@ -80,13 +82,40 @@ class device:  # noqa: N801  (the public name)
 
     def __enter__(self) -> device:
         check_device(self)
+        _current.set((self, _current.get()))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Nothing to undo: there is one device."""
+        entered = _current.get()
+        _current.set(None if entered is None else entered[1])
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
+# Where new tensors go, and what it was before: of a thread, or of a fiber. None is the CPU.
+_current: ContextVar[Any] = ContextVar("weft_device", default=None)
+
+
+def default_device() -> device:
+    """Where new tensors go."""
+    entered = _current.get()
+    return CPU if entered is None else entered[0]  # type: ignore[no-any-return]
+
+
+def set_default(wanted: Any) -> None:
+    """Let new tensors go to a device from now on; None stands for the CPU. Errors: DeviceError."""
+    named = CPU if wanted is None else wanted if isinstance(wanted, device) else device(wanted)
+    check_device(named, "set_default_device")
+    _current.set((named, None))
+
+
+def on_meta(wanted: Any, what: str = "device") -> bool:
+    """Whether a new tensor is to be on the device meta; None stands for the default. Errors: DeviceError on a device
+    that does not exist."""
+    if wanted is None:
+        entered = _current.get()
+        return entered is not None and entered[0].type == "meta"
+    check_device(wanted, what)
+    return (wanted if isinstance(wanted, device) else device(wanted)).type == "meta"
 
 
 def check_device(wanted: Any, what: str = "device") -> None:
@@ -94,10 +123,22 @@ def check_device(wanted: Any, what: str = "device") -> None:
     if wanted is None or wanted is CPU:
         return
     named = wanted if isinstance(wanted, device) else device(wanted)
-    if named.type != "cpu":
+    if named.type not in ("cpu", "meta"):
         raise DeviceError(
             f"{what}: no device {str(named)!r}",
-            expected="the CPU, the only device of this version",
+            expected="the CPU, the only device of this version, or 'meta' for tensors without memory",
             got=repr(str(named)),
             fix="pass 'cpu', or choose with `'cuda' if weft.cuda.is_available() else 'cpu'`",
+        )
+
+
+def need_cpu(wanted: Any, what: str) -> None:
+    """Refuse every device but the CPU; None stands for it."""
+    check_device(wanted, what)
+    if wanted is not None and on_meta(wanted, what):
+        raise DeviceError(
+            f"{what}: device 'meta' has no memory",
+            expected="the CPU",
+            got="'meta'",
+            fix="pass 'cpu'",
         )

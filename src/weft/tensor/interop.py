@@ -14,9 +14,10 @@ import numpy as np
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
 from weft.graph import dtype as dtypes
 from weft.graph import tape as tapes
+from weft.graph.meta import is_on_meta
 from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
-from weft.tensor.device import check_device
+from weft.tensor.device import need_cpu
 from weft.tensor.memory import export_array, import_array, values_array
 from weft.tensor.reading import describe
 
@@ -40,6 +41,13 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             expected="a tensor without gradient",
             got="requires_grad=True",
             fix="call .detach().numpy(), or .numpy(force=True)",
+        )
+    if is_on_meta(self):
+        raise ArgumentTypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+            expected="a tensor with memory",
+            got=describe(self) + " on the device meta",
+            fix="give the module memory with to_empty(device='cpu')",
         )
     if self.lens:
         self = _without_lens(self, force)
@@ -189,7 +197,7 @@ def _array_of_bits(capsule: Any) -> Any:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of an object with the DLPack protocol (on the CPU), or of a capsule; with
     `copy`, of its own. Errors: RuntimeError (and ValueError) for what memory or types do not allow, TypeError."""
-    check_device(device, "from_dlpack")
+    need_cpu(device, "from_dlpack")
     try:
         capsule = _capsule_of(ext_tensor)
         is_bfloat = _type_code(capsule).value == BFLOAT
@@ -215,7 +223,7 @@ def reading_array(tensor: Tensor) -> Any:
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """The tensor itself: the array API's way to another device. Errors: RuntimeError on one that is not there."""
-    check_device(device, "to_device")
+    need_cpu(device, "to_device")
     if stream is not None:
         raise ArgumentTypeError(
             "to_device(): streams belong to devices with queues",

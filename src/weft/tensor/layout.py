@@ -11,6 +11,7 @@ from typing import Any
 
 from weft._lazy import later
 from weft.errors import ArgumentTypeError, DimensionError, ShapeError
+from weft.graph.meta import is_on_meta
 from weft.graph.strides import is_contiguous as strides_are_contiguous
 from weft.graph.tensor import Tensor
 from weft.graph.views import handle_of_storage, logical_strides, storage_of
@@ -159,12 +160,12 @@ def nbytes(self: Tensor) -> int:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now, 0 without elements; tensors that share memory agree. An in-place operation
-    may change it.
+    """The address of the first element now, 0 without elements and on the device meta; tensors that share memory agree.
+    An in-place operation may change it.
 
     Cost: runs what is pending of the tensor.
     """
-    if 0 in self._shape:
+    if 0 in self._shape or is_on_meta(self):
         return 0
     storage = storage_of(self)
     start = self.offset * self._dtype.itemsize

@@ -11,13 +11,21 @@ from math import prod
 from typing import Any
 
 from weft.autograd.handle import refuse_in_transform
-from weft.errors import ArgumentTypeError, DTypeError, GradientError, MutationError, ShapeError
+from weft.errors import (
+    ArgumentTypeError,
+    DeviceError,
+    DTypeError,
+    GradientError,
+    MutationError,
+    ShapeError,
+)
 from weft.functional import arguments
 from weft.graph.bound import bound_to
 from weft.graph.dtype import DType
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.lens import SPARSE
 from weft.graph.making import MOST_ELEMENTS
+from weft.graph.meta import is_on_meta
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides
@@ -225,6 +233,14 @@ def set_grad(tensor: Tensor, gradient: Any) -> None:
             got=gradient._dtype.name,
             fix=f"convert it with .to(weft.{wanted.name})",
         )
+    if is_on_meta(gradient) != is_on_meta(tensor):
+        raise DeviceError(
+            f"attempting to assign a gradient with device type '{gradient.device}' to a tensor with device type "
+            f"'{tensor.device}'. Please ensure that the gradient and the tensor are on the same device",
+            expected=f"a gradient on the device {tensor.device}",
+            got=f"one on {gradient.device}",
+            fix="make it on the tensor's device",
+        )
     if gradient._shape != tensor._shape:
         raise ShapeError(
             f"attempting to assign a gradient of size '{list(gradient._shape)}' to a tensor of size "
@@ -252,6 +268,18 @@ def set_data(tensor: Tensor, other: Any) -> None:
             got=other._dtype.name,
             fix="convert it first",
         )
+    if is_on_meta(tensor) != is_on_meta(other):
+        raise DeviceError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.",
+            expected=f"a tensor on the device {tensor.device}",
+            got=f"one on {other.device}",
+            fix="make a new parameter, or use Module.to_empty and load_state_dict(..., assign=True)",
+        )
+    show_data(tensor, other)
+
+
+def show_data(tensor: Tensor, other: Tensor) -> None:
+    """`set_data` without checks: also for a tensor that gets memory, or loses it."""
     counter = VersionCounter()
     counter.version = tensor._version
     edge = None if tensor.leaf_grad or tensor.base is None else edge_for(tensor)

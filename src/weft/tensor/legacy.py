@@ -14,13 +14,13 @@ from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
 from weft.graph.views import become
 from weft.tensor.creation import filled, read_size, tensor
-from weft.tensor.device import check_device
+from weft.tensor.device import on_meta
 from weft.tensor.size import Size
 
 
 def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
     """What an old constructor makes. Errors: TypeError on keywords other than device, on numbers that are no size."""
-    check_device(keywords.pop("device", None), name)
+    absent = on_meta(keywords.pop("device", None), name)
     if keywords:
         raise ArgumentTypeError(
             f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'",
@@ -29,7 +29,7 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
             fix="use weft.tensor(...)",
         )
     if not arguments:
-        return filled((0,), 0, dtype)
+        return filled((0,), 0, dtype, absent)
     first = arguments[0]
     if isinstance(first, Tensor):
         if first._dtype is not dtype and name != "Tensor":
@@ -41,7 +41,7 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
             )
         return first.detach()
     if isinstance(first, Size) or hasattr(type(first), "__index__"):
-        return filled(read_size(name, arguments), 0, dtype)
+        return filled(read_size(name, arguments), 0, dtype, absent)
     if not hasattr(first, "__len__"):
         raise ArgumentTypeError(
             f"new(): data must be a sequence (got {type(first).__name__})",
@@ -49,7 +49,7 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
             got=repr(first),
             fix="use weft.tensor(...)",
         )
-    return tensor(first, dtype=dtype)
+    return tensor(first, dtype=dtype, device="meta" if absent else "cpu")
 
 
 def construct(handle: Tensor, *arguments: Any, **keywords: Any) -> None:
@@ -83,7 +83,7 @@ class TensorType:
 
 def new(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
     """A tensor of this one's dtype, from sizes or data as `Tensor(...)` takes them."""
-    return build("new", self._dtype, arguments, keywords)
+    return build("new", self._dtype, arguments, {"device": self.device, **keywords})
 
 
 FUNCTIONS: dict[str, Any] = {

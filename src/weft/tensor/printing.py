@@ -197,9 +197,15 @@ def _suffixes(tensor: Tensor) -> list[str]:
     default = dtypes.get_default()
     empty = 0 in tensor._shape
     words = []
-    if empty and len(tensor._shape) != 1:
+    absent = tensor.is_meta
+    if absent:
+        words.append("device='meta'")
+    if absent or (empty and len(tensor._shape) != 1):
         words.append(f"size={tensor._shape}")
-    ordinary = (default,) if empty else (default, default.to_complex(), dtypes.int64, dtypes.bool_)
+    no_numbers = empty or absent
+    ordinary = (
+        (default,) if no_numbers else (default, default.to_complex(), dtypes.int64, dtypes.bool_)
+    )
     if tensor._dtype not in ordinary:
         words.append(f"dtype={tensor._dtype!r}")
     function = tensor.grad_fn
@@ -228,6 +234,8 @@ def with_suffixes(text: str, words: list[str], indent: int) -> str:
 
 def number_block(tensor: Tensor, indent: int) -> str:
     """The numbers in their brackets, lines after the first `indent` columns in."""
+    if tensor.is_meta:
+        return "..."
     if 0 in tensor._shape:
         return "[]"
     values, hidden = _edges_only(tensor)

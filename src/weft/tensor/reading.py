@@ -10,13 +10,14 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.runtime.cells import load_number
 
 from weft._compiled import require
 from weft._lazy import later
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, NoDataError, ShapeError
 from weft.tensor.memory import values_array
 
 require(__name__, cython.compiled)
@@ -38,6 +39,8 @@ def _count(tensor: Tensor) -> cython.longlong:
 @cython.cfunc
 def _number(tensor: Tensor) -> object:
     """The one element of a tensor as a Python number."""
+    if shows_meta(tensor):
+        raise NoDataError("Tensor.item() cannot be called on meta tensors")
     node: Node = _plain_node(tensor)
     if node is None:
         return values_array(tensor).item()

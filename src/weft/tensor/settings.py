@@ -9,20 +9,20 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.graph import dtype as dtypes
-from weft.tensor.device import CPU, check_device, device
+from weft.tensor.device import default_device, device, set_default
 from weft.tensor.legacy import TensorType
 
 PRECISIONS = ("highest", "high", "medium")
 
 
 def set_default_device(device: Any) -> None:  # noqa: A002
-    """Where new tensors go. Errors: RuntimeError on anything but the CPU."""
-    check_device(device, "set_default_device")
+    """Where new tensors go: the CPU, or "meta". Errors: RuntimeError on another device."""
+    set_default(device)
 
 
 def get_default_device() -> device:
-    """Where new tensors go: the CPU."""
-    return CPU
+    """Where new tensors go."""
+    return default_device()
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -27,7 +27,7 @@ from weft.tensor.creation import (
     read_size,
     tensor,
 )
-from weft.tensor.device import check_device
+from weft.tensor.device import on_meta
 from weft.tensor.leaves import give_out
 from weft.tensor.memory import need_room, tensor_of_array
 from weft.tensor.reading import item
@@ -47,7 +47,7 @@ def arange(
 ) -> Tensor:
     """`start, start + step, ...` below `end`; int64 unless a float is given. Errors: RuntimeError on a step of 0 or
     away from `end`."""
-    check_device(device, "arange")
+    absent = on_meta(device, "arange")
     if end is None:
         start, end = None, start
     if end is None:
@@ -77,8 +77,8 @@ def arange(
             got=f"step={step} for {wanted.name}",
             fix="leave dtype and out= away, or pass a step of 1 or more",
         )
-    made = _count(start, step, _length("arange", start, end, step), wanted)
-    return leaf(made if out is None else give_out(out, made), requires_grad)
+    made = _count(start, step, _length("arange", start, end, step), wanted, absent)
+    return _given(out, made, requires_grad)
 
 
 def _are_whole(start: Any, end: Any, step: Any) -> bool:
@@ -127,8 +127,19 @@ def _length(name: str, start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-def _count(start: Any, step: Any, length: int, dtype: DType) -> Tensor:
-    """start + i * step, in int64 or float64, then in the dtype."""
+def _given(out: Tensor | None, made: Tensor, requires_grad: bool, absent: bool = False) -> Tensor:
+    """A new tensor as a leaf, `absent` on the device meta; or its value in `out`, on the device of that."""
+    return (
+        leaf(made, requires_grad, absent)
+        if out is None
+        else leaf(give_out(out, made), requires_grad)
+    )
+
+
+def _count(start: Any, step: Any, length: int, dtype: DType, absent: bool) -> Tensor:
+    """start + i * step, in int64 or float64, then in the dtype; `absent` on the device meta."""
+    if absent:
+        return ops.without_memory((length,), dtype)
     need_room((length,), dtype)
     position = ops.iota((length,))
     if dtype.category < 2:
@@ -155,12 +166,11 @@ def range_(
     """Like `arange` with `end` included (kept for old programs)."""
     if end is None:
         start, end = 0, start
-    check_device(device, "range")
+    absent = on_meta(device, "range")
     start, end, step = [_number_of("range", value) for value in (start, end, step)]
     _length("range", start, end, step)
-    return leaf(
-        _count(start, step, math.floor((end - start) / step) + 1, read_dtype(dtype)), requires_grad
-    )
+    length = math.floor((end - start) / step) + 1
+    return leaf(_count(start, step, length, read_dtype(dtype), absent), requires_grad)
 
 
 def linspace(
@@ -175,14 +185,15 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
-    check_device(device, "linspace")
+    absent = on_meta(device, "linspace")
     wanted = read_dtype(dtype, None if out is None else out._dtype)
-    made = cast(_spaced("linspace", start, end, steps, wanted), wanted)
-    return leaf(made if out is None else give_out(out, made), requires_grad)
+    made = cast(_spaced("linspace", start, end, steps, wanted, absent), wanted)
+    return _given(out, made, requires_grad, absent)
 
 
-def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType) -> Tensor:
-    """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers."""
+def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType, absent: bool) -> Tensor:
+    """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers; `absent` on the device
+    meta."""
     steps = need_integer(name, steps, "steps")
     if steps < 0:
         raise ShapeError(
@@ -193,8 +204,8 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType) -> Tensor
         )
     work = dtype if dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
     first, last = (_number_of(name, value) for value in (start, end))
-    if steps == 1:
-        return filled((1,), first, work)
+    if steps == 1 or absent:
+        return filled((steps,), first, work, absent)
     need_room((steps,), work)
     kind = np.float32 if work is dtypes.float32 else np.float64
     step = (kind(last) - kind(first)) / kind(steps - 1) if steps else kind(0)
@@ -217,13 +228,12 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` numbers from `base ** start` to `base ** end`, evenly spaced in the exponent."""
-    check_device(device, "logspace")
+    absent = on_meta(device, "logspace")
     wanted = read_dtype(dtype, None if out is None else out._dtype)
-    exponent = cast(_spaced("logspace", start, end, steps, dtypes.float64), dtypes.float64)
-    made = cast(
-        ops.elementwise("pow", ops.full((steps,), float(base), dtypes.float64), exponent), wanted
-    )
-    return leaf(made if out is None else give_out(out, made), requires_grad)
+    exponent = _spaced("logspace", start, end, steps, dtypes.float64, absent)
+    bases = ops.full((steps,), float(base), dtypes.float64)
+    made = cast(ops.elementwise("pow", bases, exponent), wanted)
+    return _given(out, made, requires_grad, absent)
 
 
 def eye(
@@ -237,7 +247,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere. Shapes: (n, m), m = n unless given."""
-    check_device(device, "eye")
+    absent = on_meta(device, "eye")
     columns = n if m is None else m
     for name, size in (("n", n), ("m", columns)):
         if need_integer("eye", size, name) < 0:
@@ -248,9 +258,11 @@ def eye(
                 fix="pass a size",
             )
     wanted = read_dtype(dtype, None if out is None else out._dtype)
+    if absent:
+        return leaf(ops.without_memory((n, columns), wanted), requires_grad)
     need_room((n, columns), wanted)
     made = cast(ops.iota((n, 1)) == ops.iota((1, columns)), wanted)  # (n, 1) == (1, m) -> (n, m)
-    return leaf(made if out is None else give_out(out, made), requires_grad)
+    return _given(out, made, requires_grad, absent)
 
 
 def empty_strided(
@@ -262,7 +274,7 @@ def empty_strided(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of zeros with these strides. Errors: ArgumentError where there is not one for each size."""
-    check_device(device, "empty_strided")
+    absent = on_meta(device, "empty_strided")
     shape, strides = read_size("empty_strided", (size,)), read_size("empty_strided", (stride,))
     if len(strides) != len(shape):
         raise ArgumentError(
@@ -273,9 +285,9 @@ def empty_strided(
         )
     if dense_order(shape, strides) is None:  # with gaps, or elements that share memory
         reach = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-        memory = filled((0 if 0 in shape else reach,), 0, read_dtype(dtype))
+        memory = filled((0 if 0 in shape else reach,), 0, read_dtype(dtype), absent)
         return leaf(memory.as_strided(shape, strides).detach(), requires_grad)
-    made = filled(shape, 0, read_dtype(dtype))
+    made = filled(shape, 0, read_dtype(dtype), absent)
     made.strides = strides
     return leaf(made, requires_grad)
 
@@ -319,7 +331,8 @@ def new_empty_strided(
 ) -> Tensor:
     """`empty_strided` of the type of this tensor."""
     wanted = input._dtype if dtype is None else dtype
-    return empty_strided(size, stride, dtype=wanted, device=device, requires_grad=requires_grad)
+    where = input.device if device is None else device
+    return empty_strided(size, stride, dtype=wanted, device=where, requires_grad=requires_grad)
 
 
 def _triangle(name: str, lower: bool) -> Any:
@@ -332,14 +345,12 @@ def _triangle(name: str, lower: bool) -> Any:
         device: Any = None,
         layout: Any = None,
     ) -> Tensor:
-        check_device(device, name)
+        absent = on_meta(device, name)
         row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
         offset = need_integer(name, offset, "offset")
         places = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-        return cast(
-            tensor_of_array(np.stack(places).astype(np.int64), dtypes.int64),
-            read_dtype(dtype, dtypes.int64),
-        )
+        made = tensor_of_array(np.stack(places).astype(np.int64), dtypes.int64)
+        return leaf(cast(made, read_dtype(dtype, dtypes.int64)), False, absent)
 
     indices.__name__ = indices.__qualname__ = name
     indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."

@@ -48,7 +48,7 @@ def assert_close(
             fix="pass both",
         )
     tolerance = None if rtol is None or atol is None else (rtol, atol)
-    checks = {"dtype": check_dtype, "stride": check_stride}
+    checks = {"device": check_device, "dtype": check_dtype, "stride": check_stride}
     difference = _difference(actual, expected, tolerance, equal_nan, checks, "")
     if difference is not None:
         raise AssertionError(_message(difference, msg))
@@ -104,6 +104,10 @@ def _compared(
         return (
             f"The values for attribute 'stride()' do not match: {one.stride()} != {other.stride()}."
         )
+    if both_tensors and checks["device"] and one.device != other.device:
+        return f"The values for attribute 'device' do not match: {one.device} != {other.device}."
+    if one.is_meta or other.is_meta:
+        return None  # there are no values
     if tolerance is None:
         kinds = (_TOLERANCES.get(t.dtype.name, (0.0, 0.0)) for t in (one, other))
         tolerance = tuple(map(max, zip(*kinds, strict=True)))

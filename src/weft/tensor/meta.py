@@ -1,0 +1,30 @@
+"""Tensors on PyTorch's device "meta": a shape and a dtype, and never memory, however large they are.
+
+In come tensors of one device; out go tensors of the other, or PyTorch's error. What operations make of such tensors is
+recorded as ever, and never runs: `weft.graph.meta`.
+"""
+
+from __future__ import annotations
+
+from weft.graph.edges import edge_for, set_edge
+from weft.graph.meta import is_on_meta, no_data_here
+from weft.graph.recording import record_elementwise
+from weft.graph.tensor import Tensor
+from weft.ops import TABLE
+from weft.ops.primitives import without_memory
+from weft.tensor.modes import is_grad_enabled
+
+
+def moved(tensor: Tensor, to_meta: bool) -> Tensor:
+    """A tensor on the CPU or on the device meta: itself where it is there. What it is on meta keeps its history.
+
+    Errors: NoDataError where a tensor without memory should get values.
+    """
+    if is_on_meta(tensor) == to_meta:
+        return tensor
+    if not to_meta:
+        raise no_data_here()
+    made = without_memory(tensor._shape, tensor._dtype, tensor.strides)
+    if tensor.requires_grad and is_grad_enabled():
+        set_edge(made, edge_for(record_elementwise(TABLE["clone"], (tensor,), None)))
+    return made
