@@ -100,8 +100,9 @@ FITS: dict[str, Fit] = {
     # expm1(r) = r + r*r*q(r)
     "EXPM1_32": Fit(lambda x: (mp.expm1(x) - x) / x**2, -HALF_LN2, HALF_LN2, 6, True),
     "EXPM1_64": Fit(lambda x: (mp.expm1(x) - x) / x**2, -HALF_LN2, HALF_LN2, 11),
-    "TANH_32": Fit(lambda x: (mp.expm1(x) - x) / x**2, -1e-6, 0.6940, 6, True),
-    "TANH_64": Fit(lambda x: (mp.expm1(x) - x) / x**2, -1e-6, 0.6940, 12),
+    # expm1(2r)/2 = r + r*r*q(r)
+    "TANH_32": Fit(lambda x: (mp.expm1(2 * x) / 2 - x) / x**2, -1e-5, HALF_LN2, 6, True),
+    "TANH_64": Fit(lambda x: (mp.expm1(2 * x) / 2 - x) / x**2, -1e-5, HALF_LN2, 12),
     # log(1 + f) = f + f*f*q(f)
     "LOG_32": Fit(lambda x: (mp.log1p(x) - x) / x**2, -0.2930, 0.4145, 9, True, (-0.5,)),
     # log(1 + f) = f - (h - s*(h + z*q(z))), h = f*f/2, s = f/(2 + f), z = s*s

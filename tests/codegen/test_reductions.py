@@ -269,6 +269,39 @@ def test_prologue_epilogue_and_side_stores(across, target):
     np.testing.assert_array_equal(rows[2], largest)
 
 
+def of_a_long_body(strides: tuple[str, ...], row: tuple[str, ...]) -> LoopKernel:
+    """((x * scale + scale) * x - x, its sum, and where x is largest."""
+    body = (
+        Instr("load", "float32", (), 0), Instr("load", "float32", (), 1),
+        Instr("mul", "float32", (0, 1)), Instr("add", "float32", (2, 1)),
+        Instr("mul", "float32", (3, 0)), Instr("sub", "float32", (4, 0)),
+    )  # fmt: skip
+    stores = (
+        Store("float32", 5, strides), Store("float32", 6, row, "epilogue"),
+        Store("int64", 7, row, "epilogue"),
+    )  # fmt: skip
+    reduces = (Reduce("sum", 5, "float32"), Reduce("argmax", 0, "int64"))
+    operands = (Operand("float32", strides), Operand("float32", row))
+    return LoopKernel(len(row), 1, operands, body, reduces, (), stores)
+
+
+@each_target
+@pytest.mark.parametrize("rows", [(), (3,)], ids=["full", "rows"])
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 100, 4096 + 70])
+def test_long_bodies_in_wide_windows(length, rows, target):
+    """Several elements of a lane come from one window: the order of sums and the first of equal extrema stay."""
+    x = np.random.default_rng(length).integers(-9, 9, (*rows, length)).astype("float32") / 8
+    scale = np.broadcast_to(numbers((*rows, 2), "float32", 1)[..., :1], x.shape)
+    kernel = of_a_long_body(("s",) * len(rows) + ("1",), ("s",) * len(rows) + ("0",))
+    values, gap = np.zeros_like(x), 2 if rows else 1
+    sums, places = (np.zeros((gap, *rows), dtype).T[..., 0] for dtype in ("float32", "int64"))
+    launch(kernel, x.shape, [x, scale], [values, sums, places], splits=(1,), target=target)
+    expected = (x * scale + scale) * x - x
+    same(values, expected)
+    same(np.array(sums), np.asarray(reduce_last(expected, "sum")))
+    np.testing.assert_array_equal(places, x.argmax(-1))
+
+
 @each_target
 def test_a_full_reduction_with_an_epilogue(target):
     x = numbers((9000,), "float32")

@@ -15,7 +15,7 @@ from llvmlite import ir as llvm
 
 from . import columns, ir, rows_reduced
 from .frame import Frame, Scope
-from .stage import Lookup, Stage, vector_bytes
+from .stage import Lookup, Stage, vector_lanes
 from .target import Target, host
 from .text import Builder, integer, module_text
 from .transpose import Tiles, transposed_operands
@@ -61,15 +61,6 @@ class _Scalar(Frame):
             operands=tuple(replace(item, strides=("0",)) for item in kernel.operands),
             stores=tuple(replace(item, strides=("0",)) for item in kernel.stores),
         )
-
-
-def vector_lanes(kernel: ir.LoopKernel, target: Target) -> int:
-    """Lanes of an elementwise window: two registers of the widest value, at most 64 lanes."""
-    instrs = kernel.body + kernel.epilogue
-    widest = max((vector_bytes(item.dtype) for item in instrs), default=8)
-    lanes = min(64, target.register_bits // 4 // widest)
-    strided = any(item.strides[kernel.axis :][:1] == ("s",) for item in kernel.operands)
-    return min(lanes, 16) if strided or kernel.checked else lanes
 
 
 def elementwise(frame: Frame, lookup: Lookup, target: Target) -> None:

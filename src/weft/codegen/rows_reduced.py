@@ -16,10 +16,10 @@ from . import ir
 from .emitter import Emitter
 from .frame import Frame, Scope
 from .reductions import SLOT, Reductions, State, Tree, store_state
-from .stage import Lookup, Stage, Window
+from .stage import Lookup, Stage, Window, vector_lanes
 from .target import Target
 from .text import Builder, Value, choose, counted, integer, minimum
-from .values import Lanes
+from .values import Lanes, pieces
 
 SHIFT = ir.BLOCK.bit_length() - 1
 FLIGHT = 4  # blocks or rows at once: each is one chain of additions, which take longer than to load what is added
@@ -42,7 +42,17 @@ class Rows:
         self.e = self.stage.e
         self.axes = tuple(range(kernel.parallel, kernel.rank))
         self.reductions = Reductions(kernel)
+        self.wide = self._wide(lookup, target)
         self.one = Emitter(self.builder, 1)
+
+    def _wide(self, lookup: Lookup, target: Target) -> Stage | None:
+        """The body on as many lanes as an elementwise kernel has, where those are more: several elements of each lane
+        of the reduction at once, so that what waits for its own result is little."""
+        kernel = self.frame.kernel
+        lanes = vector_lanes(kernel, target)
+        if lanes <= ir.LANES or len(self.axes) > 1 or self.flies:
+            return None
+        return Stage(self.frame, lookup, target, "body", range(kernel.rank), lanes)
 
     def block(self, scope: Scope, number: Value, total: Value) -> State:
         """The folded state of one block of the flat reduced index."""
@@ -51,6 +61,7 @@ class Rows:
         stop = minimum(b, total, b.add(start, integer(ir.BLOCK)))
         state = self.reductions.identity(self.e)
         if len(self.axes) == 1:
+            start, state = self._wide_windows(scope, start, stop, state)
             state = self._segment(scope, start, stop, None, integer(0), state)
         else:
             state = self._segments(scope, start, stop, state)
@@ -115,6 +126,28 @@ class Rows:
     def flies(self) -> bool:
         """Whether several chains at once are worth it, and their elements stand on one axis."""
         return len(self.axes) == 1 and len(self.frame.kernel.body) <= SHORT
+
+    def _wide_windows(
+        self, scope: Scope, start: Value, stop: Value, state: State
+    ) -> tuple[Value, State]:
+        """(where the rest begins, the state) after as many elements as fill wide windows, added in order."""
+        b, wide = self.builder, self.wide
+        if wide is None:
+            return start, state
+
+        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+            wanted = {item.value for item in self.reductions.items}
+            parts = {number: pieces(b, values[number], ir.LANES) for number in wanted}
+            for place in range(wide.e.lanes // ir.LANES):
+                index = b.add(window.index, integer(place * ir.LANES))
+                part = {number: found[place] for number, found in parts.items()}
+                here = Window(index, None, integer(ir.LANES), full=True)
+                state = self._accumulated(here, part, state, integer(0))
+            return state
+
+        length = b.and_(b.sub(stop, start), integer(-wide.e.lanes))
+        places = [(wide.spread(scope, ir.LANES), start)]
+        return b.add(start, length), wide.abreast(places, length, state, finish)[0]
 
     def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
         """A block that is made of pieces of innermost rows."""

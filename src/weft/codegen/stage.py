@@ -18,7 +18,7 @@ from .frame import Frame, Key, Scope
 from .memory import Memory, decode, encode, memory_element
 from .target import Target
 from .text import I1, I32, I64, Value, choose, counted, integer, minimum
-from .values import Lanes
+from .values import Lanes, joined
 
 Lookup = Callable[[str], Callable[..., Any]]
 Numbered = list[tuple[int, ir.Instr]]
@@ -221,6 +221,14 @@ class Stage:
 
         return counted(self.builder, first, stop, self.e.lanes, carry, body)
 
+    def spread(self, scope: Scope, lanes: int) -> Scope:
+        """A scope of a stage with fewer lanes, its values repeated as often as this one's lanes want them."""
+        inner, times = scope.inner(), self.e.lanes // lanes
+        for number, value in scope.values.items():
+            parts = [joined(self.builder, [part] * times) for part in cast(Lanes, value).parts]
+            inner.values[number] = Lanes(cast(Lanes, value).dtype, *parts)
+        return inner
+
     def abreast(
         self,
         places: Sequence[tuple[Scope, Value]],
@@ -408,3 +416,12 @@ def vector_bytes(dtype: str) -> int:
     """Bytes of a lane in a register."""
     element = str(memory_element(dtype))
     return {"i8": 1, "float": 4, "double": 8, "i64": 8}.get(element, 4)
+
+
+def vector_lanes(kernel: ir.LoopKernel, target: Target) -> int:
+    """Lanes of an elementwise window: two registers of the widest value, at most 64 lanes."""
+    instrs = kernel.body + kernel.epilogue
+    widest = max((vector_bytes(item.dtype) for item in instrs), default=8)
+    lanes = min(64, target.register_bits // 4 // widest)
+    strided = any(item.strides[kernel.axis :][:1] == ("s",) for item in kernel.operands)
+    return min(lanes, 16) if strided or kernel.checked else lanes

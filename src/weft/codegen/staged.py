@@ -18,10 +18,9 @@ from llvmlite import ir as llvm
 from . import ir
 from .column_sums import ColumnSums
 from .frame import Frame, Scope
-from .loops import vector_lanes
 from .reductions import Tree
 from .rows_reduced import Rows, block_count, finish
-from .stage import Lookup, Stage
+from .stage import Lookup, Stage, vector_lanes
 from .target import Target, host
 from .text import I64, Builder, Value, counted, integer, minimum, module_text
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .text import I1, I8, I32, I64, Value
+from .text import I1, I8, I32, I64, Builder, Value
 
 I16 = ir.IntType(16)
 HALF = ir.HalfType()
@@ -58,6 +58,24 @@ class Lanes:
         """The only vector of a real value."""
         (value,) = self.parts
         return value
+
+
+def joined(b: Builder, vectors: list[Value]) -> Value:
+    """Vectors of equally many lanes, a power of two of them, side by side in one."""
+    while len(vectors) > 1:
+        lanes = range(2 * vectors[0].type.count)
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [b.shuffle(low, high, lanes) for low, high in pairs]
+    return vectors[0]
+
+
+def pieces(b: Builder, value: Lanes, lanes: int) -> list[Lanes]:
+    """A value on more lanes as several on so many."""
+    starts = range(0, value.parts[0].type.count, lanes)
+    return [
+        Lanes(value.dtype, *[b.shuffle(v, v, range(at, at + lanes)) for v in value.parts])
+        for at in starts
+    ]
 
 
 def same_dtype(a: Lanes, b: Lanes) -> None:

@@ -13,7 +13,7 @@ from . import coefficients as table
 from .lanes import Lanes, fma, horner
 
 LOG2E = float.fromhex("0x1.71547652b82fep+0")
-HALF_LN2 = 0.34657359027997264
+BELOW_QUARTER_LN2 = 0.17328  # by so much that what is rounded for x = 0 is no tie
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Width:
     exp: tuple[float, ...]
     exp2: tuple[float, ...]
     expm1: tuple[float, ...]
-    tanh: tuple[float, ...]  # expm1 on [0, ln2]
+    tanh: tuple[float, ...]  # expm1(2r)/2 on [0, ln2/2]
 
     @property
     def shifter(self) -> float:
@@ -123,25 +123,23 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """e/(e + 2) with e = expm1(2|x|) = 2**k * p + (2**k - 1).
+    """e/(e + 1) with e = expm1(2|x|)/2 = 2**k * p + (2**k - 1)/2.
 
-    Here r lies in [0, ln2], so that no term of e is negative and nothing cancels.  The rounding
-    error of e + 2 is taken out of the quotient q, whose derivative by it is -q*(1 - q)/2; from 4
-    on it no longer matters, and would soon not be exact.
+    Here |x| = k*ln2/2 + r with r in [0, ln2/2], so that no term of e is negative and nothing cancels. What the
+    rounding of e + 1 and of the quotient q leaves is e - q - q*e, which is added, divided by e + 1, up to 4; from
+    there on it no longer matters, and would soon not be exact.
     """
     width = width_of(x)
     size = x.magnitude().at_most(width.tanh_high)
-    twice = size + size
-    shifted = fma(twice - HALF_LN2, LOG2E, width.shifter + width.bias)
-    k = shifted - (width.shifter + width.bias)
-    r = fma(k, -width.ln2[1], fma(k, -width.ln2[0], twice))
+    shifter = width.shifter + width.bias
+    shifted = fma(size - BELOW_QUARTER_LN2, 2 * LOG2E, shifter)
+    r = fma(shifted - shifter, -width.ln2[0] / 2, size)
     power = power_of_two(shifted)
     p = fma(r * r, horner(r, width.tanh), r)
-    e = fma(power, p, power - 1.0)
-    below = e + 2.0
-    q = e / below
-    excess = (size < 4.0).where((below - 2.0) - e, 0.0)
-    return fma(fma(-q, q, q), excess * 0.5, q).with_sign_of(x)
+    e = fma(power, p, fma(power, 0.5, -0.5))
+    q = e / (e + 1.0)
+    nearer = fma(1.0 - q, fma(-q, e, e - q), q)
+    return (size < 4.0).where(nearer, q).with_sign_of(x)
 
 
 def sigmoid(x: Lanes) -> Lanes:
