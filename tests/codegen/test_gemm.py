@@ -337,3 +337,18 @@ def test_launch_leaves_small_products_to_one_thread() -> None:
     large = launch_gemm("float32", 1, 1024, 1024, 1024)
     assert large.units >= 8 * large.grain
     assert unit_count("float32", large.variant, host(), 1, 1024, 1024) == large.units
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize(
+    "shape",
+    [(256, 256, 256), (1000, 256, 256), (256, 1000, 64), (64, 512, 512), (300, 70, 900)],
+    ids=str,
+)
+def test_threads_get_equal_parts(shape: tuple[int, int, int], threads: int) -> None:
+    """Units are fine enough that no thread has much more than its share of C."""
+    m, n, k = shape
+    launch = launch_gemm("float32", 1, m, n, k, AVX512)
+    grains = -(-launch.units // launch.grain)
+    most = max(grains * (part + 1) // threads - grains * part // threads for part in range(threads))
+    assert most * launch.grain <= 1.25 * launch.units / threads

@@ -266,8 +266,24 @@ def test_slices_run_every_unit_once():
         array = np.zeros(units, np.float32)
         program = Program()
         program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain, work)
-        assert program.run(addresses(array)) == 1
-        assert (array == 1).all()
+        for times in (1, 2, 3):  # by the estimate, then by what the run before took
+            assert program.run(addresses(array)) == 1
+            assert (array == times).all()
+
+
+@pytest.mark.parametrize("claimed", [10, 250, 10_000], ids=lambda work: f"{work} ns")
+def test_slices_are_as_long_as_the_run_before_tells(claimed):
+    """Signals are seen in the middle whether the estimate (the units take about 250 ns) is too low or too high."""
+    set_num_threads(1)
+    source = np.ones(1_600_000, np.float32)
+    target = np.zeros_like(source)
+    program = add_program(source.size, kernel="slow", work=claimed * source.size)
+    assert program.run(addresses(source, target)) == 1
+    target[:] = 0
+    timer = _signal_soon(signal.SIGINT)
+    assert program.run(addresses(source, target)) == 0
+    timer.join()
+    assert 0 < int(np.count_nonzero(target)) < target.size
 
 
 def test_a_handler_that_does_not_raise_lets_the_program_go_on():

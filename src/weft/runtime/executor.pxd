@@ -5,6 +5,7 @@ from weft.runtime.threads cimport Kernel, Team
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
     PIECES_PER_THREAD = 2  # each piece of a product packs its operands anew
+    ALONE_BELOW = 300000  # ns of work of a thread up to which it has one piece
     ROUSE_ABOVE = 200000  # ns of shared work for which the workers are woken ahead
     RELEASE_ABOVE = 20000  # ns of work for which the GIL is released
     CLOCK_EVERY = 20000  # ns of estimated work between two looks at the clock
@@ -12,8 +13,8 @@ cdef enum:
     POLL_EVERY = 10000000  # ns between two looks for signals
     SLICE_ABOVE = 5000000  # ns of estimated work from which an instruction runs in slices
     SLICE_FIRST = 200000  # ns of estimated work in its first slice: it may take a hundred times as long
-    SLICE_LEAST = 5000000  # ns that a slice should take, between these two
-    SLICE_MOST = 20000000
+    SLICE_WANTED = 10000000  # ns that a slice should take
+    SLICE_GROWTH = 16  # times as long as the one before a slice is at most
 
 cdef struct Gang:
     # A launch over a table of members, as its kernel gets to see it.

@@ -56,12 +56,30 @@ def _flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
-def _piece_units(units: int64_t, grain: int64_t, work: int64_t, threads: int64_t) -> int64_t:
-    """Units per piece, a multiple of the grain, for an instruction that is shared out."""
-    pieces: int64_t = min(threads * PIECES_PER_THREAD, MAX_PIECES)
-    pieces = max(min(pieces, work // PIECE_WORK), 1)
-    piece: int64_t = (units + pieces - 1) // pieces
-    return (piece + grain - 1) // grain * grain
+def _piece_count(grains: int64_t, work: int64_t, threads: int64_t) -> int64_t:
+    """Into how many pieces so many grains are cut, as many for each thread wherever there is enough."""
+    pieces: int64_t = threads if work < threads * ALONE_BELOW else threads * PIECES_PER_THREAD
+    pieces = min(min(pieces, MAX_PIECES), min(grains, work // PIECE_WORK))
+    if pieces > threads:
+        pieces -= pieces % threads
+    return pieces
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: int64_t) -> int64_t:
+    """Units of the slice from `begin` on: little by the estimate, or what takes as long as wanted by the pace of the
+    slice before, of so many units, or of the last run; what is left is cut into equal slices."""
+    left: int64_t = (launch.units - begin + launch.grain - 1) // launch.grain
+    work: cython.double = (
+        cython.cast(cython.double, left) * launch.grain / launch.units * launch.work
+    )
+    slices: cython.double = work / SLICE_FIRST
+    if launch.pace > 0:
+        slices = work * launch.pace / SLICE_WANTED
+    size: int64_t = max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain
+    return min(size, before * SLICE_GROWTH) if before > 0 else size
 
 
 @cython.cclass
@@ -209,31 +227,35 @@ class Program(Instructions):
         team: cython.pointer(Team),
     ) -> cython.bint:
         """Run a long instruction some milliseconds at a time; False when a signal handler raised."""
-        grain: int64_t = launch.grain
-        first: cython.double = cython.cast(cython.double, launch.units) * SLICE_FIRST / launch.work
-        size: int64_t = max(cython.cast(int64_t, first) // grain, 1) * grain
         begin: int64_t = 0
         end: int64_t
+        size: int64_t = 0
         began: int64_t = now()
         poll_at: int64_t = began + POLL_EVERY
-        taken: int64_t
-        part: cython.double
+        ended: int64_t
+        work: cython.double
         while begin < launch.units:
+            size = _slice_units(launch, begin, size)
             end = min(begin + size, launch.units)
-            part = cython.cast(cython.double, end - begin) / launch.units
-            taken = cython.cast(int64_t, part * launch.work)
-            _run_units(launch, resolved, self.arguments, self.members, begin, end, taken, team)
+            work = cython.cast(cython.double, end - begin) / launch.units * launch.work
+            _run_units(
+                launch,
+                resolved,
+                self.arguments,
+                self.members,
+                begin,
+                end,
+                cython.cast(int64_t, work),
+                team,
+            )
             begin = end
-            taken = now() - began
-            began += taken
+            ended = now()
+            launch.pace = (ended - began) / work
+            began = ended
             if began >= poll_at:
                 if self._interrupted():
                     return False
                 poll_at = began + POLL_EVERY
-            if taken < SLICE_LEAST:
-                size *= 2
-            elif taken > SLICE_MOST:
-                size = max(size // 2 // grain, 1) * grain
         return True
 
     @cython.cfunc
@@ -376,11 +398,12 @@ def _share_units(
     job: cython.pointer(Job), grain: int64_t, work: int64_t, team: cython.pointer(Team)
 ) -> cython.void:
     """Share units out, or run them as one where there is nothing to cut."""
-    units: int64_t = job.end - job.begin
-    job.piece = _piece_units(units, grain, work, cython.cast(int64_t, team.size))
-    if job.piece < units:
-        share(team, job, (units + job.piece - 1) // job.piece)
-    elif units > 0:
+    job.grain = grain
+    job.grains = (job.end - job.begin + grain - 1) // grain
+    job.pieces = _piece_count(job.grains, work, cython.cast(int64_t, team.size))
+    if job.pieces > 1:
+        share(team, job)
+    elif job.begin < job.end:
         job.kernel(job.pointers, job.arguments, job.begin, job.end)
 
 

@@ -13,6 +13,7 @@ cdef struct Instruction:
     int64_t units
     int64_t grain
     int64_t work
+    double pace  # time by the clock for the estimated one, where it was last measured; 0: never
     int64_t first_member
     int64_t members  # 0: the launch is one call; otherwise a unit is a grain of one of the members
 

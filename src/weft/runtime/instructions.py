@@ -241,6 +241,7 @@ class Instructions:
         launch.grain = grain
         launch.units = 0
         launch.work = 0
+        launch.pace = 0
         launch.members = 0
         self.pointer_count += pointers
         self.argument_count += arguments

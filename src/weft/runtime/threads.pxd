@@ -6,16 +6,19 @@ ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int6
 cdef enum:
     MAX_THREADS = 128
     MAX_PIECES = 4096
-    SPIN = 30000  # ns that a worker looks for work before it parks
+    SPIN = 30000  # ns that a thread waits before it lets others have its core
+    PATIENCE = 1000000  # ns that a worker looks for work before it parks: waking it costs some 50000
 
 cdef struct Job:
-    # The units [begin, end) of an instruction that are being shared out, `piece` of them at a time.
+    # The units [begin, end) of an instruction that are being shared out, cut at multiples of the grain into equal pieces.
     Kernel kernel
     void** pointers
     int64_t* arguments
     int64_t begin
     int64_t end
-    int64_t piece
+    int64_t grain
+    int64_t grains
+    int64_t pieces
 
 cdef struct Seat:
     # One thread's place. `range` packs ticket (32 bits), next piece (16) and end of pieces (16).
@@ -42,5 +45,5 @@ cdef int wanted_threads() except -1
 cdef Team* enter(int wanted) noexcept nogil
 cdef void leave(Team* team) noexcept nogil
 cdef void rouse(Team* team) noexcept nogil
-cdef void share(Team* team, Job* job, int64_t pieces) noexcept nogil
+cdef void share(Team* team, Job* job) noexcept nogil
 cdef int64_t now() noexcept nogil

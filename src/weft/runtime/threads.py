@@ -5,9 +5,9 @@ The executor enters the team once per program, shares out the instructions that 
 leaves. A job is cut into pieces; each seat owns a contiguous range of them, so that neighbouring
 instructions find their data in the same core's cache, and takes from the others' ranges when its
 own is done. The caller never waits for a worker that has not begun: a sleeping or preempted one
-costs nothing but its help. Idle workers spin for 30 microseconds, then park. After a fork the child
-starts a team of its own when it needs one. Where to cut is left to the executor; no cut changes a
-bit.
+costs nothing but its help. Idle workers look for work for a millisecond, most of which they leave to
+whoever wants the core, then park. After a fork the child starts a team of its own when it needs one.
+Where to cut is left to the executor; no cut changes a bit.
 """
 
 import os
@@ -99,6 +99,15 @@ def _take(seat: cython.pointer(Seat), steal: cython.bint) -> int64_t:
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _piece_start(job: cython.pointer(Job), piece: int64_t) -> int64_t:
+    """The first unit of a piece; the end of the last one may lie beyond the job's."""
+    return job.begin + job.grains * piece // job.pieces * job.grain
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
@@ -110,19 +119,17 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
     step: cython.int
     victim: cython.int
     piece: int64_t
-    begin: int64_t
     for step in range(size):
         victim = (me + step) % size
         while True:
             piece = _take(cython.address(team.seats[victim]), step != 0)
             if piece < 0:
                 break
-            begin = team.job.begin + piece * team.job.piece
             team.job.kernel(
                 team.job.pointers,
                 team.job.arguments,
-                begin,
-                min(begin + team.job.piece, team.job.end),
+                _piece_start(cython.address(team.job), piece),
+                min(_piece_start(cython.address(team.job), piece + 1), team.job.end),
             )
             done += 1
     if done != 0:
@@ -133,11 +140,15 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def _await_ticket(seat: cython.pointer(Seat), seen: uint64_t) -> uint64_t:
-    """Spin a while, then park, until the seat's ticket is another than `seen`."""
-    ticket: uint64_t = seen
-    until: int64_t = now() + SPIN
-    while ticket == seen and now() < until:  # reading the clock paces the loop
+    """Spin a while, let others have the core a while, then park, until the seat's ticket is another than `seen`."""
+    ticket: uint64_t = atomic_load(cython.address(seat.range), __ATOMIC_ACQUIRE) >> 32
+    start: int64_t = now()
+    spent: int64_t = 0
+    while ticket == seen and spent < PATIENCE:
+        if spent > SPIN:
+            sched_yield()
         ticket = atomic_load(cython.address(seat.range), __ATOMIC_ACQUIRE) >> 32
+        spent = now() - start  # reading the clock paces the loop
     if ticket != seen:
         return ticket
     pthread_mutex_lock(cython.address(seat.mutex))
@@ -205,17 +216,16 @@ def rouse(team: cython.pointer(Team)) -> cython.void:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def share(team: cython.pointer(Team), job: cython.pointer(Job), pieces: int64_t) -> cython.void:
+def share(team: cython.pointer(Team), job: cython.pointer(Job)) -> cython.void:
     """Run a job's pieces (at most MAX_PIECES) on the team; returns when all are done."""
+    pieces: uint64_t = cython.cast(uint64_t, job.pieces)
     until: int64_t
     team.job = job[0]
     atomic_store(cython.address(team.finished), 0, __ATOMIC_RELAXED)
-    _hand_out(team, cython.cast(uint64_t, pieces))
+    _hand_out(team, pieces)
     _help(team, 0)
     until = now() + SPIN
-    while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != cython.cast(
-        uint64_t, pieces
-    ):
+    while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != pieces:
         if now() > until:  # the worker that has the last piece may be waiting for this very core
             sched_yield()
 

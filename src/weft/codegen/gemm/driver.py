@@ -1,7 +1,7 @@
 """The kernel itself: units, cache blocks, and which panels are packed or stored through a buffer.
 
 A unit is `unit_rows` x `width` elements of C of one matrix of the batch, or all rows x `narrow` of one
-product of few rows; units with the same columns follow each other, over all matrices where they share
+product of no more rows than columns; units with the same columns follow each other, over all matrices where they share
 B, so that a piece of the range packs each block of B once.  For a run of such units the kernel walks
 K in blocks; each block of B is packed on first use, each panel of A once per block; few rows are
 packed together, and each panel of B meets them all, packed just before or where it lies.  The tiles
@@ -119,19 +119,20 @@ class Driver:
 
     def walk_units(self) -> None:
         """Runs of units of the same matrix and columns; where B is shared, those of one column follow each other. Where
-        all rows are in one unit, units are narrow, and runs go on along the columns."""
+        columns alone are cut, units have all rows, and runs go on along the columns."""
         f, spec = self.f, self.spec
         begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
-        row_units = maximum(ceiling(self.m, spec.unit_rows), 1)
-        flat = row_units.equals(1) & self.matrices.equals(1)
+        flat = self.matrices.equals(1) & (self.m <= minimum(self.n, spec.flat_rows))
+        unit_rows = flat.where(maximum(self.m, 1), spec.unit_rows)
+        row_units = maximum(ceiling_by(self.m, unit_rows), 1)
         wide = flat.where(number(f, spec.narrow), spec.width)
         column_units = maximum(ceiling_by(self.n, wide), 1)
         first, last = quotient(begin, row_units), ceiling_by(end, row_units)
         step = flat.where(number(f, spec.width // spec.narrow), 1)
         with loop(f, last, step, start=first) as run:
             before = run * row_units
-            low = maximum(begin - before, 0) * spec.unit_rows
-            high = minimum(minimum(end - before, row_units) * spec.unit_rows, self.m)
+            low = maximum(begin - before, 0) * unit_rows
+            high = minimum(minimum(end - before, row_units) * unit_rows, self.m)
             shared = self.b_strides[0].equals(0)
             inner = shared.where(self.matrices, column_units)
             fast, slow = remainder(run, inner), quotient(run, inner)

@@ -97,13 +97,18 @@ class Spec:
 
     @property
     def narrow(self) -> int:
-        """Columns of C in one unit of a product whose rows are all in one."""
-        return min(2 * self.columns, self.width)
+        """Columns of C in one unit of a product that is cut along its columns."""
+        return self.columns
+
+    @property
+    def flat_rows(self) -> int:
+        """A product of up to as many rows, and no more than columns, is cut along its columns alone."""
+        return 2 * self.width
 
     @property
     def unit_rows(self) -> int:
-        """Rows of C in one unit."""
-        return self.rows * max(1, 56 // self.rows)
+        """Rows of C in one unit of a product that is cut along its rows."""
+        return self.rows
 
     @property
     def group_rows(self) -> int:
@@ -151,10 +156,10 @@ class Spec:
     def units(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
         """How many units a product has, and their rows and columns."""
         m, n = (n, m) if self.swapped else (m, n)
-        flat = batch == 1 and m <= self.unit_rows
-        columns = self.narrow if flat else self.width
-        count = batch * -(-m // self.unit_rows) * -(-n // columns)
-        return count, min(m, self.unit_rows), min(n, columns)
+        flat = batch == 1 and m <= min(n, self.flat_rows)
+        rows, columns = (max(m, 1), self.narrow) if flat else (self.unit_rows, self.width)
+        count = batch * -(-m // rows) * -(-n // columns)
+        return count, min(m, rows), min(n, columns)
 
     def units_of_axes(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
         """The same of a product whose axes lie in several dimensions: the columns of a single matrix are cut finer."""
