@@ -1,4 +1,4 @@
-"""What the lowering has to know of a processor: which masked memory accesses it has.
+"""What the lowering has to know of a processor: which masked memory accesses it has, how much its caches hold.
 
 Values never depend on it: every kernel is written for the same lanes, and a target only chooses
 how a partial vector is read and written and how wide the registers may be.
@@ -22,6 +22,26 @@ class Target:
 AVX512 = Target("avx512", 512, (1, 2, 4, 8))
 AVX2 = Target("avx2", 256, (4, 8))
 NEON = Target("neon", 128, ())
+
+
+CACHES = "/sys/devices/system/cpu/cpu0/cache"
+USUAL_CACHE = 32 << 20  # bytes of the last cache where nobody says
+
+
+@cache
+def last_cache() -> int:
+    """Bytes of the largest cache of the first processor."""
+    found = []
+    for number in range(8):
+        try:
+            with open(f"{CACHES}/index{number}/size") as file:
+                text = file.read().strip()
+        except OSError:
+            break
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:])
+        if unit is not None and text[:-1].isdigit():
+            found.append(int(text[:-1]) * unit)
+    return max(found, default=USUAL_CACHE)
 
 
 def processor() -> str:

@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Lowering of copies, region writes and indexed reads: loops whose text is the same for every program.
 
-In come regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`; out go launches.
+In come regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`; out go launches. What is copied
+line by line, and is more than the caches hold, is written past them.
 """
 
 import cython
@@ -27,6 +28,9 @@ from weft.schedule.loops import symbol_of
 require(__name__, cython.compiled)
 
 _real = cython.declare(cython.int, REAL)
+_LARGE = cython.declare(
+    cython.longlong, 1 << 20
+)  # bytes: of fewer nobody asks how large caches are
 
 
 @cython.cfunc
@@ -34,6 +38,22 @@ def lower_copy(
     lowering: Lowering, dtype: DType, shape: tuple, source: tuple, target: tuple
 ) -> cython.void:
     """Copy between strided regions of one shape; each is (slot, byte offset, strides)."""
+    nbytes: cython.longlong = dtype.itemsize
+    for size in shape:
+        nbytes *= cython.cast(cython.longlong, size)
+    _copy(lowering, dtype, shape, source, target, nbytes)
+
+
+@cython.cfunc
+def _copy(
+    lowering: Lowering,
+    dtype: DType,
+    shape: tuple,
+    source: tuple,
+    target: tuple,
+    written: cython.longlong,
+) -> cython.void:
+    """The same for a part of a copy that writes so many bytes in all."""
     if 0 in shape:
         return
     builder: Builder = Builder.__new__(Builder)
@@ -45,6 +65,14 @@ def lower_copy(
     at = builder.region(cython.address(builder.stores), code, _real, value, False)
     builder.body_steps(at, shape, target[2])
     collapse([builder])
+    if written >= _LARGE and _is_in_lines(builder):
+        from weft.schedule.lines import copy_lines
+
+        rows = builder.dims.words[0] if builder.rank == 2 else 1
+        steps = (builder.steps.words[0], builder.steps.words[builder.wide])
+        length = builder.dims.words[builder.rank - 1]
+        if copy_lines(lowering, dtype.itemsize, (rows, length), source, target, steps, written):
+            return
     builder.spec = find_spec(builder)
     words: cython.longlong[4]
     words[0], words[1] = source[0], source[1]
@@ -53,6 +81,15 @@ def lower_copy(
     pointers.words = words
     pointers.count = pointers.room = 4
     launch_loops(lowering, builder, cython.address(pointers))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_in_lines(builder: Builder) -> cython.bint:
+    """Whether a copy is one of lines without gaps, on both sides."""
+    rank: cython.Py_ssize_t = builder.rank
+    steps: cython.p_longlong = builder.steps.words
+    return 0 < rank <= 2 and steps[rank - 1] == 1 and steps[builder.wide + rank - 1] == 1
 
 
 @cython.cfunc
@@ -70,11 +107,12 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
         lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
         return
     start: cython.longlong = 0
+    written: cython.longlong = node.numel * size
     axis: cython.Py_ssize_t = node.params[0]
     step: cython.longlong = strides[axis]
     for part in node.inputs:
         target = (slot, start * step * size, strides)
-        lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
+        _copy(lowering, node.dtype, part.shape, lowering.place_of(part), target, written)
         start += cython.cast(cython.longlong, part.shape[axis])
     lowering.launches = joined([[launch] for launch in lowering.launches])
 
