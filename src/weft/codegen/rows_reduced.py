@@ -161,10 +161,31 @@ class Rows:
             low = b.sub(start, flat)
             low = b.select(b.icmp_signed("<", low, integer(0)), integer(0), low)
             high = minimum(b, inner, b.sub(stop, flat))
+            here = self._row(scope, number)
             phase = b.and_(b.add(flat, low), integer(ir.LANES - 1))
-            return self._segment(self._row(scope, number), low, high, phase, flat, state)
+            return choose(
+                b,
+                whole,
+                lambda: self._whole_segment(here, low, high, flat, state),
+                lambda: self._segment(here, low, high, phase, flat, state),
+            )
 
+        whole = b.icmp_signed("==", b.and_(inner, integer(ir.LANES - 1)), integer(0))
         return counted(b, first, last, 1, state, row)
+
+    def _whole_segment(
+        self, scope: Scope, start: Value, stop: Value, flat: Value, state: State
+    ) -> State:
+        """A piece of an innermost row that begins in lane 0 and fills all lanes; `flat` as for `_segment`."""
+        scope = self.stage.prepared(scope)
+
+        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+            return self._accumulated(window, values, state, flat)
+
+        def body(index: Value, state: list[Value]) -> State:
+            return self.stage.whole(scope, index, state, finish)
+
+        return counted(self.builder, start, stop, ir.LANES, state, body)
 
     def _positive(self, extent: Value) -> Value:
         b = self.builder
