@@ -16,7 +16,7 @@ from .casts import from_bits, to_bits
 from .emitter import Emitter
 from .ir import SIZES
 from .target import Target
-from .text import I8, I32, I64, Builder, Value, choose, counted, integer, splat
+from .text import I1, I8, I32, I64, Builder, Value, choose, counted, integer, splat
 from .values import COMPLEX, ELEMENTS, HALVES, I16, Lanes
 
 
@@ -116,9 +116,7 @@ class Memory:
         if not self._masked(dtype):
             self.scatter(raw, pointer, None, low, high, dtype)
             return
-        mask = self.mask(low, high, _parts(dtype))
-        name = f"llvm.masked.store.{_suffix(raw.type)}.p0"
-        self.builder.intrinsic(name, ir.VoidType(), [raw, pointer, mask])
+        self._store_masked(raw, pointer, self.mask(low, high, _parts(dtype)))
 
     def scatter(
         self,
@@ -186,12 +184,81 @@ class Memory:
             return [b.shuffle(raw, raw, list(range(last, -1, -1)))]
 
         def apart() -> list[Value]:
-            return [self.load_strided(pointer, stride, self.lane_numbers(), dtype)]
+            return [self.load_apart(pointer, stride, None, integer(self.e.lanes), dtype)]
 
         if dtype in COMPLEX:
             return apart()[0]
-        turned = b.icmp_signed("==", stride, integer(-SIZES[dtype]))
-        return choose(b, turned, backward, apart)[0]
+        return choose(b, self._is(stride, -1, dtype), backward, apart)[0]
+
+    def load_apart(
+        self, pointer: Value, stride: Value, low: Value | None, high: Value, dtype: str
+    ) -> Value:
+        """The lanes [low, high), `stride` bytes apart; others may be read as well, from where one of them is. Every
+        second element is read with its neighbours' lanes masked."""
+        b, lanes = self.builder, self.e.lanes
+
+        def every_second() -> list[Value]:
+            near, far = (
+                masked_load(b, self.raw_type(dtype), b.gep(pointer, [integer(offset)]), mask)
+                for offset, mask in self._every_second(dtype, low, high)
+            )
+            return [b.shuffle(near, far, list(range(0, 2 * lanes, 2)))]
+
+        def apart() -> list[Value]:
+            numbers = self.clamped_lanes(low, high)
+            return [self.load_strided(pointer, stride, numbers, dtype)]
+
+        if dtype in COMPLEX or not self._masked(dtype):
+            return apart()[0]
+        return choose(b, self._is(stride, 2, dtype), every_second, apart)[0]
+
+    def store_apart(
+        self,
+        raw: Value,
+        pointer: Value,
+        stride: Value,
+        low: Value | None,
+        high: Value,
+        dtype: str,
+    ) -> None:
+        """The lanes [low, high), `stride` bytes apart; every second element under masks."""
+        b, lanes = self.builder, self.e.lanes
+
+        def every_second() -> list[Value]:
+            for half, (offset, mask) in enumerate(self._every_second(dtype, low, high)):
+                part = b.shuffle(raw, raw, [(half * lanes + i) // 2 for i in range(lanes)])
+                self._store_masked(part, b.gep(pointer, [integer(offset)]), mask)
+            return []
+
+        def apart() -> list[Value]:
+            self.scatter(raw, pointer, stride, low, high, dtype)
+            return []
+
+        if dtype in COMPLEX or not self._masked(dtype):
+            apart()
+        else:
+            choose(b, self._is(stride, 2, dtype), every_second, apart)
+
+    def _every_second(self, dtype: str, low: Value | None, high: Value) -> list[tuple[int, Value]]:
+        """For both vectors over which lanes spread: its offset in bytes, and which of its lanes are in [low, high)."""
+        b, lanes = self.builder, self.e.lanes
+        inside = self.mask(low, high)
+        bits = ", ".join(f"i1 {1 - i % 2}" for i in range(lanes))
+        even = Value(ir.VectorType(I1, lanes), f"<{bits}>")
+        spread = [
+            b.shuffle(inside, inside, [(half * lanes + i) // 2 for i in range(lanes)])
+            for half in range(2)
+        ]
+        size = lanes * SIZES[dtype]
+        return [(half * size, b.and_(mask, even)) for half, mask in enumerate(spread)]
+
+    def _is(self, stride: Value, step: int, dtype: str) -> Value:
+        """Whether elements are `step` apart."""
+        return self.builder.icmp_signed("==", stride, integer(step * SIZES[dtype]))
+
+    def _store_masked(self, raw: Value, pointer: Value, mask: Value) -> None:
+        name = f"llvm.masked.store.{_suffix(raw.type)}.p0"
+        self.builder.intrinsic(name, ir.VoidType(), [raw, pointer, mask])
 
     def gather(self, addresses: Value, dtype: str) -> Value:
         """The element at each address, as a raw vector; every lane is read."""

@@ -302,11 +302,10 @@ class Stage:
         key = ("indexed", number) if instr.args else ("operand", instr.operand)
         pointer = self._pointer(scope, key, window.index)
         if self._strided(instr.operand):
-            lanes = self.memory.lane_numbers()
-            if not window.full:
-                lanes = self.memory.clamped_lanes(window.low, window.high)
-                return self.memory.load_strided(pointer, self._stride(key), lanes, instr.dtype)
-            return self.memory.load_spread(pointer, self._stride(key), instr.dtype)
+            stride = self._stride(key)
+            if window.full:
+                return self.memory.load_spread(pointer, stride, instr.dtype)
+            return self.memory.load_apart(pointer, stride, window.low, window.high, instr.dtype)
         if window.full:
             return self.memory.load(pointer, instr.dtype)
         return self.memory.load_partial(pointer, instr.dtype, window.low, window.high)
@@ -395,7 +394,7 @@ class Stage:
         pointer = self._pointer(scope, ("store", number), window.index)
         if item.strides[self.axis] != "1":
             stride = self._stride(("store", number))
-            self.memory.scatter(raw, pointer, stride, window.low, window.high, item.dtype)
+            self.memory.store_apart(raw, pointer, stride, window.low, window.high, item.dtype)
         elif window.full:
             self.memory.store(raw, pointer)
         else:
