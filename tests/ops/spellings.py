@@ -17,6 +17,7 @@ PRIVATE = (
     *("put", "gather_rows", "iota", "standardize", "tied", "first_power"),
     *("sigmoid_mul", "sigmoid_mul_tanh", "sigmoid_mul_by_gate"),  # what cells are made of
     *("sigmoid_mul_tanh_by_gate", "sigmoid_mul_tanh_by_other"),
+    *("blend", "add_product", "add_quotient"),  # what updates are made of
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
     *(

@@ -28,6 +28,7 @@ _COMPOSED_EPS = 64  # composites on a few dozen elements
 _COMPOSED = tuple(
     name for name in TABLE if name.startswith(("attention", "sigmoid_mul", "normal_"))
 )
+_STEPWISE = ("blend", "add_product", "add_quotient")  # of several operations, each of which rounds
 _WIDER = {"float64": np.longdouble, "complex128": np.clongdouble, "complex64": np.complex128}
 
 
@@ -46,6 +47,28 @@ def laid(arrays: list[Any], layout: str) -> list[Any]:
     if layout != "expanded":
         return arrays
     return [a if a is None or not a.ndim else np.broadcast_to(a[:1], a.shape) for a in arrays]
+
+
+class Bfloat16:
+    """Numbers that are rounded to bfloat16 by every operation."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = round_bfloat16(np.asarray(values, np.float32))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.values
+
+    def __add__(self, other: Any) -> Any:
+        return Bfloat16(self.values + other.values)
+
+    def __sub__(self, other: Any) -> Any:
+        return Bfloat16(self.values - other.values)
+
+    def __mul__(self, other: Any) -> Any:
+        return Bfloat16(self.values * other.values)
+
+    def __truediv__(self, other: Any) -> Any:
+        return Bfloat16(self.values / other.values)
 
 
 # -- the oracle ----------------------------------------------------------------------------------------------------
@@ -78,6 +101,8 @@ def expected(row: Any, sample: Sample, arrays: list[Any], params: Any, dtype: st
         arrays, dtype = [a.astype(np.float32) for a in arrays], "float32"
     if is_approximate(row, dtype):
         arrays = [a.astype(_WIDER.get(dtype, np.float64)) for a in arrays]
+    elif row.name in _STEPWISE:
+        arrays = [Bfloat16(a) if dtype == "bfloat16" else a for a in arrays]
     elif dtype == "float16":
         arrays = [a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays]
     with np.errstate(all="ignore"):

@@ -15,7 +15,17 @@ from typing import Any
 
 from llvmlite import ir
 
-from . import casts, complex_inverses, complexes, digits, gates, integers, philox, remainders
+from . import (
+    casts,
+    complex_inverses,
+    complexes,
+    digits,
+    gates,
+    integers,
+    philox,
+    remainders,
+    updates,
+)
 from .text import Builder, Value, splat
 from .values import (
     COMPLEX,
@@ -467,5 +477,5 @@ def _method(name: str) -> Unary:
 
 for _name in ELEMENTARY:
     setattr(Emitter, _name, _method(_name))
-for _gate in gates.METHODS:
-    setattr(Emitter, _gate.__name__, _gate)
+for _step in (*gates.METHODS, *updates.METHODS):
+    setattr(Emitter, _step.__name__, _step)

@@ -48,11 +48,11 @@ def stored(tensor: Tensor) -> Node:
         and _shows(tensor, storage.node)
     ):
         return tensor.edge
+    if tensor.offset == 0 and tensor.strides is None and storage.node.shape == tensor._shape:
+        return storage.node
     strides = tensor.strides
     if strides is None:
         strides = contiguous_strides(tensor._shape)
-    if tensor.offset == 0 and storage.node.shape == tensor._shape and tensor.strides is None:
-        return storage.node
     return new_node(
         strided_row,
         (storage.node,),

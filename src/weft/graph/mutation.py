@@ -229,9 +229,6 @@ def put_back(tensor: Tensor, node: Node):
 class Snapshot:
     """The values that tensors show now, kept to go back to."""
 
-    tensors: list
-    nodes: list
-
     def __cinit__(self):
         self.tensors = []
         self.nodes = []
@@ -241,6 +238,7 @@ class Snapshot:
         for node in self.nodes or ():
             node.live -= 1
 
+    @cython.ccall
     def add(self, tensors):
         """Keep the values of the tensors among these."""
         node: Node
@@ -251,6 +249,7 @@ class Snapshot:
                 self.nodes.append(node)
                 self.tensors.append(tensor)
 
+    @cython.ccall
     def forget_where_sure(self):
         """Keep nothing where no value that the tensors show now may fail."""
         node: Node
@@ -263,6 +262,7 @@ class Snapshot:
         self.nodes = []
         self.tensors = []
 
+    @cython.ccall
     def restore(self):
         """Let all of them show these values again."""
         for index, tensor in enumerate(self.tensors):

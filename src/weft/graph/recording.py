@@ -285,13 +285,10 @@ def record_elementwise(row: OpRow, operands: tuple, params):
         ):
             return record_unary(row, x, params)
     dtype: DType = _compute_dtype(row, operands)
-    if (
-        _is_float16(dtype)
-        and len(operands) == 2
-        and params is None
-        and (_outside(operands[0], dtype) or _outside(operands[1], dtype))
-    ):
-        return _record_wide(row, operands)
+    if _is_float16(dtype) and params is None and row.rule != RULE_SELECT:
+        for operand in operands:
+            if _outside(operand, dtype):
+                return _record_wide(row, operands)
     return _record_operands(row, operands, params, dtype)
 
 

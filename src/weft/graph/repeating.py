@@ -7,6 +7,7 @@ tensors that are all of their storages, and numbers. Whoever asks says that the 
 """
 
 import cython
+from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.making import append_copy
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
@@ -118,14 +119,20 @@ def _are_apart(tensors: list) -> cython.bint:
 @cython.final
 @cython.cclass
 class Formula:
-    """What is recorded from its making to `close` on one set of operands; `repeat` records it on others."""
+    """What is recorded from its making to `close` on one set of operands; `repeat` records it on others.
+
+    An input of a node is a number: that of a leaf, of a shared number behind the leaves, or minus one minus that of a
+    node before.
+    """
 
     start: cython.longlong
     versions: list
     leaves: list  # values of the operands before
+    shared: list  # the numbers that are read
     twins: list  # pairs of operands that have one value
     nodes: list
-    wiring: list  # per node: for each input the number of a node, or minus one minus that of a leaf, or a shared value
+    wiring: cython.p_int  # the inputs of all nodes
+    numbering: dict  # leaves, shared numbers and nodes by what an input of them is called
     results: list  # (number of the operand, of its new value, versions)
     numbers: dict  # entries of the state that are other numbers now
 
@@ -134,11 +141,14 @@ class Formula:
         self.leaves = []
         self.versions = []
         self.twins = []
-        self.wiring = []
+        self.shared = []
         for tensor in given.tensors:
             self.leaves.append(value(tensor))
             self.versions.append(0 if tensor.storage is None else tensor.storage.version)
         self.start = last_sequence()
+
+    def __dealloc__(self):
+        free(self.wiring)
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
@@ -154,79 +164,84 @@ class Formula:
             if not isinstance(entry, Tensor):
                 self.numbers[name] = entry
         self.nodes = current_tape().since(self.start)
+        self._number_leaves()
         shape: tuple = cython.cast(Tensor, given.tensors[0])._shape
         return self._wire(shape) and self._find_results(given.tensors)
+
+    @cython.cfunc
+    def _number_leaves(self):
+        """Number the operands' values; of two operands with one value, which of them is read cannot be seen."""
+        number: cython.Py_ssize_t
+        self.numbering = {}
+        for number in range(len(self.leaves)):
+            source = self.leaves[number]
+            if source in self.numbering:
+                self.twins.append((self.numbering[source], number))
+            else:
+                self.numbering[source] = number
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _wire(self, shape: tuple) -> cython.bint:
         """Number the inputs of all nodes; whether everything is an elementwise operation on known values."""
-        known: dict = {}
-        number: cython.Py_ssize_t = 0
+        filled: cython.Py_ssize_t = 0
+        made: cython.Py_ssize_t = 0
         node: Node
         source: Node
-        for source in self.leaves:
-            number -= 1
-            if source in known:  # two operands with one value: which of them is read cannot be seen
-                self.twins.append((-1 - known[source], -1 - number))
-            else:
-                known[source] = number
         for node in self.nodes:
             if node.row.kind != _elementwise or node.params is not None or node.edges is not None:
                 return False
             if node.state != PENDING or node.risky or node.shape != shape:
                 return False
-            parts: list = []
+            filled += len(node.inputs)
+        self.wiring = cython.cast(cython.p_int, malloc(filled * cython.sizeof(cython.int)))
+        if self.wiring == cython.NULL and filled > 0:
+            raise MemoryError
+        filled = 0
+        for node in self.nodes:
             for source in node.inputs:
-                place = known.get(source)
+                place = self.numbering.get(source)
                 if place is None:
                     if source.row is not scalar_row:
                         return False
-                    place = source
-                parts.append(place)
-            known[node] = len(self.wiring)
-            self.wiring.append(tuple(parts))
+                    place = self.numbering[source] = len(self.leaves) + len(self.shared)
+                    self.shared.append(source)
+                self.wiring[filled] = place
+                filled += 1
+            made += 1
+            self.numbering[node] = -made
         return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _find_results(self, tensors: list) -> cython.bint:
         """Which operands have a new value; it has to be one of those that were recorded."""
-        numbers: dict = {node: number for number, node in enumerate(self.nodes)}
         self.results = []
         tensor: Tensor
         for index, tensor in enumerate(tensors):
             node: Node = value(tensor)
             if node is self.leaves[index]:
                 continue
-            number = numbers.get(node)
-            if number is None or index == 1:  # the gradient stays as it is
+            number = self.numbering.get(node)
+            if number is None or number >= 0 or index == 1:  # the gradient stays as it is
                 return False
-            self.results.append((index, number, tensor.storage.version - self.versions[index]))
+            self.results.append((index, -1 - number, tensor.storage.version - self.versions[index]))
         return True
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def repeat(self, given: Operands, state: dict) -> cython.bint:
         """Record the formula on other operands of the same key; False where they are not like the first ones."""
-        tensor: Tensor = given.tensors[0]
-        shape: tuple = tensor._shape
-        node: Node
-        tape: Tape = current_tape()
-        leaves: list = []
-        made: list = []
+        tensor: Tensor
+        values: list = []
         for tensor in given.tensors:
-            node = value(tensor)
-            leaves.append(node)
+            values.append(value(tensor))
         for index, number in self.twins:
-            if leaves[index] is not leaves[number]:
+            if values[index] is not values[number]:
                 return False
-        numel: cython.longlong = node.numel
-        position: cython.Py_ssize_t = 0
-        for node in self.nodes:
-            parts: tuple = self.wiring[position]
-            position += 1
-            made.append(append_copy(tape, node, _inputs(parts, leaves, made), shape, numel))
+        values.extend(self.shared)
+        tensor = given.tensors[0]
+        made: list = self._record(values, tensor._shape)
         for index, number, versions in self.results:
             tensor = given.tensors[index]
             storage: Storage = share(tensor)
@@ -237,23 +252,35 @@ class Formula:
         check_budget()
         return True
 
+    @cython.cfunc
+    def _record(self, values: list, shape: tuple) -> list:
+        """The nodes once more, on these leaves and numbers, in the shape of all leaves."""
+        first: Node = values[0]
+        numel: cython.longlong = first.numel
+        tape: Tape = current_tape()
+        wiring: cython.p_int = self.wiring
+        made: list = []
+        node: Node
+        for node in self.nodes:
+            count: cython.Py_ssize_t = len(node.inputs)
+            if count == 2:
+                inputs: tuple = two(
+                    _input(wiring[0], values, made), _input(wiring[1], values, made)
+                )
+            elif count == 1:
+                inputs = one(_input(wiring[0], values, made))
+            else:
+                inputs = tuple([_input(wiring[place], values, made) for place in range(count)])
+            wiring += count
+            made.append(append_copy(tape, node, inputs, shape, numel))
+        return made
+
 
 @cython.cfunc
-def _inputs(parts: tuple, leaves: list, made: list) -> tuple:
-    if len(parts) == 2:
-        return two(_input(parts[0], leaves, made), _input(parts[1], leaves, made))
-    if len(parts) == 1:
-        return one(_input(parts[0], leaves, made))
-    return tuple([_input(part, leaves, made) for part in parts])
-
-
-@cython.cfunc
-def _input(part, leaves: list, made: list):
-    """An input by its number; what has none is shared."""
-    if type(part) is not int:
-        return part
-    number: cython.Py_ssize_t = part
-    return made[number] if number >= 0 else leaves[-1 - number]
+@cython.inline
+def _input(number: cython.Py_ssize_t, values: list, made: list):
+    """An input by its number."""
+    return values[number] if number >= 0 else made[-1 - number]
 
 
 @cython.cfunc

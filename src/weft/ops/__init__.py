@@ -1,8 +1,9 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `random_numbers`, `bits`, `gates`, `structure`, `indexing`, `ordering`, `contraction`, `attention` hold
-rows; `row` how one is written; `primitives` the rows as functions on tensors; `composite`, `analysis`, `convolution`
-gradient records of composed operations; `macro` and `losses` operations that are one node until they are collected.
+`elementwise`, `random_numbers`, `bits`, `gates`, `updates`, `structure`, `indexing`, `ordering`, `contraction`,
+`attention` hold rows; `row` how one is written; `primitives` the rows as functions on tensors; `composite`, `analysis`,
+`convolution` gradient records of composed operations; `macro` and `losses` operations that are one node until they are
+collected.
 """
 
 from typing import Any
@@ -23,6 +24,7 @@ from weft.ops import (
     ordering,
     random_numbers,
     structure,
+    updates,
 )
 from weft.ops.row import TABLE
 
@@ -42,6 +44,7 @@ __all__ = [
     "ordering",
     "random_numbers",
     "structure",
+    "updates",
 ]
 
 

@@ -70,8 +70,10 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 largest = state["max_exp_avg_sq"]
                 square = largest.copy_(weft.maximum(largest, square))
-            root = square.sqrt() / (1 - beta2**step) ** 0.5
-            add_quotient_(parameter, mean, root + eps, -lr / (1 - beta1**step))
+            # mean / bias1 / (sqrt(square / bias2) + eps), with one division for each element
+            correction = (1 - beta2**step) ** 0.5
+            rate = -lr * correction / (1 - beta1**step)
+            add_quotient_(parameter, mean, square.sqrt() + eps * correction, rate)
 
 
 class AdamW(Adam):

@@ -16,13 +16,12 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, NotDefinedError
-from weft.graph.lens import SPARSE
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
 from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
-from weft.optim.stepping import Before, with_hooks
+from weft.optim.stepping import Before, check_gradients, with_hooks
 from weft.optim.stepping import (
     register_optimizer_step_post_hook as register_optimizer_step_post_hook,
 )
@@ -169,7 +168,7 @@ class Optimizer:
         if closure is not None:
             with weft.enable_grad():
                 loss = closure()
-        if any([_check_gradients(group) for group in self.param_groups]):
+        if any([check_gradients(group["params"]) for group in self.param_groups]):
             self._before.settle()
         with uninterrupted():
             before = last_sequence()
@@ -406,21 +405,3 @@ def _entries(state_dict: Any) -> Any:
         got=f"keys {list(state_dict)[:5]}" if isinstance(state_dict, dict) else repr(state_dict),
         fix="pass what optimizer.state_dict() returned, not the model's",
     )
-
-
-def _check_gradients(group: Group) -> bool:
-    """Whether one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
-    sparse = 0
-    for number, parameter in enumerate(group["params"]):
-        gradient = parameter.grad
-        if gradient is None:
-            continue
-        sparse |= gradient.lens & SPARSE
-        if gradient._shape != parameter._shape:
-            raise GradientError(
-                "step: a gradient does not fit its parameter, nothing was updated",
-                expected=f"a gradient of shape {list(parameter.shape)} for parameter {number}",
-                got=str(list(gradient.shape)),
-                fix="call zero_grad() after giving a parameter other data",
-            )
-    return bool(sparse)

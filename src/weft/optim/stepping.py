@@ -1,3 +1,4 @@
+# cython: language_level=3
 """A step of an optimizer from outside: hooks before and after it, and the way back where a gradient could not be
 computed.
 
@@ -9,18 +10,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import cython
+from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.meta import is_meta
+from cython.cimports.weft.graph.mutation import Snapshot
+from cython.cimports.weft.graph.node import FAILED, Node
+from cython.cimports.weft.graph.tensor import Tensor
 
 import weft
-from weft.errors import ArgumentError
-from weft.graph.edges import value_of
+from weft._compiled import require
+from weft.errors import ArgumentError, GradientError
 from weft.graph.lens import SPARSE
-from weft.graph.mutation import Snapshot
-from weft.graph.node import FAILED_STATE
 from weft.nn.hooks import RemovableHandle, add_hook
 
-if TYPE_CHECKING:
-    from weft.optim.optimizer import Optimizer
+require(__name__, cython.compiled)
+
+_sparse = cython.declare(cython.int, SPARSE)
 
 _before_every_step: dict[int, Any] = {}
 _after_every_step: dict[int, Any] = {}
@@ -39,21 +46,22 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 after_step: list[Callable[[], None]] = []  # called when a step is over and has run
 
 
-def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+def with_hooks(step):
     """A class's `step` with the hooks around it; afterwards everything recorded is run."""
 
     @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self, *args, **kwargs):
         for hook in (*_before_every_step.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = _checked_arguments(changed)
-        before = self._before = Before(self)
+        before: Before = Before(self)
+        self._before = before
         result = step(self, *args, **kwargs)
         for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
             hook(self, args, kwargs)
         self._steps_taken += 1
-        before.values.forget_where_sure()  # then what nobody else holds is updated where it lies
+        before.let_go()
         weft.realize()
         before.check()
         del self._before
@@ -64,34 +72,50 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
+@cython.final
+@cython.cclass
 class Before:
     """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range): then
     they are put back, and the error is raised."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self.state = {p: dict(s) for p, s in optimizer.state.items() if isinstance(s, dict)}
-        self.values = Snapshot()
-        self.values.add(self.parameters)
-        for found in self.state.values():
-            self.values.add([e for e in found.values() if not getattr(e, "lens", 0) & SPARSE])
+    optimizer: object
+    parameters: list
+    state: dict
+    values: Snapshot
 
-    def settle(self) -> None:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.parameters = []
+        self.state = {}
+        self.values = Snapshot()
+        for group in optimizer.param_groups:
+            self.parameters += group["params"]
+        self.values.add(self.parameters)
+        for parameter, state in optimizer.state.items():
+            if isinstance(state, dict):
+                self.state[parameter] = state = state.copy()
+                self.values.add([entry for entry in state.values() if _is_dense(entry)])
+
+    def settle(self):
         """Compute all gradients now, where one is sparse: what fails does so before anything is changed, nothing has
         to be put back, and tables are written to in place. Errors: that of a gradient."""
         weft.realize(*[p.grad for p in self.parameters if p.grad is not None])
         self.values = Snapshot()
 
-    def check(self) -> None:
+    def let_go(self):
+        """Forget the values that are sure to be replaced: what nobody else holds is updated where it lies."""
+        self.values.forget_where_sure()
+
+    def check(self):
         """Errors: that of the first parameter whose new value could not be computed; all are as before then."""
+        parameter: Tensor
         for parameter in self.parameters:
-            failed = value_of(parameter)
-            if failed.state == FAILED_STATE and not parameter.is_meta:
+            failed: Node = value(parameter)
+            if failed.state == FAILED and not is_meta(failed):
                 self.restore()
                 raise failed.error.again()
 
-    def restore(self) -> None:
+    def restore(self):
         """Values, state and counts of before."""
         self.values.restore()
         for parameter in list(self.optimizer.state):
@@ -102,7 +126,33 @@ class Before:
         self.optimizer._steps_taken -= 1
 
 
-def _checked_arguments(changed: Any) -> Any:
+@cython.cfunc
+@cython.inline
+def _is_dense(entry) -> cython.bint:
+    """Whether an entry of a state is a tensor that has a value."""
+    return isinstance(entry, Tensor) and not cython.cast(Tensor, entry).lens & _sparse
+
+
+def check_gradients(parameters: list):
+    """Whether one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
+    found: cython.bint = False
+    parameter: Tensor
+    for number, parameter in enumerate(parameters):
+        gradient: Tensor = parameter._grad if parameter.leaf_grad else parameter.grad
+        if gradient is None:
+            continue
+        found |= gradient.lens & _sparse != 0
+        if gradient._shape != parameter._shape:
+            raise GradientError(
+                "step: a gradient does not fit its parameter, nothing was updated",
+                expected=f"a gradient of shape {list(parameter._shape)} for parameter {number}",
+                got=str(list(gradient._shape)),
+                fix="call zero_grad() after giving a parameter other data",
+            )
+    return found
+
+
+def _checked_arguments(changed):
     if isinstance(changed, tuple) and len(changed) == 2:
         return changed
     raise ArgumentError(

@@ -1,3 +1,4 @@
+# cython: language_level=3
 """What the algorithms share: who is to be updated, by what, and the steps that updates are made of.
 
 In: a group of parameters. Out: each that has a gradient, with that gradient and its state. Complex numbers are seen as
@@ -10,14 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cython
+from cython.cimports.weft.graph.mutation import in_place
+from cython.cimports.weft.graph.tensor import Tensor
+
 import weft
-from weft import Tensor
+from weft._compiled import require
 from weft.errors import GradientError
+from weft.graph.lens import SPARSE
 from weft.graph.repeating import Formula, accept, operands
 from weft.nn.parameter import Parameter
+from weft.ops.primitives import elementwise as call
 from weft.optim.optimizer import Group, Optimizer
 
+require(__name__, cython.compiled)
+
 accept(Parameter)
+_sparse = cython.declare(cython.int, SPARSE)
 Update = tuple[Tensor, Any, Group, Group]
 
 
@@ -56,13 +66,15 @@ def _with_state(
     optimizer: Optimizer, group: Group, start: Start, sparse: bool, counted: bool
 ) -> Iterator[Candidate]:
     """Each parameter that has a gradient, that and its state; its steps are counted."""
+    states = optimizer.state
+    parameter: Tensor
     for parameter in group["params"]:
-        gradient = parameter.grad
+        gradient: Tensor = parameter._grad if parameter.leaf_grad else parameter.grad
         if gradient is None:
             continue
-        if not sparse and gradient.is_sparse:
+        if not sparse and gradient.lens & _sparse and gradient.is_sparse:
             raise refuse_sparse(type(optimizer).__name__)
-        state = optimizer.state[parameter]
+        state = states[parameter]
         if not state:
             state.update({"step": 0, **start(parameter)} if counted else start(parameter))
         if counted:
@@ -130,19 +142,16 @@ def add_scaled_(target: Tensor, value: Tensor, factor: Any) -> None:
 
 def add_quotient_(target: Tensor, above: Tensor, below: Tensor, factor: Any) -> None:
     """target += factor * above / below."""
-    target += above / below * factor
+    in_place(target, call("add_quotient", target, above, below, factor))
 
 
 def blend_(mean: Tensor, value: Tensor, share: Any) -> Tensor:
     """mean += share * (value - mean), from the nearer end."""
     if isinstance(share, Tensor) or abs(share) >= 0.5:
         return mean.lerp_(value, share)
-    mean += (value - mean) * share
-    return mean
+    return in_place(mean, call("blend", mean, value, share))
 
 
 def blend_square_(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
     """mean = keep * mean + (1 - keep) * value^2."""
-    mean *= keep
-    mean += value * (1 - keep) * value
-    return mean
+    return in_place(mean, call("add_product", mean * keep, value, value, 1 - keep))

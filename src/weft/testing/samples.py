@@ -194,7 +194,8 @@ def special(row: Any, dtype: str) -> list[Sample]:
     if "counter" in row.samples:
         return []
     count = len(special_values(dtype))
-    shapes: tuple[Shape, ...] = ((count,), (count, 1), (2, 1, 1))[: len(row.operands)][::-1]
+    apart: tuple[Shape, ...] = ((count,), (count, 1), (2, 1, 1), (2, 1, 1, 1))
+    shapes = apart[: len(row.operands)][::-1]
     return [Sample(shapes, ("special",) * len(shapes))]
 
 

@@ -1,0 +1,72 @@
+"""Rows of updates: the steps that optimizers move parameters and running means by.
+
+Each stands for three or four operations, in the order in which PyTorch's `lerp`, `addcmul` and `addcdiv` on lists do
+them: what recording an update of many small parameters costs goes by the node. Every step rounds as the primitive of
+its name (`weft.codegen.updates`), so that they give the bits that the operations one by one give.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.primitives import elementwise as call
+from weft.ops.row import Rule, define
+
+
+def _update_row(
+    name: str, operands: str, numpy: Rule, samples: list[str], pull: dict[str, Rule]
+) -> None:
+    define(
+        name,
+        kind="elementwise",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        samples=samples,
+        lower=name,
+        takes="float",
+        push="diagonal",
+    )
+
+
+_update_row(
+    "blend",
+    "mean value share",
+    lambda mean, value, share: mean + (value - mean) * share,
+    ["real"] * 3,
+    {
+        "mean": lambda g, share: g - g * share,
+        "value": lambda g, share: g * share,
+        "share": lambda g, mean, value: g * (value - mean),
+    },
+)
+_update_row(
+    "add_product",
+    "total one other factor",
+    lambda total, one, other, factor: total + one * factor * other,
+    ["real"] * 4,
+    {
+        "total": lambda g: g,
+        "one": lambda g, other, factor: g * other * factor,
+        "other": lambda g, one, factor: g * one * factor,
+        "factor": lambda g, one, other: g * one * other,
+    },
+)
+
+
+def _pull_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
+    return call("neg", g * factor * above / (below * below))
+
+
+_update_row(
+    "add_quotient",
+    "total above below factor",
+    lambda total, above, below, factor: total + above / below * factor,
+    ["real", "real", "nonzero", "real"],
+    {
+        "total": lambda g: g,
+        "above": lambda g, below, factor: g * factor / below,
+        "below": _pull_below,
+        "factor": lambda g, above, below: g * (above / below),
+    },
+)
