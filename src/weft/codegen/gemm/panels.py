@@ -26,6 +26,8 @@ from .code import (
 from .spec import DOUBLE, FLOAT, Number, Spec
 
 STRETCH = 32  # columns of A that are asked for at once
+LINES_AHEAD = 16  # what is copied of B is asked for so many k ahead
+FIRST_CACHE, SECOND_CACHE = 3, 2  # as `llvm.prefetch` counts them
 
 PARAMETERS = (
     ("source", POINTER),
@@ -162,6 +164,8 @@ class Sheet:
                 start = address(f, source, panel * spec.columns, spec.number.compute)
                 place = address(f, target, f.index("plane") * panel, spec.number.compute)
                 for lane in range(0, spec.columns, spec.lanes):
+                    later = address(f, start, stride * LINES_AHEAD + lane, spec.number.compute)
+                    ask_for(f, later, FIRST_CACHE)
                     piece = address(f, start, lane, spec.number.compute)
                     vector = f.load(piece, typ=spec.vector, align=spec.size)
                     to = address(f, place, lane, spec.number.compute)
@@ -197,9 +201,13 @@ class Ahead:
     def touch(self, i: int, j: Index) -> None:
         f = self.f
         offset = f.index("i_stride") * i + f.index("j_stride") * j
-        place = address(f, f.arguments["source"], offset, self.spec.number.memory)
-        read, second_cache, data = (integer(value, I32) for value in (0, 2, 1))
-        f.intrinsic("llvm.prefetch.p0", ir.VoidType(), [place, read, second_cache, data])
+        ask_for(f, address(f, f.arguments["source"], offset, self.spec.number.memory), SECOND_CACHE)
+
+
+def ask_for(f: Function, place: Value, cache: int) -> None:
+    """Begin to read a line of memory into a cache; where there is no memory, nothing happens."""
+    read, data = integer(0, I32), integer(1, I32)
+    f.intrinsic("llvm.prefetch.p0", ir.VoidType(), [place, read, integer(cache, I32), data])
 
 
 def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:
