@@ -47,6 +47,7 @@ LAYERS = [
         "overrides",
         "profiler",
         "serialization",
+        "storage",
         "torch_files",
         "unpickling",
         "debug",

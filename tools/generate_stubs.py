@@ -378,9 +378,9 @@ def tensor_stub(cls: type) -> str:
     def write_tensor(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
         writer.lines += ["", "class Tensor:"]
         for name, kind in fields.items():
-            writer.lines.append(
-                f"    {name}: {writer.annotation(TENSOR_PROPERTIES.get(name, kind))}"
-            )
+            shown = "_cell" if name == "storage" else name  # as `install_methods` has it
+            annotation = writer.annotation(TENSOR_PROPERTIES.get(name, kind))
+            writer.lines.append(f"    {shown}: {annotation}")
         members = [part for part in node.body if isinstance(part, ast.FunctionDef)]
         accessors = {
             part.name

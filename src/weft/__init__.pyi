@@ -51,6 +51,7 @@ from weft import serialize as serialize
 from weft import signal as signal
 from weft import sparse as sparse
 from weft import special as special
+from weft import storage as storage
 from weft import testing as testing
 from weft import torch_files as torch_files
 from weft import types as types
@@ -68,6 +69,8 @@ from weft.fx import SymBool as SymBool
 from weft.fx import SymFloat as SymFloat
 from weft.fx import SymInt as SymInt
 from weft.graph.tensor import Tensor as Tensor
+from weft.tensor.storage import TypedStorage as TypedStorage
+from weft.tensor.storage import UntypedStorage as UntypedStorage
 from weft.amp import autocast as autocast
 from weft.tensor.device import device as device
 from weft.graph.dtype import DType as _DType
@@ -84,18 +87,34 @@ memory_format = _MemoryFormat
 from weft.tensor.modes import no_grad as no_grad
 from weft.tensor.modes import set_grad_enabled as set_grad_enabled
 
+BFloat16Storage: Any
 BFloat16Tensor: Any
+BoolStorage: Any
 BoolTensor: Any
+ByteStorage: Any
 ByteTensor: Any
+CharStorage: Any
 CharTensor: Any
+ComplexDoubleStorage: Any
+ComplexFloatStorage: Any
+DoubleStorage: Any
 DoubleTensor: Any
+FloatStorage: Any
 FloatTensor: Any
+HalfStorage: Any
 HalfTensor: Any
+IntStorage: Any
 IntTensor: Any
+LongStorage: Any
 LongTensor: Any
+ShortStorage: Any
 ShortTensor: Any
+Storage: Any
+UInt16Storage: Any
 UInt16Tensor: Any
+UInt32Storage: Any
 UInt32Tensor: Any
+UInt64Storage: Any
 UInt64Tensor: Any
 __version__: builtins.str
 def abs(input: Any, *, out: Any = ...) -> Tensor: ...
@@ -402,6 +421,7 @@ def is_neg(input: Any) -> builtins.bool: ...
 def is_nonzero(input: Any) -> builtins.bool: ...
 def is_same_size(input: Any, other: Any) -> builtins.bool: ...
 def is_signed(self: Tensor) -> builtins.bool: ...
+def is_storage(obj: Any) -> builtins.bool: ...
 def is_tensor(obj: Any) -> builtins.bool: ...
 def isclose(input: Any, other: Any, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> Tensor: ...
 def isfinite(input: Any, *, out: Any = ...) -> Tensor: ...

@@ -157,9 +157,10 @@ class Generator:
         place = self.place()
         seed, offset = place
         count = _count(shape)
-        place[1] = offset + draws * count
         operands = (seed - 2**64 if seed >= 2**63 else seed, offset, iota(shape), count)
-        return record_elementwise(row, operands[: len(row.operands)], None)
+        made = record_elementwise(row, operands[: len(row.operands)], None)
+        place[1] = offset + draws * count  # now: a shape that is refused draws nothing
+        return made
 
 
 default_generator = Generator()

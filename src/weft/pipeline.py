@@ -424,7 +424,7 @@ def realize(*tensors: Any) -> None:
     if not tensors:
         flush()
     for tensor in tensors:
-        if tensor.storage is None or tensor.storage.foreign is None:  # memory of others has values
+        if tensor._cell is None or tensor._cell.foreign is None:  # memory of others has values
             require(value_of(tensor))
 
 

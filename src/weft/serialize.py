@@ -296,7 +296,7 @@ class _Writer:
     def _tensor(self, tensor: Tensor, path: str) -> Any:
         """The name of a tensor in the file; with its region where it shares memory, and its kind where it has one."""
         more: dict[str, Any] = {}
-        storage = tensor.storage
+        storage = tensor._cell
         covering = (
             self._shared.get(id(storage)) if storage is not None and not tensor.lens else None
         )
@@ -344,9 +344,7 @@ def _rebuild_sparse(parts: list[Any]) -> Tensor:
 def _covers(tensor: Tensor) -> bool:
     """Whether a tensor shows all of its storage, in order."""
     return (
-        tensor.strides is None
-        and tensor.offset == 0
-        and tensor.numel() == tensor.storage.node.numel
+        tensor.strides is None and tensor.offset == 0 and tensor.numel() == tensor._cell.node.numel
     )
 
 
@@ -355,16 +353,16 @@ def _shared_storages(obj: Any) -> dict[int, Tensor]:
     found: dict[int, list[Tensor]] = {}
     for tensor in _tensors_in(obj):
         if (
-            tensor.storage is not None
+            tensor._cell is not None
             and not tensor.lens
-            and not any(tensor is other for other in found.get(id(tensor.storage), ()))
+            and not any(tensor is other for other in found.get(id(tensor._cell), ()))
         ):
-            found.setdefault(id(tensor.storage), []).append(tensor)
+            found.setdefault(id(tensor._cell), []).append(tensor)
     shared = {}
     for key, tensors in found.items():
         if len(tensors) > 1:
             whole = next((tensor for tensor in tensors if _covers(tensor)), None)
-            storage: Storage = tensors[0].storage
+            storage: Storage = tensors[0]._cell
             shared[key] = handle_of(storage) if whole is None else whole
     return shared
 

@@ -302,7 +302,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             got=str(list(tangent.shape)),
             fix="pass a tangent of the tensor's shape",
         )
-    count = 0 if tensor.storage is None else tensor.storage.node.numel
+    count = 0 if tensor._cell is None else tensor._cell.node.numel
     if count > tensor.numel() > 0 and tensor.is_contiguous():
         return _dual_part(tensor, tangent, count, level)
     dual = elementwise("clone", tensor)

@@ -253,6 +253,5 @@ def _dirty_view_of_several(tensor: Any) -> MutationError:
 def _shows(tensor: Any, arguments: Any) -> bool:
     """Whether a tensor is a view of memory that one of the arguments shows."""
     return any(
-        isinstance(a, Tensor) and a.storage is not None and a.storage is tensor.storage
-        for a in arguments
+        isinstance(a, Tensor) and a._cell is not None and a._cell is tensor._cell for a in arguments
     )

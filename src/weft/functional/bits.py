@@ -48,8 +48,8 @@ def view_dtype(input: Any, dtype: DType) -> Any:
             )
     shape, strides, offset = _laid_out(input, dtype)
     lens = input.lens & ~(PARTS | JOIN) | BITS
-    if input.storage is None or input.storage.node.dtype is dtype:
-        lens = 0 if input.storage is not None else BITS
+    if input._cell is None or input._cell.node.dtype is dtype:
+        lens = 0 if input._cell is not None else BITS
     return retyped(input, TABLE["view"], dtype, shape, strides, offset, lens)
 
 

@@ -24,7 +24,7 @@ from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
-from weft.tensor.layout import UntypedStorage
+from weft.tensor.storage import TypedStorage, UntypedStorage
 
 
 def _need(name: str, good: bool, what: str, got: Any) -> None:
@@ -161,10 +161,14 @@ def apply_(self: Any, callable: Any) -> Any:  # noqa: A002
 def set_(
     self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = ()
 ) -> Any:
-    """Show the memory of another tensor, or an untyped storage, from now on (or a region of it); without one, no
-    elements."""
+    """Show the memory of another tensor, or a storage, from now on (or a region of it); without one, no elements.
+
+    Errors: TypeError for elements of another type, RuntimeError for a region outside of the memory.
+    """
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
+    if isinstance(source, TypedStorage) and source.dtype is self._dtype:
+        source = source.untyped()
     if isinstance(source, UntypedStorage):
         source = source.as_tensor(self._dtype)
     if not isinstance(source, Tensor) or source._dtype is not self._dtype:

@@ -58,7 +58,7 @@ def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
     for place, target in enumerate(out if isinstance(out, (tuple, list)) else (out,)):
         result: Any = results[place] if place < len(results) else None
         for read in (x for x in arguments if isinstance(x, Tensor)):
-            if target.storage is None or target.storage is not read.storage:
+            if target._cell is None or target._cell is not read._cell:
                 continue
             grown = result is not None and result._shape != target._shape
             reach = prod(result._shape) if grown else _extent(target)
@@ -123,11 +123,7 @@ def with_out(function: Function, apart: bool = False) -> Function:
 
 def check_overlap(written: Any, read: Any) -> None:
     """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
-    if (
-        written.storage is not read.storage
-        or written.strides is not None
-        or read.strides is not None
-    ):
+    if written._cell is not read._cell or written.strides is not None or read.strides is not None:
         return
     first, second = sorted((t.offset, prod(t._shape)) for t in (written, read))
     if first != second and first[0] + first[1] > second[0] and first[1] and second[1]:
@@ -148,7 +144,7 @@ def make_in_place(function: Function, name: str = "") -> Function:
         if "out" in keywords:
             raise TypeError("got an unexpected keyword argument 'out'")
         for argument in arguments:
-            if isinstance(argument, Tensor) and argument.storage is not None:
+            if isinstance(argument, Tensor) and argument._cell is not None:
                 check_overlap(self, argument)
         return in_place(self, function(self, *arguments, **keywords))
 

@@ -66,7 +66,7 @@ def check_index(
 def _values(index: Any, node: Any) -> Any:
     """The elements of a tensor whose storage has its value, without recording anything."""
     array = pipeline.array_of(node)
-    if index.storage is None:
+    if index._cell is None:
         return array
     flat = array.reshape(-1)
     if index.strides is None:
@@ -80,7 +80,7 @@ def _values(index: Any, node: Any) -> Any:
 
 def present_values(index: Any) -> Any:
     """The elements of a tensor that `check_index` has looked at, as an array."""
-    return _values(index, index.storage.node if index.storage is not None else value_of(index))
+    return _values(index, index._cell.node if index._cell is not None else value_of(index))
 
 
 def trusted(index: Any, size: int) -> Any:

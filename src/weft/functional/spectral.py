@@ -256,7 +256,7 @@ def _given(out: Any, result: Any, axes: Any = (), order: Any = None) -> Any:
     shape = result._shape
     if order is None:
         order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
-    if order != list(range(len(shape))) and result.storage is None and result.numel():
+    if order != list(range(len(shape))) and result._cell is None and result.numel():
         steps = contiguous_strides(tuple(shape[a] for a in order))
         strides = [0] * len(shape)
         for axis, step in zip(order, steps, strict=True):

@@ -30,7 +30,7 @@ from cython.cimports.weft.graph.views import alias_of
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError
-from weft.graph.typedict import add_to_type, allow_dict, show_under
+from weft.graph.typedict import add_to_type, allow_dict, show_under, take_from_type
 
 require(__name__, cython.compiled)
 
@@ -434,7 +434,9 @@ class Tensor:
 
 
 def install_methods(methods):
-    """Add methods and properties to Tensor: the functions of the layers above, under PyTorch's names."""
+    """Add methods and properties to Tensor: the functions of the layers above, under PyTorch's names. Python finds the
+    field `storage` as `_cell`, since users call `tensor.storage()`."""
+    add_to_type(Tensor, {"_cell": take_from_type(Tensor, "storage")})
     add_to_type(Tensor, methods)
 
 

@@ -28,6 +28,7 @@ from weft.tensor import (
     size,
     spaced,
     sparsity,
+    storage,
     subclasses,
 )
 from weft.tensor import (
@@ -53,6 +54,7 @@ _PARTS = (
     size,
     spaced,
     sparsity,
+    storage,
     subclasses,
 )
 

@@ -76,18 +76,21 @@ def read_size(name: str, size: Any) -> Shape:
     return sizes
 
 
+_OF_BUILTINS = {
+    float: dtypes.float64,
+    int: dtypes.int64,
+    bool: dtypes.bool_,
+    complex: dtypes.complex128,
+}
+
+
 def read_dtype(dtype: Any, default: DType | None = None) -> DType:
     """A dtype argument. Errors: TypeError on anything but a weft dtype."""
     if dtype is None:
         return dtypes.get_default() if default is None else default
     if isinstance(dtype, DType):
         return dtype
-    builtin = {
-        float: dtypes.float64,
-        int: dtypes.int64,
-        bool: dtypes.bool_,
-        complex: dtypes.complex128,
-    }.get(dtype)
+    builtin = _OF_BUILTINS.get(dtype) if isinstance(dtype, type) else None
     if builtin is None:
         raise ArgumentTypeError(
             f"dtype must be a weft.dtype, not {dtype!r}",

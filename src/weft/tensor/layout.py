@@ -5,7 +5,6 @@ In comes a tensor, out numbers about it. What strides mean to operations is left
 
 from __future__ import annotations
 
-import ctypes
 import math
 from typing import Any
 
@@ -14,7 +13,7 @@ from weft.errors import ArgumentTypeError, DimensionError, ShapeError
 from weft.graph.meta import is_on_meta
 from weft.graph.strides import is_contiguous as strides_are_contiguous
 from weft.graph.tensor import Tensor
-from weft.graph.views import handle_of_storage, logical_strides, storage_of
+from weft.graph.views import logical_strides, storage_of
 from weft.tensor.memory import DONE
 
 pipeline = later("weft.pipeline")
@@ -177,67 +176,6 @@ def data_ptr(self: Tensor) -> int:
     return int(storage.node.buffer.address) + int(storage.node.offset) + start
 
 
-class UntypedStorage:
-    """The memory that a tensor shows, as bytes: to be measured, compared and read. Tensors that share memory have equal
-    ones, with one address."""
-
-    __slots__ = ("_memory",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._memory = handle_of_storage(tensor).detach()
-
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return nbytes(self._memory)
-
-    size = __len__ = nbytes
-
-    def data_ptr(self) -> int:
-        """The address of the first byte now. Cost: runs what is pending of the tensor."""
-        return data_ptr(self._memory) if self.nbytes() else 0
-
-    def as_tensor(self, dtype: Any) -> Any:
-        """The bytes as a vector of a type: shared, not copied."""
-        memory = self._memory
-        return memory.reshape(-1) if memory._dtype is dtype else memory.reshape(-1).view(dtype)
-
-    def element_size(self) -> int:
-        """Bytes per element: 1."""
-        return 1
-
-    @property
-    def device(self) -> Any:
-        """Where the memory is."""
-        return self._memory.device
-
-    def is_shared(self) -> bool:
-        """Whether the memory can be written by another process: no."""
-        return False
-
-    def tolist(self) -> list[int]:
-        """All bytes as numbers."""
-        return list(ctypes.string_at(self.data_ptr(), self.nbytes()))
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, UntypedStorage):
-            return NotImplemented
-        return storage_of(self._memory) is storage_of(other._memory)
-
-    def __hash__(self) -> int:
-        return id(storage_of(self._memory))
-
-    def __repr__(self) -> str:
-        return f"[UntypedStorage(device={self.device}) of size {self.nbytes()}]"
-
-
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor shows a part of, as bytes."""
-    return UntypedStorage(self)
-
-
 def is_floating_point(input: Tensor) -> bool:  # noqa: A002
     """Whether the dtype is a real floating-point type."""
     return bool(input._dtype.is_floating_point)
@@ -303,7 +241,6 @@ METHODS: dict[str, Any] = {
     "nbytes": property(nbytes),
     "itemsize": property(element_size),
     "data_ptr": data_ptr,
-    "untyped_storage": untyped_storage,
     "is_contiguous": is_contiguous,
     "is_floating_point": is_floating_point,
     "is_complex": is_complex,

@@ -173,7 +173,7 @@ def view_of_function(tensor: Tensor) -> MutationError:
 def base_of_function(tensor: Tensor) -> MutationError:
     """The error of using such an output after what it shows has been changed."""
     changed = "its base or another view of its base has been modified inplace"
-    tensor.seen = tensor.storage.version  # its edge can be looked at for the message
+    tensor.seen = tensor._cell.version  # its edge can be looked at for the message
     error = _refused_view(tensor, changed)
     tensor.seen = -1
     return error

@@ -116,7 +116,7 @@ def _window(memory: Any, tensor: Tensor) -> Any:
 
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
-    storage = tensor.storage
+    storage = tensor._cell
     if storage is not None and not tensor.lens:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
@@ -218,14 +218,14 @@ def _reclaim(storage: Any) -> bool:
 
 def snapshot(tensor: Tensor) -> Any:
     """The node of what a foreign region holds now."""
-    if _reclaim(tensor.storage):
+    if _reclaim(tensor._cell):
         return value_of(tensor)
-    return node_of_array(_window(tensor.storage.foreign.memory, tensor), tensor._dtype)
+    return node_of_array(_window(tensor._cell.foreign.memory, tensor), tensor._dtype)
 
 
 def write_through(tensor: Tensor, new: Tensor) -> None:
     """Write a value into foreign memory now. Read-only memory stays as it is: the storage parts from it."""
-    storage = tensor.storage
+    storage = tensor._cell
     if not _reclaim(storage):
         memory = storage.foreign.memory
         if memory.flags.writeable:
@@ -243,7 +243,7 @@ def handle_of(storage: Storage) -> Tensor:
     """A handle of all elements of a storage."""
     whole: Tensor = wrap_node(storage.node)
     storage_of(whole)
-    whole.storage = storage
+    whole._cell = storage
     whole.seen = storage.version
     return whole
 

@@ -34,7 +34,7 @@ _PLAIN = frozenset(
         "__array_priority__",
         "__torch_function__",
         "__init_subclass__",
-        "storage",
+        "_cell",
         "_shape",
         "_dtype",
         "strides",

@@ -1,0 +1,139 @@
+"""Storages: the memory of tensors as bytes and as elements, as PyTorch has them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import weft
+from weft.errors import ExportError
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch calls typed storages deprecated
+        yield
+
+
+def _write(T: Any, change: Any) -> Any:
+    """What a tensor shows after a change through a storage."""
+    x = T.arange(6.0).view(2, 3)
+    change(T, x)
+    return x.tolist()
+
+
+CHANGES = {
+    "element": lambda T, x: x.storage().__setitem__(0, 7),
+    "fill": lambda T, x: x.storage().fill_(2),
+    "copy": lambda T, x: x.storage().copy_(T.FloatStorage([6, 5, 4, 3, 2, 1])),
+    "bytes": lambda T, x: x.untyped_storage().fill_(0),
+    "one byte": lambda T, x: x.untyped_storage().__setitem__(3, 64),
+    "all bytes": lambda T, x: x.untyped_storage().copy_(T.ones(6).untyped_storage()),
+    "of a view": lambda T, x: x[1].storage().__setitem__(1, 9),
+    "a clone's": lambda T, x: x.storage().clone().fill_(5),
+    "freed and written": lambda T, x: (
+        x.untyped_storage().resize_(0),
+        x.untyped_storage().resize_(24),
+        x.copy_(T.ones(2, 3)),
+    ),
+    "set to a region": lambda T, x: x.set_(T.arange(9.0).storage(), 2, (2, 2), (3, 1)),
+    "set to bytes": lambda T, x: x.set_(T.ones(4).untyped_storage(), 0, (4,), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_writes_are_seen_by_tensors(name: str) -> None:
+    assert _write(weft, CHANGES[name]) == _write(torch, CHANGES[name])
+
+
+FACTS = {
+    "typed": lambda T, x: [len(x.storage()), x.storage().size(), x.storage().nbytes()],
+    "element": lambda T, x: [x.storage()[1], x.storage().element_size(), x.storage().tolist()],
+    "untyped": lambda T, x: [x.untyped_storage().size(), x.untyped_storage().nbytes()],
+    "bytes": lambda T, x: x.untyped_storage().tolist(),
+    "address": lambda T, x: [
+        x.storage().data_ptr() == x[1].storage().data_ptr() == x.data_ptr(),
+        x[1].data_ptr() - x.untyped_storage().data_ptr(),
+    ],
+    "equal": lambda T, x: [
+        x.untyped_storage() == x[1].untyped_storage(),
+        x.untyped_storage() == x.clone().untyped_storage(),
+        x.storage()._cdata == x[0].storage()._cdata,
+    ],
+    "kinds": lambda T, x: [
+        isinstance(x.storage(), T.FloatStorage),
+        isinstance(x.storage(), T.LongStorage),
+        isinstance(x.untyped_storage(), T.UntypedStorage),
+        isinstance(x.untyped_storage(), T.storage.UntypedStorage),
+        T.is_storage(x.storage()),
+        T.is_storage(x.untyped_storage()),
+        T.is_storage(x),
+    ],
+    "made": lambda T, x: [
+        T.FloatStorage([1, 2]).tolist(),
+        len(T.UntypedStorage(4)),
+        T.TypedStorage([1, 2], dtype=T.int32).tolist(),
+        T.UntypedStorage([1, 255]).tolist(),
+    ],
+    "types": lambda T, x: [x.storage().double()[2], x.storage().int().tolist()],
+    "copies": lambda T, x: [
+        copy.deepcopy(x.storage()).tolist(),
+        copy.copy(x.storage()).data_ptr() == x.data_ptr(),
+        pickle.loads(pickle.dumps(x.storage())).tolist(),
+        x.untyped_storage().clone().tolist() == x.untyped_storage().tolist(),
+    ],
+    "freed": lambda T, x: [x.untyped_storage().resize_(0).size(), x.shape[0], x.storage().nbytes()],
+    "grown": lambda T, x: [x.untyped_storage().resize_(40).size(), x.tolist()],
+    "tensor of": lambda T, x: T.tensor(x.storage()).tolist(),
+    "version": lambda T, x: [x.storage().fill_(1) is None, x._version],
+    "text": lambda T, x: str(T.FloatStorage([1, 2])).split("[")[0],
+    "device": lambda T, x: [str(x.storage().device), x.storage().is_cuda, x.storage().is_shared()],
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_storages_say(name: str) -> None:
+    ours, theirs = (FACTS[name](T, T.arange(6.0).view(2, 3)) for T in (weft, torch))
+    assert ours == theirs
+
+
+def test_freed_memory_is_given_back() -> None:
+    x = weft.ones(1000, 1000) * 2
+    weft.realize(x)
+    buffer_size = x.untyped_storage().nbytes()
+    kept = x[0]
+    x.untyped_storage().resize_(0)
+    assert x.untyped_storage().size() == 0 and kept.shape == (1000,)
+    assert kept.sum().item() == 0  # never what lies behind the end of the memory
+    x.untyped_storage().resize_(buffer_size)
+    x.copy_(weft.ones(1000, 1000))
+    assert kept.sum().item() == 1000
+
+
+def test_memory_of_numpy_is_not_resized() -> None:
+    x = weft.ones(3)
+    array = x.numpy()
+    with pytest.raises(ExportError, match="not resizable"):
+        x.untyped_storage().resize_(0)
+    x.storage()[0] = 5
+    assert array.tolist() == [5, 1, 1]
+
+
+def test_regions_outside_are_refused() -> None:
+    with pytest.raises(RuntimeError):
+        weft.empty(0).set_(weft.ones(3).untyped_storage(), 0, (5,), (1,))
+    with pytest.raises(TypeError):
+        weft.empty(0, dtype=weft.int32).set_(weft.ones(3).storage())
+
+
+def test_on_the_device_meta() -> None:
+    x = weft.empty(10**9, device="meta")
+    assert x.untyped_storage().nbytes() == 4 * 10**9 and x.untyped_storage().data_ptr() == 0
+    assert x.storage().device == weft.device("meta")
