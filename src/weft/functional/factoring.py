@@ -17,6 +17,7 @@ from weft.autograd.function import Function
 from weft.errors import DTypeError, LinAlgError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
+from weft.functional.blas import limited
 from weft.graph import tape as tapes
 from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
@@ -194,7 +195,7 @@ def lapack(name: str, function: Any, *arrays: Any, **options: Any) -> Any:
     """A function of NumPy or SciPy. Errors: LinAlgError."""
     try:
         with np.errstate(all="ignore"):
-            return host.answering(function, *arrays, **options)
+            return host.answering(limited(function), *arrays, **options)
     except np.linalg.LinAlgError as error:
         raise failure(
             name, str(error), f"matrices {list(arrays[0].shape)}", "check the input"
@@ -485,4 +486,4 @@ def _exponential(array: Any) -> Any:
     wide = array.astype(
         np.result_type(array.dtype, np.float64)
     )  # its steps lose more than a float has
-    return expm(wide) if array.size else array
+    return limited(expm)(wide) if array.size else array

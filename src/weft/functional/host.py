@@ -15,6 +15,7 @@ import numpy as np
 
 from weft._lazy import later
 from weft.errors import DTypeError
+from weft.functional.blas import limited
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
@@ -63,7 +64,7 @@ def routine(name: str, dtype: Any) -> Any:
     """A routine of LAPACK for matrices of a NumPy type."""
     from scipy.linalg import lapack
 
-    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
+    return limited(getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name))
 
 
 def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor, widen
+from weft.functional.blas import linalg
 from weft.functional.factoring import (
     LinalgMatrixExp,
     each,
@@ -282,8 +283,8 @@ def _ldl_substituted(factors: Any, pivots: Any, right: Any, turned: bool) -> Any
     if not size:
         return right
     upper = lower.conj().T if turned else lower.T
-    half = np.linalg.solve(middle, np.linalg.solve(lower, right))
-    return np.linalg.solve(upper, half)
+    half = linalg.solve(middle, linalg.solve(lower, right))
+    return linalg.solve(upper, half)
 
 
 linalg_vander.__name__, linalg_diagonal.__name__ = "vander", "diagonal"

@@ -13,6 +13,7 @@ import numpy as np
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.functional import host
+from weft.functional.blas import linalg
 from weft.functional.factoring import adjoint, diagonal_matrix, divided, skew
 from weft.graph import tape as tapes
 from weft.graph.recording import cast
@@ -32,7 +33,7 @@ class LinalgSvd(Function):
     @staticmethod
     def forward(ctx: Any, matrix: Any) -> Any:
         """(U, S, V^H)."""
-        arrays = np.linalg.svd(host.to_numpy(matrix), full_matrices=False)
+        arrays = linalg.svd(host.to_numpy(matrix), full_matrices=False)
         made = tuple(host.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         ctx.save_for_backward(*made)
         ctx.set_materialize_grads(False)

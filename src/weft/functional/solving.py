@@ -13,6 +13,7 @@ import numpy as np
 from weft.errors import ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
+from weft.functional.blas import linalg
 from weft.functional.factoring import (
     Factored,
     LinalgCholeskyEx,
@@ -211,7 +212,7 @@ class LinalgSlogdet(Factored):
     @staticmethod
     def forward(ctx: Any, a: Any) -> Any:
         """(sign, logabs)."""
-        sign, logs = np.linalg.slogdet(host.to_numpy(a))
+        sign, logs = linalg.slogdet(host.to_numpy(a))
         made = host.from_numpy(sign, a._dtype), host.from_numpy(logs, a._dtype.to_real())
         return keep(ctx, LinalgSlogdet.pull, made, a, made[0])
 
@@ -261,7 +262,7 @@ class LinalgDet(Factored):
         """det(A)."""
         array = host.to_numpy(a)
         made = host.from_numpy(
-            np.linalg.det(array) if a._shape[-1] else np.ones(a._shape[:-2]), a._dtype
+            linalg.det(array) if a._shape[-1] else np.ones(a._shape[:-2]), a._dtype
         )
         return keep(ctx, LinalgDet.pull, (made,), a)
 
@@ -285,7 +286,7 @@ def cofactors(A: Any) -> Any:
         return A
     eps = np.finfo(array.real.dtype).eps
     with np.errstate(all="ignore"):
-        values = np.linalg.svd(array, compute_uv=False)
+        values = linalg.svd(array, compute_uv=False)
     if (values[..., -1] > eps**0.5 * values[..., 0]).all():
         value = det(A).unsqueeze(-1).unsqueeze(-1)
         return value * LinalgInvEx.apply(A).mT
@@ -308,10 +309,10 @@ def _minors(A: Any, size: int) -> Any:
 
 def _by_singular_vectors(array: Any, dtype: Any) -> Any:
     """det(U) det(V^H) conj(U) diag(products of the other singular values) V^H, as a constant."""
-    u, s, vh = np.linalg.svd(array)
+    u, s, vh = linalg.svd(array)
     count = s.shape[-1]
     others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(count)], -1)
-    turn = np.linalg.det(u) * np.linalg.det(vh)
+    turn = linalg.det(u) * linalg.det(vh)
     made = turn[..., None, None] * ((u.conj() * others[..., None, :]) @ vh.conj())
     return host.from_numpy(made, dtype)
 

@@ -204,11 +204,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     import numpy as np
 
+    from weft.functional.blas import limited
+
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     dtype = tensor.dtype if tensor.dtype is weft.float64 else weft.float32
     flat = weft.empty(max(rows, columns), min(rows, columns), dtype=dtype, device="cpu")
     flat.normal_(0, 1, generator=generator)
-    q, r = np.linalg.qr(flat.numpy())
+    q, r = limited(np.linalg.qr)(flat.numpy())
     q = q * np.sign(np.diag(r))  # makes the decomposition unique, so that the result is uniform
     with weft.no_grad():
         matrix = weft.from_numpy(np.ascontiguousarray(q if rows >= columns else q.T))
