@@ -92,6 +92,20 @@ def scaled_erfc(t: mpf) -> mpf:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
+ERFINV_NEAR, ERFINV_FAR = 3.0, 4.25  # centres
+
+
+def inverse_of_erf(w: mpf) -> tuple[mpf, mpf]:
+    """(x, erfinv(x)) at w = -log(1 - x*x)."""
+    x = mp.sqrt(-mp.expm1(-w))
+    return x, mp.erfinv(x)
+
+
+def ratio_of_erfinv(t: mpf) -> mpf:
+    x, y = inverse_of_erf(t + ERFINV_NEAR)
+    return y / x
+
+
 FITS: dict[str, Fit] = {
     "EXP_32": Fit(mp.exp, -HALF_LN2, HALF_LN2, 7, True, (1.0,)),
     "EXP_64": Fit(mp.exp, -HALF_LN2, HALF_LN2, 12, False, (1.0, 1.0)),
@@ -126,6 +140,9 @@ FITS: dict[str, Fit] = {
     # erf(x) = x + x*q(x*x) below 1.25; 1 - q(x - 2.59375) up to 3.9375, where it is 1.
     "ERF_SMALL_32": Fit(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 1e-9, 1.5625, 8, True),
     "ERF_LARGE_32": Fit(lambda x: mp.erfc(x + 2.59375), -1.34375, 1.34375, 14, True),
+    # erfinv(x) = x*q(w - 3) up to w = 6, q(sqrt(w) - 4.25) beyond, w = -log(1 - x*x)
+    "ERFINV_NEAR_64": Fit(ratio_of_erfinv, -3.0 + 1e-9, 3.0, 24),
+    "ERFINV_FAR_64": Fit(lambda t: inverse_of_erf((t + ERFINV_FAR) ** 2)[1], -1.85, 1.85, 28),
 }
 
 

@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Reference, tuple[float, float], tuple[float, float]]] = {
     "sigmoid": (exponential(sigmoid), (-90, 20), (-np.inf, np.inf)),
     "erf": (guarded(mpmath.erf, -30, 30), (-4, 4), (-np.inf, np.inf)),
     "erfc": (guarded(mpmath.erfc, -30, 30), (-3, 10), (-np.inf, np.inf)),
+    "erfinv": (mpmath.erfinv, (-1, 1), (-1, 1)),
 }
 LONG_DOUBLE: dict[str, Callable[[Array], Array]] = {
     name: getattr(np, {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}.get(name, name))
@@ -93,8 +94,8 @@ def to_long_double(value: mpmath.mpf) -> np.longdouble:
 
 def exact(reference: Reference, x: float) -> np.longdouble:
     # Odd functions keep the sign of zero, and are x to this precision very near it.
-    mpmath.mp.prec = 1300 if abs(x) > 1e15 else 420
-    return to_long_double(reference(mpmath.mpf(x)))
+    with mpmath.workprec(1300 if abs(x) > 1e15 else 420):
+        return to_long_double(reference(mpmath.mpf(x)))
 
 
 def test_every_function_has_a_bound() -> None:

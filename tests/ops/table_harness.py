@@ -26,7 +26,9 @@ _ULPS = 2  # of elementary functions, as codegen/elementary promises
 _COMPLEX_EPS = 32  # complex functions are compositions, relative to the size of the result
 _COMPOSED_EPS = 64  # composites on a few dozen elements
 _COMPOSED = tuple(
-    name for name in TABLE if name.startswith(("attention", "sigmoid_mul", "normal_"))
+    name
+    for name in TABLE
+    if name.startswith(("attention", "sigmoid_mul", "normal_", "erfinv", "lgamma"))
 )
 _STEPWISE = ("blend", "add_product", "add_quotient")  # of several operations, each of which rounds
 _WIDER = {"float64": np.longdouble, "complex128": np.clongdouble, "complex64": np.complex128}

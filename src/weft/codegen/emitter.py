@@ -45,7 +45,7 @@ from .values import (
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
     "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf",
-    "erfc",
+    "erfc", "erfinv", "lgamma",
 )
 # fmt: on
 

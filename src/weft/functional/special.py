@@ -3,8 +3,8 @@
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Functions of analysis, element by element: logarithms of sums, signs and exponents of numbers, and `weft.special`.
 
-Tensors come in; what goes out is composed of rows. erfinv, lgamma, digamma and polygamma are computed in float64,
-whatever the type, and have a derivative of their own (`weft.ops.composite`); how exact they are stands there.
+Tensors come in; what goes out is composed of rows. digamma and polygamma are computed in float64, whatever the type;
+their derivatives are rows' own (`weft.ops.analysis`); how exact they are stands there.
 """
 
 from __future__ import annotations
@@ -275,8 +275,18 @@ def _composed(name: str, value: Any, text: str) -> Any:
     return named(function, name, f"{text} Shapes: as `input`.")
 
 
-erfinv = _composed("erfinv", analysis.erfinv_value, "The inverse of erf on [-1, 1], nan elsewhere.")
-lgamma = _composed("lgamma", analysis.lgamma_value, "The logarithm of |gamma| of each element.")
+def _kernel(name: str, text: str) -> Any:
+    """A function that is an elementwise row."""
+
+    def function(input: Any, *, out: Any = None) -> Any:
+        result = call(name, floating(name, input))
+        return result if out is None else write_out(out, result)
+
+    return named(function, name, f"{text} Shapes: as `input`.")
+
+
+erfinv = _kernel("erfinv", "The inverse of erf on [-1, 1], nan elsewhere.")
+lgamma = _kernel("lgamma", "The logarithm of |gamma| of each element.")
 digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma.")
 
 

@@ -1,12 +1,13 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Composite rows of analysis: erfinv, ndtri, sinc, lgamma, digamma and its derivatives.
+"""Rows of analysis: erfinv, ndtri, sinc, lgamma, digamma and its derivatives.
 
-Their values are computed in float64 from the rows of the table. Against correctly rounded values erfinv, ndtri and
-polygamma are within 1e-14 of themselves; sinc, lgamma and digamma within 1e-14 of themselves or of 1, whichever is
-more: they have zeros, near which only the absolute error is small.
-Sources: Winitzki 2008 (a first guess for erfinv), Halley's method; Lanczos 1964 with the coefficients of Godfrey;
-Abramowitz and Stegun 6.1.17, 6.3.7, 6.3.18, 6.4.7; 23.2.7 and Euler and Maclaurin's sum for Hurwitz' zeta function.
+The values of erfinv and lgamma are functions of kernels; the others are composites, computed in float64 from the rows
+of the table. Against correctly rounded values ndtri and polygamma are within 1e-14 of themselves; sinc, lgamma and
+digamma within 1e-14 of themselves or of 1, whichever is more: they have zeros, near which only the absolute error is
+small.
+Sources: Winitzki 2008 (a first guess for the inverse of erf), Halley's method; Abramowitz and Stegun 6.3.7, 6.3.18,
+6.4.7; 23.2.7 and Euler and Maclaurin's sum for Hurwitz' zeta function.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
+from weft.graph.recording import TO_FLOAT, cast
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
+from weft.ops.row import define
 
 require(__name__, cython.compiled)
 
@@ -43,14 +45,6 @@ def _inverse(value: Any, gap: Any) -> Any:
         step = wrong / (call("exp", -(y * y)) * _SLOPE)
         y = y - step / (y * step + 1)
     return y
-
-
-def erfinv_value(x: Any) -> Any:
-    """The inverse of erf in float64."""
-    size = call("abs", x)
-    y = _inverse(size, 1 - size)
-    y = where(size == 1, math.inf, where(size > 1, math.nan, y))
-    return where(x == 0, x, where(x < 0, -y, y) + x * 0)  # -0.0 stays negative, and nan nan
 
 
 def ndtri_value(p: Any) -> Any:
@@ -84,7 +78,23 @@ def _analytic(name: str, numpy: str, pull: Any, takes: str = "float") -> None:
     )
 
 
-_analytic(
+def _kernel(name: str, numpy: str, pull: Any) -> None:
+    """A row whose value is an elementary function of kernels."""
+    reference = _scipy(numpy)
+    define(
+        name,
+        kind="elementwise",
+        operands="self",
+        numpy=lambda x: reference(x, None),
+        pull={"self": pull},
+        samples=["unit" if name == "erfinv" else "positive"],
+        rule=TO_FLOAT,
+        lower=name,
+        takes="float",
+    )
+
+
+_kernel(
     "erfinv",
     "erfinv",
     lambda g, result: g * (call("exp", call("square", result)) * (math.sqrt(math.pi) / 2)),
@@ -124,34 +134,9 @@ def _slope_of_sinc(x: Any) -> Any:
 
 # -- the gamma function ----------------------------------------------------------------------------------------------
 
-# Godfrey's coefficients for g = 7, n = 9.
-_LANCZOS = (
-    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
-    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
-)  # fmt: skip
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 # B(2j), the even Bernoulli numbers.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _SHIFT = 10  # asymptotic series begin here
-
-
-def _log_gamma(x: Any) -> Any:
-    """log gamma(x) for x >= 0.5."""
-    total: Any = _LANCZOS[0]
-    for place, coefficient in enumerate(_LANCZOS[1:]):
-        total = total + coefficient / (x + float(place))
-    turn = x + 6.5
-    return (x - 0.5) * (call("log", turn) - 1) + (call("log", total) + (_HALF_LOG_TWO_PI - 7.0))
-
-
-def lgamma_value(x: Any) -> Any:
-    """log |gamma(x)| in float64, by reflection below 0.5."""
-    left = x < 0.5
-    value = _log_gamma(where(left, 1 - x, x))
-    part = x - call("round", x)  # exact; sin(pi x) up to its sign, of a small angle
-    sine = call("abs", call("sin", part * math.pi))
-    value = where(left, math.log(math.pi) - call("log", sine) - value, value)
-    return where(call("isinf", x), math.inf, value)
 
 
 def digamma_value(x: Any) -> Any:
@@ -233,5 +218,5 @@ def _in_double(value: Any, g: Any, x: Any) -> Any:
 
 
 _analytic("sinc", "sinc", lambda g, self: _in_double(_slope_of_sinc, g, self))
-_analytic("lgamma", "gammaln", lambda g, self: _in_double(digamma_value, g, self))
+_kernel("lgamma", "gammaln", lambda g, self: _in_double(digamma_value, g, self))
 _analytic("digamma", "digamma", lambda g, self: g * polygamma(1, self))

@@ -45,10 +45,8 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "min_all": lambda x, params: extreme_of_all("min", x, *params),
     "median": lambda x, params: _median(x, *params),
     "hypot": lambda x, y, params: weft.hypot(x, y),
-    "erfinv": lambda x, params: weft.erfinv(x),
     "ndtri": lambda x, params: special.SPECIAL["ndtri"](x),
     "sinc": lambda x, params: weft.sinc(x),
-    "lgamma": lambda x, params: weft.lgamma(x),
     "digamma": lambda x, params: weft.digamma(x),
     "gelu": lambda x, params: weft.nn.functional.gelu(x, approximate=params),
     "binary_cross_entropy": lambda x, y, params: weft.nn.functional.binary_cross_entropy(

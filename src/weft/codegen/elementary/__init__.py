@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from . import error_function, exponential, inverse, logarithm, power, trigonometric
+from . import error_function, exponential, gamma, inverse, logarithm, power, trigonometric
 from .lanes import Lanes
 
 Function = Callable[..., Lanes]
@@ -59,6 +59,8 @@ FUNCTIONS: dict[str, Function] = {
     "atan2": through_double(inverse.atan2),
     "erf": error_function.erf,
     "erfc": through_double(error_function.erfc),
+    "erfinv": through_double(error_function.erfinv),
+    "lgamma": through_double(gamma.lgamma),
     "pow": pow_either,
 }
 

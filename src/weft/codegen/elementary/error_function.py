@@ -1,4 +1,4 @@
-"""erf and erfc.
+"""erf, erfc and the inverse of erf.
 
 float32 erf has polynomials of its own.  The others rest on a float64 polynomial for
 (1 + 2x) exp(x*x) erfc(x) in t = (x - c)/(x + c), which covers 0 <= x < inf.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from . import coefficients as table
 from .exponential import DOUBLE, reduce, scale
 from .lanes import Lanes, fma, horner
+from .logarithm import log
 from .pairs import Pair, fast_sum, two_product
 
 CENTRE = 3.75
+NEAR, FAR = 3.0, 4.25  # centres of the polynomials of the inverse
 ERFC_HIGH = 27.3  # above this, erfc is 0
 
 
@@ -62,3 +64,13 @@ def erf(x: Lanes) -> Lanes:
     size = x.magnitude().at_most(7.0)
     far = 1.0 - erfc_of_size(size)
     return (size < 1.0).where(near_zero(size), far).with_sign_of(x)
+
+
+def erfinv(x: Lanes) -> Lanes:
+    """By polynomials in w = -log(1 - x*x), from 6 on in its root; nan beyond 1."""
+    size = x.magnitude()
+    w = -log((1.0 - size) * (size + 1.0))
+    near = size * horner(w - NEAR, table.ERFINV_NEAR_64)
+    far = horner(w.square_root() - FAR, table.ERFINV_FAR_64)
+    inverse = (w > 6.0).where(far, near)
+    return size.equals(1.0).where(x.like(float("inf")), inverse).with_sign_of(x)
