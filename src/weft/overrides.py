@@ -1,8 +1,7 @@
 """Who answers calls beside the library: PyTorch's `torch.overrides`.
 
 In: classes with `__torch_function__`, functions. Out: whether and by whom a call is answered, and which functions can
-be. What asks is `weft.graph.overriding`; operators other than `@` on plain tensors are recorded without a call, and
-modes do not see them.
+be. What asks is `weft.graph.overriding`; how modes come to see operators, `weft.tensor.seeing`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from weft.graph.overriding import (
     modes_of_thread,
 )
 from weft.graph.public import Public
-from weft.tensor.subclasses import asking_class, member, not_converted
+from weft.tensor.seeing import forget_operators, see_operators
+from weft.tensor.subclasses import asked_members, member, not_converted
 
 __all__ = [
     "DisableTorchFunctionSubclass",
@@ -65,12 +65,13 @@ class TorchFunctionMode:
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> TorchFunctionMode:
-        see_products()
+        see_operators()
         enter_mode(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         leave_mode()
+        forget_operators()
 
 
 BaseTorchFunctionMode = TorchFunctionMode
@@ -170,9 +171,8 @@ def _members(place: Any) -> dict[str, Any]:
         if isinstance(value, Public) and value.asks:
             found[name] = value
     if place is Tensor:
-        for name, wrapped in vars(asking_class()).items():
-            if name in vars(Tensor) and (callable(wrapped) or isinstance(wrapped, property)):
-                found[name] = member(name)
+        for name in asked_members():
+            found[name] = member(name)
     return found
 
 

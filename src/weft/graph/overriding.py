@@ -106,6 +106,11 @@ def leave_mode():
     intercepting = bool(_types) or bool(_modes)
 
 
+def has_mode():
+    """Whether a mode of this thread is on."""
+    return _own_mode() >= 0
+
+
 def modes_of_thread():
     """The modes that this thread has entered, the outermost first."""
     thread = get_ident()

@@ -29,6 +29,22 @@ def add_to_type(cls: type, members):
     PyType_Modified(pointer)
 
 
+IMMUTABLE = cython.declare(cython.ulong, 1 << 8)  # Py_TPFLAGS_IMMUTABLETYPE, since 3.10
+
+
+def replace_in_type(cls: type, members):
+    """Put other members in the place of those of a compiled class and its subclasses, special methods included: the
+    slots of the class are what Python makes of them, and those of before where the former members come back."""
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    pointer.tp_flags = pointer.tp_flags & ~IMMUTABLE
+    try:
+        for name, member in members.items():
+            type.__setattr__(cls, name, member)
+    finally:
+        pointer.tp_flags = pointer.tp_flags | IMMUTABLE
+        PyType_Modified(pointer)
+
+
 def take_from_type(cls: type, name: str):
     """Take a member out of a class compiled by this project."""
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)

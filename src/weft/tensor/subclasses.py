@@ -96,12 +96,38 @@ _METHOD_OF = {
     "__pos__": "positive",
     "__abs__": "abs",
 }  # the methods that `__torch_function__` gets for operators, as in PyTorch
+replaced: dict[str, Any] = {}  # the members of Tensor that `seeing` has put others in the place of
 _NOT_CONVERTED = ("_base", "grad", "_grad")
+
+
+def members_of_tensor() -> dict[str, Any]:
+    """What Tensor has, also while modes see its operators (`seeing`)."""
+    return {**Tensor.__dict__, **replaced}
+
+
+def asked_members() -> dict[str, Any]:
+    """The members of Tensor that do not ask by themselves, where a subclass or a mode is to be asked."""
+    return {
+        name: found
+        for name, found in members_of_tensor().items()
+        if name not in _PLAIN and not isinstance(found, (Public, str, int))
+    }
+
+
+def method_of(name: str) -> Any:
+    """The function that is asked about for an operator: PyTorch's alias of it where there is one."""
+    members = members_of_tensor()
+    return members[_METHOD_OF.get(name, name)]
+
+
+def is_operator(name: str) -> bool:
+    """Whether a special method is that of an operator."""
+    return name in _METHOD_OF or name in _REFLECTED
 
 
 def member(name: str) -> Any:
     """What Tensor has under a name: a method, or the reading of a property."""
-    found = Tensor.__dict__[name]
+    found = members_of_tensor()[name]
     return found.__get__ if hasattr(found, "__set__") else found
 
 
@@ -171,7 +197,7 @@ def _next(self: Any, name: str) -> Any:
 
 def _special(name: str) -> Callable[..., Any]:
     """A special method, or `detach`, that asks the subclass."""
-    plain = getattr(Tensor, name)
+    plain = members_of_tensor()[name]
 
     def call(self: Any, *given: Any, **keywords: Any) -> Any:
         if is_muted():
@@ -185,9 +211,9 @@ def _special(name: str) -> Callable[..., Any]:
 def _operator(name: str) -> Callable[..., Any]:
     """An operator that asks the subclass: by the method that PyTorch's is an alias of, where there is one."""
     special = _special(name)
-    method = getattr(Tensor, _METHOD_OF.get(name, name))
+    method = method_of(name)
     swapped = _REFLECTED.get(name)
-    straight = getattr(Tensor, _METHOD_OF.get(swapped, swapped)) if swapped else None
+    straight = method_of(swapped) if swapped else None
 
     def call(self: Any, *given: Any) -> Any:
         if is_muted() or not isinstance(given[0] if given else 0, (Tensor, int, float, complex)):
@@ -212,7 +238,7 @@ def _iterate(self: Any) -> Any:
 
 def _property(name: str) -> property:
     """A property that asks the subclass, to be read and to be set."""
-    plain: Any = Tensor.__dict__[name]
+    plain: Any = members_of_tensor()[name]
 
     def read(self: Any) -> Any:
         return plain.__get__(self) if is_muted() else ask(plain.__get__, (self,), (self,), {})
@@ -232,12 +258,10 @@ def _property(name: str) -> property:
 def _asking_members() -> dict[str, Any]:
     """All members of Tensor that would not ask by themselves."""
     members: dict[str, Any] = {}
-    for name, found in Tensor.__dict__.items():
-        if name in _PLAIN or isinstance(found, (Public, str, int)):
-            continue
+    for name, found in asked_members().items():
         if hasattr(found, "__set__"):
             members[name] = _property(name)
-        elif name in _METHOD_OF or name in _REFLECTED:
+        elif is_operator(name):
             members[name] = _operator(name)
         else:
             members[name] = _special(name)
