@@ -16,6 +16,7 @@ from math import prod
 from llvmlite import ir as llvm
 
 from . import ir
+from .ahead import Ahead
 from .column_sums import ColumnSums
 from .frame import Frame, Scope
 from .reductions import Tree
@@ -148,7 +149,8 @@ def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = Non
         return module_text(module, [b], target.register_bits)
     dtypes = [kernel.locals[number].dtype for number in kernel.sums]
     sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, GAP)
-    _lanes(phases, scopes, sums, {number: memory[number] for number in kernel.sums})
+    ahead = Ahead([phase.frame for phase in phases], scopes)
+    _lanes(phases, scopes, ahead, sums, {number: memory[number] for number in kernel.sums})
     b.ret_void()
     last = Builder(module, f"{name}_final")
     sums = ColumnSums(last, target, dtypes, pointers, kernel.rank - 1)
@@ -238,7 +240,11 @@ def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
 
 
 def _lanes(
-    phases: list[_Phase], scopes: list[Scope], sums: ColumnSums, memory: dict[int, Value]
+    phases: list[_Phase],
+    scopes: list[Scope],
+    ahead: Ahead,
+    sums: ColumnSums,
+    memory: dict[int, Value],
 ) -> None:
     """The rows of the launch's units around the phases, those of some neighbouring ones in turns, as they lie in
     memory; then their sums."""
@@ -259,9 +265,11 @@ def _lanes(
                     local: sums.row(order, place, b.sub(number, start))
                     for order, (local, place) in enumerate(memory.items())
                 }
-                _one_row(
-                    phases, [_moved(p, s, at) for p, s in zip(phases, scopes, strict=True)], number
-                )
+                moved = [_moved(p, s, at) for p, s in zip(phases, scopes, strict=True)]
+                further = b.add(number, integer(1))
+                last = b.icmp_signed("==", further, stop)
+                further = b.select(last, b.add(start, integer(ir.LANES)), further)
+                _one_row(phases, moved, ahead, number, further)
                 return carry
 
             counted(b, start, stop, 1, [], row)
@@ -288,19 +296,28 @@ def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
     return inner
 
 
-def _one_row(phases: list[_Phase], scopes: list[Scope], number: Value) -> None:
-    """The row of this number among all."""
-    frame, indexes = phases[0].frame, []
-    b, rest = frame.builder, number
-    for axis in range(phases[0].row_axis - 1, 0, -1):
-        quotient = b.udiv(rest, frame.dims[axis])
-        indexes.append((axis, b.sub(rest, b.mul(quotient, frame.dims[axis]))))
-        rest = quotient
-    for axis, index in [(0, rest), *reversed(indexes)]:
+def _one_row(
+    phases: list[_Phase], scopes: list[Scope], ahead: Ahead, number: Value, further: Value
+) -> None:
+    """The row of this number among all, before the one of number `further`."""
+    frame = phases[0].frame
+    for axis, index in enumerate(_indexes(frame, number)):
         pairs = zip(phases, scopes, strict=True)
         scopes = [phase.entered(scope, axis, index) for phase, scope in pairs]
-    for phase, scope in zip(phases, scopes, strict=True):
+    following = _indexes(frame, further)
+    for order, (phase, scope) in enumerate(zip(phases, scopes, strict=True)):
+        ahead.ask(following, order, len(phases))
         phase.run(scope)
+
+
+def _indexes(frame: Frame, number: Value) -> list[Value]:
+    """The indexes on the parallel axes of a row, by its number among all."""
+    b, rest, indexes = frame.builder, number, []
+    for axis in range(frame.kernel.rank - 2, 0, -1):
+        quotient = b.udiv(rest, frame.dims[axis])
+        indexes.append(b.sub(rest, b.mul(quotient, frame.dims[axis])))
+        rest = quotient
+    return [rest, *reversed(indexes)]
 
 
 def launch_shape(kernel: Staged, dims: Sequence[int]) -> tuple[int, int]:
