@@ -5,8 +5,8 @@ as a vector has lanes are read for as many k, turned in registers, and multiplie
 other tiles. `depth` is a multiple of the lanes, and the columns are whole: what is left over is packed.
 
 One row is one chain for each vector of columns, which waits for its last addition. Two vectors go side by side, the
-second one `SKEW` steps behind: columns are often a power of two apart, so that all that is read at one k lies in one
-set of the first cache.
+second one `SKEW` steps behind where columns are a power of two apart, so that all that is read at one k lies in one set
+of the first cache. The first steps and the last ones, which the other vector has not, are one chain again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .panels import transpose
 from .runs import walk
 
 GROUP = 4  # columns that are addressed from one pointer
-SKEW = 8  # vectors of k
+SKEW = 6  # vectors of k
+CROWDING = 2048  # bytes between columns, or a multiple: two vectors of columns then crowd few sets of the first cache
 
 
 class Turned(Micro):
@@ -35,7 +36,8 @@ class Turned(Micro):
         if self.spec.vectors == 1:
             sums = self.stretch(number(f, 0), depth, starts, [depth.like(0)])
         else:
-            behind = minimum(depth.like(SKEW * self.spec.lanes), depth)
+            crowded = (f.index("b_stride") & (CROWDING // self.spec.size - 1)).equals(0)
+            behind = crowded.where(minimum(depth.like(SKEW * self.spec.lanes), depth), 0)
             ahead = depth - behind
             sums = self.stretch(number(f, 0), behind, starts, [depth.like(0), None])
             sums = self.stretch(behind, ahead, sums, [depth.like(0), depth.like(0) - behind])
