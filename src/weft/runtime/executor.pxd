@@ -4,8 +4,9 @@ from weft.runtime.threads cimport Kernel, Team
 
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
+    SPLIT_AWAKE = 10000  # ns of work from which an instruction is shared out with workers that are awake
     PIECES_PER_THREAD = 2  # each piece of a product packs its operands anew
-    ALONE_BELOW = 300000  # ns of work of a thread up to which it has one piece
+    ALONE_BELOW = 2000000  # ns of work of a thread up to which it has one piece
     ROUSE_ABOVE = 200000  # ns of shared work for which the workers are woken ahead
     RELEASE_ABOVE = 20000  # ns of work for which the GIL is released
     CLOCK_EVERY = 20000  # ns of estimated work between two looks at the clock

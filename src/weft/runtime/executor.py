@@ -29,6 +29,7 @@ from cython.cimports.weft.runtime.threads import (
     Job,
     Team,
     enter,
+    is_awake,
     leave,
     now,
     rouse,
@@ -352,7 +353,7 @@ def _run_units(
         job.kernel = _run_gang
         job.pointers = cython.cast(cython.pp_void, cython.address(gang))
         job.arguments = cython.NULL
-    if team != cython.NULL and work >= SPLIT_ABOVE:
+    if team != cython.NULL and (work >= SPLIT_ABOVE or (work >= SPLIT_AWAKE and is_awake(team))):
         _share_units(cython.address(job), launch.grain, work, team)
     elif begin < end:
         job.kernel(job.pointers, job.arguments, begin, end)

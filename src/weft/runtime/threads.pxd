@@ -44,6 +44,7 @@ cdef struct Team:
 cdef int wanted_threads() except -1
 cdef Team* enter(int wanted) noexcept nogil
 cdef void leave(Team* team) noexcept nogil
+cdef bint is_awake(Team* team) noexcept nogil
 cdef void rouse(Team* team) noexcept nogil
 cdef void share(Team* team, Job* job) noexcept nogil
 cdef int64_t now() noexcept nogil

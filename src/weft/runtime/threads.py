@@ -206,6 +206,15 @@ def _hand_out(team: cython.pointer(Team), pieces: uint64_t) -> cython.void:
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_awake(team: cython.pointer(Team)) -> cython.bint:
+    """Whether the first worker, and so most likely all of them, looks for work: a job costs it no system call."""
+    return atomic_load(cython.address(team.seats[1].asleep), __ATOMIC_RELAXED) == 0
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def rouse(team: cython.pointer(Team)) -> cython.void:

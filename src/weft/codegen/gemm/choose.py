@@ -8,7 +8,8 @@ from functools import lru_cache
 from ..target import AVX2, Target, host
 from .spec import INTEGERS, NUMBERS, full_tile, parse
 
-PIECE_FLOPS = 2e6  # with less work than this a second thread does not pay
+PIECE_FLOPS = 1e6  # with less work than this a second thread does not pay
+READING = 4  # rows whose products take as long as reading the other operand from afar
 WIDE = 128  # columns from which one row is worth a kernel of its own
 FEW = 7  # as many rows have one, where columns fill its registers
 TURNED = 8  # as many rows read the other operand where it lies also when it lies along k
@@ -46,7 +47,7 @@ def launch_gemm(
     variant = pick(dtype, m, n, chosen, along)
     spec = parse(dtype, variant, chosen)
     units, rows, columns = spec.units(batch, m, n)
-    return Launch(variant, units, grain(2.0 * rows * columns * max(k, 1)))
+    return Launch(variant, units, grain(2.0 * (rows + READING) * columns * max(k, 1)))
 
 
 def grain(flops: float) -> int:

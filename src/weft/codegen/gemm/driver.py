@@ -75,15 +75,14 @@ class Driver:
         self.f = Builder(module, name)
         self.element = spec.number.compute
         planes = spec.number.planes
-        self.line = spec.width * planes  # of the buffers
         self.packed_a = buffer(self.f, self.element, spec.a_plane * planes)
         self.packed_b = buffer(
             self.f,
             self.element,
-            self.spec.depth * (self.spec.b_stride if self.spec.turned else self.line),
+            spec.depth * (spec.b_stride if spec.turned else spec.width * planes),
         )
-        self.chain = buffer(self.f, self.element, spec.group_rows * self.line)
-        self.total = buffer(self.f, self.element, spec.group_rows * self.line)
+        self.chain = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
+        self.total = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
         self.known = buffer(self.f, I64, 1)  # which block of B is packed
 
     def build(self) -> list[Builder]:
@@ -146,6 +145,7 @@ class Driver:
     def run(self, low: Index, high: Index) -> None:
         f, spec = self.f, self.spec
         self.panels = ceiling(self.columns, spec.columns)
+        self.line = maximum(self.panels, 1) * spec.b_stride  # of the buffers
         self.short = self.k <= CHUNK
         if self.number.native:
             plain = self.short & self.c_strides[2].equals(1)
@@ -154,9 +154,18 @@ class Driver:
             self.direct = number(f, 0)
         buffered = self.direct < self.panels
         self.few = high - low <= spec.a_rows
-        step = buffered.where(number(f, spec.group_rows), high)
+        step = buffered.where(self.rows_of_group(high - low), high)
         with loop(f, high, step, start=low) as row:
             self.group(row, minimum(high - row, step), buffered)
+
+    def rows_of_group(self, rows: Index) -> Index:
+        """As many rows as the buffers hold with these columns, so that B is packed seldom, in groups as equal as tiles
+        allow."""
+        f, spec = self.f, self.spec
+        room = number(f, spec.chain_rows * spec.width * self.number.planes)
+        most = quotient(quotient(room, self.line), spec.rows) * spec.rows
+        groups = maximum(ceiling_by(rows, most), 1)
+        return maximum(ceiling(ceiling_by(rows, groups), spec.rows), 1) * spec.rows
 
     def group(self, row: Index, rows: Index, buffered: Lanes) -> None:
         """All of K for some rows; K = 0 is one empty block, whose sums are zero."""
@@ -169,9 +178,7 @@ class Driver:
             with when(f, ended & (self.short ^ 1)):
                 first = reached <= CHUNK
                 length = self.panels * self.spec.b_stride
-                self.parts.fold.invoke(
-                    f, self.total, self.chain, rows, length, number(f, self.line), first
-                )
+                self.parts.fold.invoke(f, self.total, self.chain, rows, length, self.line, first)
         with when(f, buffered):
             self.finish(row, rows)
             if self.spec.biased:

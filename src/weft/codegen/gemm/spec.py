@@ -112,9 +112,14 @@ class Spec:
 
     @property
     def group_rows(self) -> int:
-        """Rows of C whose chains a buffer holds while K is walked, and of A that are packed together: with a tile of
-        14, whole vectors and whole lines of memory where they are turned."""
+        """Rows of A that are packed together: with a tile of 14, whole vectors and whole lines of memory where they are
+        turned."""
         return self.rows * max(1, 112 // self.rows)
+
+    @property
+    def chain_rows(self) -> int:
+        """Rows of C whose chains a buffer holds while K is walked, with `width` columns; more with fewer."""
+        return self.rows * max(1, 140 // self.rows)
 
     @property
     def a_stride(self) -> int:
