@@ -83,7 +83,7 @@ def test_columns_of_every_width(rows, target):
 @pytest.mark.parametrize("kind, dtype", [("sum", "float32"), ("sum", "float64"), ("max", "uint8")])
 def test_columns_of_several_elements_at_once(kind, dtype, count, target):
     """Elements of a lane are added together four at a time, whatever is left over in either direction."""
-    for width in (16, 64, 75, 300):
+    for width in (16, 75, 128, 300):
         x = numbers((count, width), dtype, count).T
         expected = reduce_last(np.ascontiguousarray(x), kind)
         same(run(kind, dtype, x, 1, across=True, splits=(1,), target=target), expected)
@@ -91,7 +91,7 @@ def test_columns_of_several_elements_at_once(kind, dtype, count, target):
 
 @pytest.mark.parametrize("count", [64, 200, 4096 + 70])
 def test_the_first_of_equal_extrema_of_columns(count):
-    for width in (32, 64, 300):
+    for width in (64, 128, 300):
         x = np.random.default_rng(count).integers(0, 9, (width, count)).astype("float32")
         column = np.asfortranarray(x)
         got = run("argmax", "float32", column, 1, "int64", across=True)

@@ -24,10 +24,9 @@ from .values import Lanes
 STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
 PAD = 64  # columns between rows of partial results, which would else crowd the same cache sets
 LEVELS = 32  # blocks of blocks: enough for 2**44 elements
-LONG = 8  # whole vectors beside which a partial one, which is read by itself, is little
-FLIGHT = (
-    4  # elements of one lane at once: its partial result is read and written once for all of them
-)
+LONG = 4  # whole vectors of a row, from which on rows apart come from memory as quickly as one after the other
+LONGER = 8  # whole vectors beside which a partial one, which is read by itself, is little
+FLIGHT = 4  # elements of one lane at once, for which its partial result is read and written once
 
 
 class _Strip:
@@ -173,11 +172,11 @@ class Columns:
 
     def _layers(self, scope: Scope, first: Value, last: Value, start: Value, stop: Value) -> Value:
         """Elements `FLIGHT` at once for each lane, as far as there are so many for all lanes; where the rest begins.
-        Columns beyond whole vectors follow by themselves; where whole ones are few beside them, nothing is done."""
+        Columns beyond whole vectors follow by themselves; where whole ones are few, nothing is done."""
         b, deep = self.builder, FLIGHT * ir.LANES
         whole = b.add(start, b.and_(b.sub(stop, start), integer(-self.lanes)))
         partial = b.icmp_signed("<", whole, stop)
-        least = b.select(partial, integer(LONG * self.lanes), integer(1))
+        least = b.select(partial, integer(LONGER * self.lanes), integer(LONG * self.lanes))
         useful = b.icmp_signed(">=", b.sub(whole, start), least)
         length = b.and_(b.sub(last, first), integer(-deep))
         end = b.select(useful, b.add(first, length), first)
