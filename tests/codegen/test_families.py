@@ -88,10 +88,11 @@ COMBINE = {
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "bfloat16", "float32", "float64"])
 def test_scan(kind, dtype, target):
     function = Function(scan.lower_scan(kind, dtype, "kernel", target), ["kernel"], target)
-    half = dtype in ("float16", "bfloat16")
+    work = scan.work_type(kind, dtype)
+    assert work == {"float16": "float32", "bfloat16": "float32"}.get(dtype, work)
     for length in (0, 1, 2, 15, 16, 17, 100, 515):
         x = numbers((3, length), dtype, length)
-        wide = from_bfloat16(x) if dtype == "bfloat16" else x.astype("float32" if half else dtype)
+        wide = from_bfloat16(x) if dtype == "bfloat16" else x.astype(work)
         with np.errstate(all="ignore"):
             expected = np.array([scan_reference(row, COMBINE[kind]) for row in wide]).reshape(
                 x.shape

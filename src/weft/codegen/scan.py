@@ -6,7 +6,8 @@ totals, 0 where none are kept (a long row is scanned by several launches, so tha
 answered between them).  A row is cut into sixteens.  Within one, element i takes element i - 1,
 then both take those two before, then four, then eight; the total of all earlier sixteens is added
 last.  That total is the earlier one plus the last element of the sixteen, so it costs one step for
-sixteen elements.  float16 and bfloat16 run in float32 and round each result once.
+sixteen elements.  Sums and products of float32 run in float64, float16 and bfloat16 in float32, and
+each result is rounded once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .values import COMPLEX, HALVES, Lanes
 ELEMENTS_PER_GRAIN = 4096
 SEGMENT = 1 << 22  # elements of a row in one launch
 TOTAL = 16  # bytes of a row's total
+WIDER = {"float32": "float64", "complex64": "complex128"}
 METHODS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 
 
@@ -30,6 +32,14 @@ def lower_scan(kind: str, dtype: str, name: str, target: Target | None = None) -
     scan = _Scan(family, kind)
     each(family.builder, family.begin, family.end, scan.row)
     return family.finish()
+
+
+def work_type(kind: str, dtype: str) -> str:
+    """What a scan is computed in: sums and products in the double of their type, as PyTorch computes them, so that
+    partial results do not overflow where the elements after them bring them back."""
+    if dtype in HALVES:
+        return "float32"
+    return WIDER.get(dtype, dtype) if kind in ("sum", "prod") else dtype
 
 
 def launch_scan(rows: int, length: int) -> tuple[int, int, int]:
@@ -45,7 +55,7 @@ class _Scan:
         self.builder = family.builder
         self.e = family.e
         self.method = METHODS[kind]
-        self.dtype = "float32" if family.dtype in HALVES else family.dtype
+        self.dtype = work_type(kind, family.dtype)
         self.source, self.out, self.totals = family.pointers(3)
         _, self.length, *strides = family.arguments(8)
         self.source_row, self.source_step, self.out_row, self.out_step = strides[:4]

@@ -234,8 +234,21 @@ def _nested(data: Any, dtype: DType) -> Any:
     if array.dtype.kind == "f" and dtype.category == 1 and infer(data).category < 2:
         raise _too_wide(dtype)  # NumPy takes integers of both ends of 64 bits for floats
     if dtype.category == 1 and array.size:
+        if array.dtype.kind == "f" and not dtype.is_signed and array.min() < 0:
+            return _wrapped(data, dtype)
         _check_array(array, dtype)
     return array
+
+
+def _wrapped(data: Any, dtype: DType) -> Any:
+    """Integers beside floats as elements of an unsigned type: the integers wrap where they are negative, as they do
+    alone. Errors: RuntimeError on floats below 0, and numbers beyond the type's range."""
+    numbers = np.array(data, object)
+    for number in numbers.reshape(-1):
+        need_fit(number, dtype)
+    modulus = 1 << 8 * dtype.itemsize
+    wrapped = [int(number) % modulus for number in numbers.reshape(-1)]
+    return np.array(wrapped, dtype.numpy).reshape(numbers.shape)
 
 
 def _holds_tensors(data: Any) -> bool:
