@@ -220,6 +220,7 @@ class Driver:
         across = self.a_strides[1].equals(1)  # each line of memory holds several rows
         step = (self.few | across).where(number(f, spec.a_rows), spec.rows)
         panel_of_b = None if self.parts.turned else self.packing_of_b(rows, start, depth)
+        ends = (buffered ^ 1) & (start + depth).equals(self.k)  # with C, which no buffer stands for
         with loop(f, rows, step) as first:
             count = minimum(rows - first, step)
             source = self.element_address(self.a, self.a_strides, self.batch, row + first, start)
@@ -234,16 +235,17 @@ class Driver:
                 panel, i = self.few.where(slow, fast), self.few.where(fast, slow) * spec.rows
                 b = panel_of_b(panel, first + i) if panel_of_b else None
                 self.look_ahead(row + first + i, step, start, panel)
-                self.tile(panel, row, first, i, count, start, depth, b)
-            if spec.biased:
-                with when(f, (buffered ^ 1) & (start + depth).equals(self.k)):
+                self.tile(panel, row, first, i, count, start, depth, b, ends)
+            if spec.biased and not spec.shifts:
+                with when(f, ends):
                     self.add_bias_behind(row, first + count, rows)
 
     def tile(
         self, panel: Index, row: Index, first: Index, i: Index, count: Index, start: Index,
-        depth: Index, b: tuple[Value, Index] | None,
+        depth: Index, b: tuple[Value, Index] | None, ends: Lanes,
     ) -> None:  # fmt: skip
-        """One register tile: row `i` of the packed rows, which begin at row `first` of the group, and a panel of B."""
+        """One register tile: row `i` of the packed rows, which begin at row `first` of the group, and a panel of B.
+        Where it `ends` an element's sum, a bias is added."""
         f, spec = self.f, self.spec
         carry = (start & (CHUNK - 1)).equals(0) ^ 1
         out, out_stride = self.place_of_tile(panel, row, first + i)
@@ -254,7 +256,10 @@ class Driver:
         assert b is not None
         leading = () if spec.exact else (minimum(count - i, spec.rows),)
         a = address(f, self.packed_a, i * spec.a_stride, self.element)
-        self.parts.rows.invoke(f, *leading, a, *b, depth, out, out_stride, carry)
+        shift: tuple[Any, ...] = ()
+        if spec.shifts:
+            shift = address(f, self.bias[0], self.column + panel * spec.columns, self.element), ends
+        self.parts.rows.invoke(f, *leading, a, *b, depth, out, out_stride, carry, *shift)
 
     def packing_of_b(
         self, rows: Index, start: Index, depth: Index

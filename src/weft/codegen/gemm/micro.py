@@ -2,7 +2,8 @@
 
 In come a packed panel of A (one row after another, or one plane after another for complex), a panel
 of B (the columns of one k beside each other, `b_stride` elements from k to k), and the tile's place
-in C or in a buffer.  The accumulators start from zero or carry on from the tile.  One step of k
+in C or in a buffer.  The accumulators start from zero or carry on from the tile; where a bias is
+added by the tiles, it comes last, if it is asked for.  One step of k
 is one fused multiply-add per element; for complex numbers the real part takes ar*br, then -ai*bi,
 the imaginary part ar*bi, then ai*br.
 """
@@ -28,6 +29,7 @@ PARAMETERS = (
     ("out_stride", I64),
     ("carry", I1),
 )
+SHIFT = (("bias", POINTER), ("shift", I1))  # behind them where `spec.shifts`
 
 
 class Micro:
@@ -38,7 +40,7 @@ class Micro:
     def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int) -> None:
         self.spec, self.rows = spec, rows
         self.planes = spec.number.planes
-        self.function = Function(module, name, self.parameters)
+        self.function = Function(module, name, parameters_of(type(self), spec))
         self.element, self.vector = spec.number.compute, spec.vector
 
     def tile(self) -> list[tuple[int, int]]:
@@ -82,10 +84,28 @@ class Micro:
             last.add_incoming(start, head)
             last.add_incoming(total, end)
             results.append((last, place))
-        for value, place in results:
-            f.store(value, place, align=self.spec.size)
-        f.ret_void()
+        self.store(results)
         return f
+
+    def store(self, results: list[tuple[Value, Value]]) -> None:
+        """Write the tile, with the bias where it is asked for, and return."""
+        f, spec = self.function, self.spec
+        if spec.shifts:
+            shifted, plain = f.append_basic_block("shifted"), f.append_basic_block("plain")
+            f.cbranch(f.arguments["shift"], shifted, plain)
+            f.position_at_end(shifted)
+            places = [
+                address(f, f.arguments["bias"], v * spec.lanes, self.element)
+                for v in range(spec.vectors)
+            ]
+            bias = [f.load(place, typ=self.vector, align=spec.size) for place in places]
+            for number, (value, place) in enumerate(results):
+                f.store(f.fadd(value, bias[number % spec.vectors]), place, align=spec.size)
+            f.ret_void()
+            f.position_at_end(plain)
+        for value, place in results:
+            f.store(value, place, align=spec.size)
+        f.ret_void()
 
     def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
         """All k, from the block `body`, which follows `head`, to a branch to `done`."""
@@ -170,12 +190,18 @@ class Straight(Micro):
         return [address(f, start, place, self.element) for start in self.starts]
 
 
+def parameters_of(kind: type[Micro], spec: Spec) -> tuple[tuple[str, Any], ...]:
+    """The parameters of a kind of tile."""
+    return (*kind.parameters, *SHIFT) if spec.shifts else kind.parameters
+
+
 def row_panel(
     module: ir.Module, name: str, spec: Spec, parts: dict[int, Function], kind: type[Micro] = Micro
 ) -> Function:
     """The function for any number of rows up to the full tile's: full, or smaller tiles."""
-    f = Function(module, name, (("rows", I64), *kind.parameters))
-    given = [f.arguments[key] for key, _ in kind.parameters]
+    parameters = parameters_of(kind, spec)
+    f = Function(module, name, (("rows", I64), *parameters))
+    given = [f.arguments[key] for key, _ in parameters]
     whole, pieces = f.append_basic_block("whole"), f.append_basic_block("pieces")
     rows = f.index("rows")
     f.cbranch(rows.equals(spec.rows).value, whole, pieces)

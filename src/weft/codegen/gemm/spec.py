@@ -76,6 +76,11 @@ class Spec:
         object.__setattr__(self, "lanes", self.target.register_bits // 8 // size)
 
     @property
+    def shifts(self) -> bool:
+        """The tiles add the bias to what they store last: it lies along their columns."""
+        return self.biased and not self.swapped and not self.turned
+
+    @property
     def vector(self) -> Any:
         return ir.VectorType(self.number.compute, self.lanes)
 
