@@ -21,7 +21,7 @@ from weft.graph.tape import last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
-from weft.optim.stepping import Before, check_gradients, with_hooks
+from weft.optim.stepping import Before, check_gradients, forget_gradients, with_hooks
 from weft.optim.stepping import (
     register_optimizer_step_post_hook as register_optimizer_step_post_hook,
 )
@@ -153,6 +153,9 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or set them to zero."""
         for group in self.param_groups:
+            if set_to_none:
+                forget_gradients(group["params"])
+                continue
             for parameter in group["params"]:
                 clear_gradient(parameter, set_to_none)
 
