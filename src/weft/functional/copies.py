@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from weft.errors import DimensionError, IndexRangeError, MutationError, ShapeError
+from weft.errors import DimensionError, IndexRangeError, ShapeError
 from weft.functional import parts, views
 from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import give_all, named, write_out
 from weft.functional.regions import as_strided
 from weft.graph.edges import edge_for, set_edge
+from weft.graph.mutation import check_in_place
 from weft.graph.public import publish
-from weft.graph.tape import tape
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
@@ -222,13 +222,7 @@ def _becoming(name: str, function: Any) -> Any:
     """The in-place form of a view: the tensor shows its memory otherwise from now on."""
 
     def become(input: Any, *arguments: Any, **keywords: Any) -> Any:
-        if input.leaf_grad and tape().mode.grad:
-            raise MutationError(
-                "a leaf Variable that requires grad is being used in an in-place operation.",
-                expected="a tensor that is no leaf, or needs no gradient",
-                got=describe("input", input),
-                fix=f"use weft.no_grad(), or {name}",
-            )
+        check_in_place(input)
         made = function(input, *arguments, **keywords)
         edge = edge_for(made) if made.requires_grad else None
         replace_value(input, made)

@@ -172,6 +172,14 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
         raise late["one_of_several_views"](tensor)
 
 
+def check_in_place(tensor: Tensor):
+    """Errors: MutationError where a tensor may not become a view of itself, for which the rules of writes hold."""
+    if current_tape().mode.grad:
+        _check_mutation(
+            tensor, needs_grad(tensor) or (tensor.base is not None and needs_grad(tensor.base))
+        )
+
+
 @cython.cfunc
 def _region_of(tensor: Tensor):
     """Where a view lies in its differentiable base, as (offset, strides); all of a tensor that has none."""

@@ -142,7 +142,9 @@ def binary(row: OpRow, a, b):
         return _record_scalar(row, cython.cast(Tensor, b), a, True)
     if not _is_operand(a) or not _is_operand(b):
         pair = late["with_arrays"](a, b)
-        return NotImplemented if pair is None else record_elementwise(row, pair, None)
+        if pair is None:
+            return late["ask_operand"](row.name, a, b)
+        return record_elementwise(row, pair, None)
     return record_elementwise(row, (a, b), None)
 
 

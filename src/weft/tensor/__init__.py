@@ -71,6 +71,7 @@ def in_place_shape(tensor: Any, result: Any) -> ShapeError:
 
 LATE: dict[str, Any] = {
     "array": interop.as_array,
+    "ask_operand": subclasses.ask_operand,
     "buffer": interop.buffer_array,
     "array_wrap": interop.wrap_array,
     "construct": legacy.construct,

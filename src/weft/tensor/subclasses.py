@@ -14,7 +14,7 @@ from typing import Any
 from weft.errors import ArgumentTypeError
 from weft.functional.arguments import need_tensor
 from weft.graph import views
-from weft.graph.overriding import ask, disabled, is_muted, search_lists
+from weft.graph.overriding import answering_of, ask, disabled, is_muted, search_lists
 from weft.graph.public import Public
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
@@ -96,6 +96,20 @@ _METHOD_OF = {
     "__pos__": "positive",
     "__abs__": "abs",
 }  # the methods that `__torch_function__` gets for operators, as in PyTorch
+_OF_ROWS = {
+    "floor_divide": "__floordiv__",
+    "bitwise_and": "__and__",
+    "bitwise_or": "__or__",
+    "bitwise_xor": "__xor__",
+    "bitwise_left_shift": "__lshift__",
+    "bitwise_right_shift": "__rshift__",
+}
+_SWAPPED_ROWS = {
+    "rsub": "__rsub__",
+    "div": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+}
 replaced: dict[str, Any] = {}  # the members of Tensor that `seeing` has put others in the place of
 _NOT_CONVERTED = ("_base", "grad", "_grad")
 
@@ -230,6 +244,17 @@ def _operator(name: str) -> Callable[..., Any]:
 def _called(call: Any, name: str) -> Callable[..., Any]:
     call.__name__, call.__doc__ = name, getattr(getattr(Tensor, name), "__doc__", None)
     return call  # type: ignore[no-any-return]
+
+
+def ask_operand(row: str, a: Any, b: Any) -> Any:
+    """What an operand that is no tensor makes of an operator with one, by its `__torch_function__`; NotImplemented
+    where it has none. `row` is what the operator would record."""
+    if is_muted() or not answering_of((a, b)):
+        return NotImplemented
+    args = (a, b) if isinstance(a, Tensor) else (b, a)
+    straight = _OF_ROWS.get(row, row)
+    swapped = straight if args[0] is a else _SWAPPED_ROWS.get(row, straight)
+    return ask(members_of_tensor()[swapped], args, args, {})
 
 
 def _iterate(self: Any) -> Any:
