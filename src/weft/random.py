@@ -18,7 +18,6 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
 from weft.functional.making import by_name, check_apart, write_out
-from weft.functional.places import order_of_keys
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
 from weft.graph import dtype as dtypes
@@ -28,7 +27,7 @@ from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import without_memory
+from weft.ops.primitives import order, without_memory
 from weft.tensor.creation import read_size
 from weft.tensor.device import on_meta
 from weft.tensor.memory import need_room
@@ -277,7 +276,7 @@ def randperm(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Any:
-    """A random order of 0 .. n - 1: the order of n random 63-bit keys. Reads them."""
+    """A random order of 0 .. n - 1: the order of n random 63-bit keys."""
     n = need_integer("randperm", n, "n")
     if n < 0:
         raise ArgumentError(
@@ -288,9 +287,8 @@ def randperm(
         return _finished(without_memory((n,), wanted), requires_grad)
     source = chosen(generator)
     upper = call("bitwise_right_shift", source.bits((n,)), 1)
-    keys = host.to_numpy(upper * 2**32 + source.bits((n,)))
-    order = host.from_numpy(host.answering(order_of_keys, keys), dtypes.int64)
-    return _finished(cast(order, wanted), requires_grad)
+    keys = upper * 2**32 + source.bits((n,))
+    return _finished(cast(order(keys, 0, n), wanted), requires_grad)
 
 
 def normal(
@@ -408,13 +406,19 @@ def multinomial(
             ]
         )
         found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
+        result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
     else:
-        draws = host.to_numpy(unit(rows.shape, dtypes.float64, source))
-        with np.errstate(divide="ignore"):
-            races = np.where(rows > 0, -np.log1p(-draws) / np.where(rows > 0, rows, 1), np.inf)
-        found = host.answering(np.argsort, races, 1, kind="stable")[:, :num_samples]
-    result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
+        result = _first_of_races(input.detach(), int(num_samples), source)
     return result if out is None else write_out(out, result)
+
+
+def _first_of_races(weights: Any, count: int, source: Generator) -> Any:
+    """The indices that are through first where each takes an exponential time at the rate of its weight."""
+    draws = unit(weights._shape, dtypes.float64, source)
+    rates = cast(weights, dtypes.float64)
+    runs = rates > 0
+    times = call("log1p", -draws) / call("where", runs, -rates, 1)
+    return order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
 
 
 def _check_weights(weights: Any, count: int, replacement: bool) -> None:

@@ -35,13 +35,15 @@ from weft.functional.making import write_out
 from weft.functional.reductions import count_of, extreme_of_all, reduce_over, reduced_shape
 from weft.functional.views import movedim
 from weft.graph.recording import record_gradient
+from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape, where
+from weft.ops.primitives import expand, reshape, where
 
 require(__name__, cython.compiled)
 
 singular = later("weft.functional.singular")
+FEW_POINTS = 25  # up to which PyTorch, too, takes no products of matrices for distances
 _SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
 
 
@@ -266,15 +268,37 @@ def linalg_norm(
 def cdist(
     x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Any:
-    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m)."""
+    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m).
+
+    Euclidean gradients of many points are two products of matrices, unless `compute_mode` is
+    "donot_use_mm_for_euclid_dist": they lose digits of points that lie far from 0 and close together.
+    """
     need_tensor("cdist", x1, "x1", 1)
     need_tensor("cdist", x2, "x2", 2)
     need_rank("cdist", x1, 2, "x1")
     need_rank("cdist", x2, 2, "x2")
-    gap = reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
+    products = compute_mode == "use_mm_for_euclid_dist" or (
+        compute_mode == "use_mm_for_euclid_dist_if_necessary"
+        and max(x1._shape[-2], x2._shape[-2]) > FEW_POINTS
+    )
+    if p != 2 or not products or x1._dtype is not x2._dtype or not _is_wide(x1._dtype):
+        return vector_norm(_gaps(x1, x2), p, -1)
+    lead = broadcast_shapes([x1._shape[:-2], x2._shape[:-2]], "cdist")
+    x1, x2 = [expand(x, (*lead, *x._shape[-2:])) for x in (x1, x2)]
+    with untracked():
+        distances = vector_norm(_gaps(x1, x2), 2, -1)
+    return record_gradient(TABLE["cdist"], (x1, x2), None, distances)
+
+
+def _is_wide(dtype: Any) -> bool:
+    return dtype.category == 2 and dtype.itemsize > 2
+
+
+def _gaps(x1: Any, x2: Any) -> Any:
+    """The differences of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m, d)."""
+    return reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
         x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
     )
-    return vector_norm(gap, p, -1)
 
 
 FUNCTIONS = {"cdist": cdist, "norm": norm}

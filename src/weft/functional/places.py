@@ -1,4 +1,4 @@
-"""Where elements of an array stand: what `nonzero` and random orders ask NumPy for.
+"""Where elements of an array stand: what `nonzero` asks NumPy for.
 
 In come arrays of values; out go places, int64.
 """
@@ -24,11 +24,3 @@ def coordinates(array: Any) -> Any:
         np.subtract(flat, above * array.shape[axis], out=found[axis])
         flat = above
     return found
-
-
-def order_of_keys(keys: Any) -> Any:
-    """The stable order of random keys. A place takes the low bits of its key, where they decide nothing."""
-    low = (1 << max(len(keys) - 1, 0).bit_length()) - 1
-    order = np.sort((keys & ~low) | np.arange(len(keys))) & low
-    in_order = keys[order]
-    return order if (in_order[:-1] <= in_order[1:]).all() else np.argsort(keys, kind="stable")

@@ -14,7 +14,18 @@ import numpy as np
 from weft._compiled import require
 from weft.graph.recording import cast
 from weft.graph.tape import tape
-from weft.ops.primitives import concat, expand, iota, reduce, reshape, slice_axis, unreduce, where
+from weft.ops.primitives import (
+    concat,
+    expand,
+    iota,
+    matmul,
+    reduce,
+    reshape,
+    slice_axis,
+    transpose,
+    unreduce,
+    where,
+)
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import define, every_row
 
@@ -149,6 +160,35 @@ composite_row(
     rowwise=_off_rows,
 )
 
+
+# -- distances of all pairs of points: (..., n, d), (..., m, d) -> (..., n, m) ---------------------------------------
+
+
+def _pull_distances(g: Any, mine: Any, others: Any, result: Any) -> Any:
+    """sum over the others of g (mine - other) / distance; nothing where that is 0. Two products."""
+    zero = result == 0
+    weights = where(zero, 0, g / where(zero, 1, result))
+    total = reduce("sum", weights, (len(weights._shape) - 1,), keepdim=True)
+    return mine * total - matmul(weights, others)
+
+
+composite_row(
+    "cdist",
+    "self other",
+    lambda x, y, params: np.sqrt(np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, -1)),
+    {
+        "self": lambda g, self, other, result: _pull_distances(g, self, other, result),
+        "other": lambda g, self, other, result: _pull_distances(
+            transpose(g), other, self, transpose(result)
+        ),
+    },
+    lambda p, shapes, flags, n: p,
+    [((3, 4), (5, 4), None), ((2, 3, 4), (2, 1, 4), None)],
+    "float32 float64",
+    grad_name="CdistBackward0",
+    shape=lambda p, x, y: (*x[:-1], y[-2]),
+    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) - 2,
+)
 
 # -- normalisation over axes: (x - mean) / sqrt(variance + eps) ----------------------------------------------------
 

@@ -44,6 +44,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "max_all": lambda x, params: extreme_of_all("max", x, *params),
     "min_all": lambda x, params: extreme_of_all("min", x, *params),
     "median": lambda x, params: _median(x, *params),
+    "cdist": lambda x, y, params: weft.cdist(x, y, compute_mode="use_mm_for_euclid_dist"),
     "hypot": lambda x, y, params: weft.hypot(x, y),
     "ndtri": lambda x, params: special.SPECIAL["ndtri"](x),
     "sinc": lambda x, params: weft.sinc(x),
