@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.autograd.integers cimport Integers
+from weft.graph.integers cimport Integers
 from weft.graph.node cimport Node
 from weft.graph.prefetch cimport FAR, NEAR, NEXT, prefetch, prefetch_node, prefetch_parts
 

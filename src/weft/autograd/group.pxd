@@ -1,5 +1,5 @@
 from weft.autograd.discovery cimport Reached
-from weft.autograd.integers cimport Integers
+from weft.graph.integers cimport Integers
 from weft.graph.node cimport Node
 from weft.graph.tensor cimport Tensor
 
@@ -12,7 +12,7 @@ cdef class Group:
     cdef Reached* known  # of the walk, which outlives its groups
     cdef Node quotient  # members let go of theirs where a hook walks over them too
     cdef Integers members  # the numbers of those that are reached
-    cdef list rows  # of the quotient that have been reached; None for all
+    cdef Integers rows  # of the quotient that have been reached; None for all
     cdef bint ragged  # members have as many rows as they are high
     cdef Py_ssize_t axis  # along this dimension
     cdef list whole
@@ -31,7 +31,7 @@ cdef class Group:
     cdef list contributions(self)
     cdef list bundled(self)
     cdef list slices(self, object whole)
-    cdef list reached_rows(self)
+    cdef Integers reached_rows(self)
     cdef object assemble(self, tuple shape)
     cdef object stack_blocks(self, tuple shape)
     cdef object stack_rows(self)

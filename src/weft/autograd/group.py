@@ -8,21 +8,22 @@ Rows are kept as plain integers, not as an object each: a walk over trees hands 
 
 import cython
 from cython.cimports.weft.autograd.discovery import Reached
-from cython.cimports.weft.autograd.integers import Integers, integers, push
 from cython.cimports.weft.graph.edges import value
 from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.integers import Integers, integers, push
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.strides import contiguous_strides
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.schedule.gathers import gather
 from cython.cimports.weft.schedule.members import row_axis, with_height
 from cython.cimports.weft.schedule.ragged import height_of, lay, piece
+from cython.cimports.weft.schedule.terms import Terms, terms_of
 
 from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW, VIEW
 from weft.ops.primitives import full, reshape, slice_axis
 from weft.ops.row import TABLE
-from weft.schedule.gathers import gather_rows
 from weft.schedule.stacking import row_of
 
 require(__name__, cython.compiled)
@@ -87,7 +88,7 @@ class Group:
             self.axis = self.quotient.info[2]
             self.rows = self.reached_rows()
         elif not every:
-            self.rows = rows.listed()
+            self.rows = rows
         return 0
 
     @cython.cfunc
@@ -102,16 +103,18 @@ class Group:
             self.members.items[place] = cython.cast(tuple, order[place])[1]
 
     @cython.cfunc
-    def reached_rows(self) -> list:
+    def reached_rows(self) -> Integers:
         """The rows of members of different heights; None where these are all."""
         nodes: list = self.nodes()
         if height_of(nodes, self.axis) == self.quotient.info[1]:
             return None
-        rows: list = []
+        rows: Integers = integers(0, 0)
         node: Node
+        row: cython.longlong
         for node in nodes:
             height: cython.longlong = node.shape[self.axis]
-            rows.extend(range(node.qrow, node.qrow + height))
+            for row in range(node.qrow, node.qrow + height):
+                push(rows, cython.cast(cython.int, row))
         return rows
 
     @cython.cfunc
@@ -216,10 +219,10 @@ class Group:
                 return None
             if node.inputs[1].shape[1:] != first.inputs[1].shape[1:]:
                 return None
-        sources, numbers, rows, offsets = self.in_order()
+        sources, terms = self.in_order()
         blocks: tuple = tuple([cython.cast(Node, source).inputs[1] for source in sources])
         narrow: tuple = shape[:1] + cython.cast(Node, blocks[0]).shape[1:]
-        gathered: Node = gather_rows(blocks, numbers, rows, offsets, narrow, first.dtype)
+        gathered: Node = gather(blocks, terms, narrow, first.dtype)
         zeros: Node = value(part).inputs[0]
         params: tuple = (first.params[0], contiguous_strides(shape))
         block: Node = new_node(
@@ -252,12 +255,10 @@ class Group:
                     return bundle.cotangent
                 if source.shape and rows.consecutive() and source.shape[1:] == first.shape:
                     return slice_axis(bundle.cotangent, 0, rows.items[0], count)
-                zeros: list = [0] * count
-                return wrap(
-                    gather_rows((source,), zeros, rows.listed(), None, shape, first.dtype), None
-                )
-        sources, numbers, chosen, offsets = self.in_order()
-        return wrap(gather_rows(sources, numbers, chosen, offsets, shape, first.dtype), None)
+                chosen: Terms = terms_of(integers(count, 0), rows.copy(), None)
+                return wrap(gather((source,), chosen, shape, first.dtype), None)
+        sources, terms = self.in_order()
+        return wrap(gather(sources, terms, shape, first.dtype), None)
 
     @cython.cfunc
     def lay_rows(self):
@@ -287,7 +288,7 @@ class Group:
 
     @cython.cfunc
     def in_order(self) -> tuple:
-        """All rows by member: (values, number of a value, row, where each member begins or None for one row each)."""
+        """All rows by member: (values, Terms)."""
         count: cython.Py_ssize_t = self.members.count
         cursor: Integers = integers(count + 1, 0)
         sources: dict = {}
@@ -301,7 +302,7 @@ class Group:
                 cursor.items[bundle.places.items[index] + 1] += 1
         for place in range(count):
             cursor.items[place + 1] += cursor.items[place]
-        offsets = None if cursor.ascending() else cursor.listed()
+        offsets: Integers = None if cursor.ascending() else cursor.copy()
         numbers: Integers = integers(cursor.items[count], 0)
         rows: Integers = integers(cursor.items[count], 0)
         for bundle in self.bundles:
@@ -312,7 +313,7 @@ class Group:
                 cursor.items[place] = position + 1
                 numbers.items[position] = number
                 rows.items[position] = bundle.rows.items[index]
-        return tuple(sources), numbers.listed(), rows.listed(), offsets
+        return tuple(sources), terms_of(numbers, rows, offsets)
 
 
 @cython.cfunc

@@ -9,17 +9,18 @@ that are large already stay apart.
 
 import cython
 from cython.cimports.weft.autograd.group import Bundle, Group, new_bundle, new_group
-from cython.cimports.weft.autograd.integers import Integers, extend, integers, push
 from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.integers import Integers, extend, integers, push
 from cython.cimports.weft.graph.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.schedule.gathers import gather
+from cython.cimports.weft.schedule.terms import terms_of
 
 from weft._compiled import require
 from weft.graph.rows import COMPOSITE
 from weft.schedule.forms import Form
-from weft.schedule.gathers import gather_rows
 
 require(__name__, cython.compiled)
 
@@ -122,16 +123,16 @@ def form_of_union(group: Group) -> Form:
 def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
     """The rows of all members of a saved input, or (-1) of the results."""
     sources: list = []
-    numbers: list = []
-    rows: list = []
+    numbers: Integers = integers(0, 0)
+    rows: Integers = integers(0, 0)
     part: Group
     member: Node
     for part in group.parts:
         quotient: Node = part.quotient
         for member in part.nodes():
-            numbers.append(len(sources))
-            rows.append(member.qrow)
+            push(numbers, cython.cast(cython.int, len(sources)))
+            push(rows, cython.cast(cython.int, member.qrow))
         sources.append(quotient if index < 0 else quotient.inputs[index])
     first: Node = sources[0]
-    shape: tuple = (len(rows), *first.shape[1:])
-    return wrap(gather_rows(tuple(sources), numbers, rows, None, shape, first.dtype), None)
+    shape: tuple = (rows.count, *first.shape[1:])
+    return wrap(gather(tuple(sources), terms_of(numbers, rows, None), shape, first.dtype), None)

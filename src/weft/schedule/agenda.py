@@ -14,6 +14,7 @@ import heapq
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.weft.graph.integers import Integers, extend, integers, push
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.prefetch import (
     FAR,
@@ -50,6 +51,8 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _NEVER = cython.declare(cython.longlong, 1 << 60)
+_FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's number in `turn_of`
+_FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
@@ -74,7 +77,7 @@ class Signature:
     first = cython.declare(Node)
     number = cython.declare(cython.Py_ssize_t)
     remaining = cython.declare(cython.Py_ssize_t)
-    ready = cython.declare(list)
+    ready = cython.declare(Integers)  # places of nodes
     height = cython.declare(cython.int)
     chained = cython.declare(cython.bint)
     longest = cython.declare(cython.int)  # way of nodes that read each other, in steps
@@ -89,7 +92,7 @@ class Signature:
     def __cinit__(self, first: Node, number: cython.Py_ssize_t, others: list):
         self.first = first
         self.number = number
-        self.ready = []
+        self.ready = integers(0, 0)
         self.slot = -1
         self.others = others
         others.append(self)
@@ -128,8 +131,8 @@ class Agenda:
     table = cython.declare(dict)
     recent = cython.declare(list)  # per slot of a line: the signature that was found last
     families = cython.declare(dict)
-    heap = cython.declare(list)
-    alone = cython.declare(list)  # ready nodes that run by themselves
+    heap = cython.declare(list)  # turns of signatures (`turn_of`)
+    alone = cython.declare(Integers)  # places of ready nodes that run by themselves
     crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
     known = cython.declare(list)  # all signatures, in the order in which they were met
     order = cython.declare(Order)
@@ -152,7 +155,7 @@ class Agenda:
         self.recent = [None] * _RECENT
         self.families = {}
         self.heap = []
-        self.alone = []
+        self.alone = integers(0, 0)
         self.later = []
         self.known = []
         self.order = Order(len(nodes))
@@ -315,23 +318,23 @@ class Agenda:
     def make_ready(self, position: cython.Py_ssize_t) -> cython.void:
         signature: Signature = self.signatures[position]
         if signature is None:
-            self.alone.append(position)
+            push(self.alone, position)
             return
-        signature.ready.append(position)
+        push(signature.ready, position)
         height: cython.int = self.order.height[position]
-        first: cython.bint = len(signature.ready) == 1
+        first: cython.bint = signature.ready.count == 1
         higher: cython.bint = first or height > signature.height
         rank: cython.int = self.rank_of(signature, position)
         if higher:
             signature.height = height
         if higher or rank == _ALL or (rank == _LEVEL and signature.slot >= 0):
-            heapq.heappush(self.heap, (rank, -signature.height, signature.number, signature))
+            heapq.heappush(self.heap, turn_of(rank, signature))
 
     @cython.cfunc
     def rank_of(self, signature: Signature, position: cython.Py_ssize_t) -> cython.int:
         """When a signature is to be taken, now that one more node is ready."""
         level: cython.bint = signature.slot < 0 or signature.reach(self.order.level[position])
-        if len(signature.ready) == signature.remaining:
+        if signature.ready.count == signature.remaining:
             return _ALL
         if level:
             return _LEVEL
@@ -349,16 +352,17 @@ class Agenda:
                 self.make_ready(reader)
 
     @cython.cfunc
-    def take(self, signature: Signature) -> list:
-        """The ready nodes of a signature, oldest first; where they are few, with those of other lines that are few."""
-        members: list = _ready_of(signature)
+    def take(self, signature: Signature) -> Integers:
+        """The places of the ready nodes of a signature, oldest first; where they are few, with those of other lines that
+        are few."""
+        places: Integers = _ready_of(signature)
         other: Signature
-        if len(members) < LEAST_ROWS and not signature.chained:
+        if places.count < LEAST_ROWS and not signature.chained:
             for other in signature.others:
-                if 0 < len(other.ready) < LEAST_ROWS and not other.chained:
-                    members.extend(_ready_of(other))
-        members.sort()
-        return members
+                if 0 < other.ready.count < LEAST_ROWS and not other.chained:
+                    extend(places, _ready_of(other), 0)
+        places.sort()
+        return places
 
     @cython.cfunc
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
@@ -418,16 +422,16 @@ class Agenda:
         return place >= 0 and self.joined[place]
 
     @cython.cfunc
-    def join(self, places: list) -> list:
+    def join(self, places: Integers) -> list:
         """The nodes at some places, as a group."""
         members: list = []
         position: cython.Py_ssize_t
         index: cython.Py_ssize_t
-        for index in range(len(places)):
-            if index + FAR < len(places):
-                position = places[index + FAR]
+        for index in range(places.count):
+            if index + FAR < places.count:
+                position = places.items[index + FAR]
                 prefetch_node(cython.cast(cython.p_void, PyList_GET_ITEM(self.nodes, position)))
-            position = places[index]
+            position = places.items[index]
             self.joined[position] = True
             members.append(self.nodes[position])
         return members
@@ -448,33 +452,50 @@ class Agenda:
         for position in range(len(self.nodes)):
             if self.order.waits[position] == 0:
                 self.make_ready(position)
-        while self.alone or self.heap:
-            if self.alone:
-                self.ran(self.alone.pop())
+        while self.alone.count > 0 or self.heap:
+            if self.alone.count > 0:
+                self.alone.count -= 1
+                self.ran(self.alone.items[self.alone.count])
                 continue
-            signature = heapq.heappop(self.heap)[3]
-            if not signature.ready:
+            signature = self.known[_number_in(heapq.heappop(self.heap)) - 1]
+            if signature.ready.count == 0:
                 continue  # taken already: an entry from before more of it was ready
-            members: list = self.take(signature)
-            least: cython.longlong = self.least_rows(signature, self.nodes[members[0]])
+            places: Integers = self.take(signature)
+            least: cython.longlong = self.least_rows(signature, self.nodes[places.items[0]])
             if self.notes is not None:
-                self.notes.append((facts_of(signature), len(members), least))
-            if len(members) >= least:
-                groups.append(self.join(members))
-            for position in members:
-                self.ran(position)
+                self.notes.append((facts_of(signature), places.count, least))
+            if places.count >= least:
+                groups.append(self.join(places))
+            for position in range(places.count):
+                self.ran(places.items[position])
         return groups
 
 
 @cython.cfunc
-def _ready_of(signature: Signature) -> list:
-    """The ready nodes of a signature, which are ready no longer."""
-    members: list = signature.ready
-    signature.ready = []
-    signature.remaining -= len(members)
+@cython.exceptval(check=False)
+def turn_of(rank: cython.int, signature: Signature) -> cython.longlong:
+    """When a signature is taken, as a number that is less where that is sooner: by rank, by the longest way to go, by
+    age."""
+    turn: cython.longlong = (cython.cast(cython.longlong, rank) << _FIELD_BITS) + _FIELD
+    return ((turn - signature.height) << _FIELD_BITS) + signature.number
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _number_in(turn: cython.longlong) -> cython.Py_ssize_t:
+    """The number of the signature whose turn it is."""
+    return turn & _FIELD
+
+
+@cython.cfunc
+def _ready_of(signature: Signature) -> Integers:
+    """The places of the ready nodes of a signature, which are ready no longer."""
+    places: Integers = signature.ready
+    signature.ready = integers(0, 0)
+    signature.remaining -= places.count
     signature.height = 0
     signature.reached = 0
-    return members
+    return places
 
 
 @cython.cfunc

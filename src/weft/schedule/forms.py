@@ -8,20 +8,22 @@ which no flush computes, are put into groups when a walk meets them (`group_reco
 
 import cython
 from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.integers import Integers, integers
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import RESULT_SHIFT, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saved import is_saved
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.schedule.columns import column_of
+from cython.cimports.weft.schedule.gathers import gather
 from cython.cimports.weft.schedule.members import adopt, in_ragged, row_axis, with_height
 from cython.cimports.weft.schedule.ragged import EQUAL, height_of, in_shape_of, lay
 from cython.cimports.weft.schedule.stacking import stack
+from cython.cimports.weft.schedule.terms import Terms, terms_of
 
 from weft._compiled import require
 from weft.graph.rows import COMPOSITE
 from weft.graph.tape import is_record_only
-from weft.schedule.gathers import gather_rows
 from weft.schedule.stacking import part_of
 
 require(__name__, cython.compiled)
@@ -74,7 +76,7 @@ def saved_result(node: Node):
     return part_of(whole, node)
 
 
-def form_of(quotient: Node, first: Node, rows: list | None):
+def form_of(quotient: Node, first: Node, rows: Integers | None):
     """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
     have been reached."""
     flags: tuple = quotient.info[0]
@@ -91,7 +93,7 @@ def form_of(quotient: Node, first: Node, rows: list | None):
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if row.kind == COMPOSITE else quotient, None)
         return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
-    part: cython.Py_ssize_t = len(rows)
+    part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
         if is_saved(mask, index):
             saved: Node = quotient.inputs[index]
@@ -114,13 +116,14 @@ def form_of(quotient: Node, first: Node, rows: list | None):
 
 
 @cython.cfunc
-def _rows(node: Node, rows: list, ragged: cython.bint) -> Node:
+def _rows(node: Node, rows: Integers, ragged: cython.bint) -> Node:
     """Some rows of a value, along the first dimension or that of a ragged batch."""
     axis: cython.Py_ssize_t = row_axis(node.shape) if ragged else 0
-    height: cython.Py_ssize_t = len(rows)
+    height: cython.Py_ssize_t = rows.count
     shape: tuple = (height,) + node.shape[axis + 1 :]
     base: Node = in_shape_of(node, node.shape[axis:])
-    found = gather_rows((base,), [0] * height, rows, None, shape, node.dtype)
+    terms: Terms = terms_of(integers(height, 0), rows, None)
+    found: Node = gather((base,), terms, shape, node.dtype)
     return in_shape_of(found, with_height(node.shape, axis, height))
 
 

@@ -6,13 +6,17 @@ that has it: cotangents that many sums hand on, and sums that grow term by term,
 """
 
 import cython
+from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.graph.integers import Integers, integers, push
 from cython.cimports.weft.graph.making import count_elements, new_node
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.members import in_ragged
+from cython.cimports.weft.schedule.terms import Terms, terms_of
 
 from weft._compiled import require
 from weft.ops.row import TABLE
+from weft.schedule.terms import listed_terms
 
 require(__name__, cython.compiled)
 
@@ -33,8 +37,8 @@ class Sources:
 
     def __cinit__(self):
         self.positions = {}
-        self.numbers = []
-        self.rows = []
+        self.numbers = integers(0, 0)
+        self.rows = integers(0, 0)
 
     @cython.cfunc
     def add(self, source: Node) -> cython.void:
@@ -45,30 +49,37 @@ class Sources:
             self.add_row(source, -1)
 
     @cython.cfunc
-    def add_row(self, root: Node, row) -> cython.void:
+    def add_row(self, root: Node, row: cython.longlong) -> cython.void:
         """List a row of a value; -1 is the value as a whole."""
         if root is not self.last:
             self.number = self.positions.setdefault(root, len(self.positions))
             self.last = root
-        self.numbers.append(self.number)
-        self.rows.append(row)
+        push(self.numbers, self.number)
+        push(self.rows, cython.cast(cython.int, row))
 
     @cython.cfunc
-    def gather(self, offsets, count: cython.Py_ssize_t, like: Node) -> Node:
-        """The gather of what is listed, as so many rows, which `offsets` part into sums."""
-        shape: tuple = (count,) + like.shape
-        return gather_rows(
-            tuple(self.positions), self.numbers, self.rows, offsets, shape, like.dtype
+    def gather(self, offsets: Integers, shape: tuple, dtype: DType) -> Node:
+        """The gather of what is listed; `offsets` part it into sums (None: each is one row)."""
+        return gather(
+            tuple(self.positions), terms_of(self.numbers, self.rows, offsets), shape, dtype
         )
 
 
-def gather_rows(sources: tuple, numbers: list, rows: list, offsets, shape: tuple, dtype):
-    """Record rows (or sums of rows, by `offsets`) of several values as one; row -1 is a whole value."""
+def gather_rows(
+    sources: tuple, numbers: list, rows: list, offsets: list | None, shape: tuple, dtype
+):
+    """`gather`, of lists."""
+    return gather(sources, listed_terms(numbers, rows, offsets), shape, dtype)
+
+
+@cython.cfunc
+def gather(sources: tuple, terms: Terms, shape: tuple, dtype: DType) -> Node:
+    """Record rows (or sums of rows) of several values as one."""
     inner: list = [_gather_below(source) for source in sources]
     if any(inner):
-        sources, numbers, rows, offsets = _composed(sources, inner, numbers, rows, offsets)
+        sources, terms = _composed(sources, inner, terms)
     node: Node = new_node(_gather_row, sources, None, shape, count_elements(shape), dtype, None)
-    node.payload = (numbers, rows, offsets)
+    node.payload = terms
     node.considered = True
     return node
 
@@ -105,30 +116,28 @@ def _gather_below(node: Node):
 
 
 @cython.cfunc
-def _composed(sources: tuple, inner: list, numbers: list, rows: list, offsets) -> tuple:
-    """A gather without the gathers that it reads, where it can be: what makes it, as `gather_rows` takes it."""
+def _composed(sources: tuple, inner: list, terms: Terms) -> tuple:
+    """A gather without the gathers that it reads, where it can be: what makes it, as `gather` takes it."""
     listed: Sources = Sources()
-    count: cython.Py_ssize_t = len(numbers) if offsets is None else len(offsets) - 1
-    bounds: list = [0]
-    begin: cython.Py_ssize_t
-    end: cython.Py_ssize_t
+    offsets: Integers = terms.offsets
+    count: cython.Py_ssize_t = terms.numbers.count if offsets is None else offsets.count - 1
+    bounds: Integers = integers(count + 1, 0)
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t
     for row in range(count):
-        begin, end = row, row + 1
-        if offsets is not None:
-            begin, end = offsets[row], offsets[row + 1]
+        begin: cython.Py_ssize_t = row if offsets is None else offsets.items[row]
+        end: cython.Py_ssize_t = row + 1 if offsets is None else offsets.items[row + 1]
         for place in range(begin, end):
-            number = numbers[place]
+            number: cython.Py_ssize_t = terms.numbers.items[place]
             below = inner[number]
-            if below is None or not _add_below(listed, below, rows[place], place == begin):
-                listed.add_row(sources[number], rows[place])
-        bounds.append(len(listed.rows))
-    if bounds[count] == count and all(
-        [cython.cast(cython.Py_ssize_t, bounds[row]) == row for row in range(count)]
-    ):
+            if below is None or not _add_below(
+                listed, below, terms.rows.items[place], place == begin
+            ):
+                listed.add_row(sources[number], terms.rows.items[place])
+        bounds.items[row + 1] = cython.cast(cython.int, listed.rows.count)
+    if bounds.ascending():
         bounds = None
-    return tuple(listed.positions), listed.numbers, listed.rows, bounds
+    return tuple(listed.positions), terms_of(listed.numbers, listed.rows, bounds)
 
 
 @cython.cfunc
@@ -143,14 +152,12 @@ def _add_below(
         step == 0
     ):  # a whole value that is many rows, or a part of a value that is one
         return False
-    numbers: list = node.payload[0]
-    rows: list = node.payload[1]
-    offsets = node.payload[2]
+    terms: Terms = node.payload
     row = cython.cast(cython.Py_ssize_t, below[1]) + row * step
     begin: cython.Py_ssize_t = row
     end: cython.Py_ssize_t = row + 1
-    if offsets is not None:
-        begin, end = offsets[row], offsets[row + 1]
+    if terms.offsets is not None:
+        begin, end = terms.offsets.items[row], terms.offsets.items[row + 1]
         if end == begin:
             return False
         if end > begin + 1 and not (
@@ -159,5 +166,5 @@ def _add_below(
             return False
     place: cython.Py_ssize_t
     for place in range(begin, end):
-        listed.add_row(node.inputs[cython.cast(cython.Py_ssize_t, numbers[place])], rows[place])
+        listed.add_row(node.inputs[terms.numbers.items[place]], terms.rows.items[place])
     return True

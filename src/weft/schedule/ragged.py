@@ -21,7 +21,6 @@ from cython.cimports.weft.schedule.ragged import EQUAL, MIXED
 
 from weft._compiled import require
 from weft.ops.row import TABLE
-from weft.schedule.gathers import gather_rows
 
 require(__name__, cython.compiled)
 
@@ -302,8 +301,9 @@ def _repeated(sources: list, axis: cython.Py_ssize_t) -> Node:
     first: Node = sources[0]
     height: cython.longlong = height_of(sources, axis)
     shape: tuple = (height,) + first.shape[axis + 1 :]
-    rows = gather_rows(tuple(found.positions), found.numbers, found.rows, None, shape, first.dtype)
-    return in_shape_of(rows, with_height(first.shape, axis, height))
+    return in_shape_of(
+        found.gather(None, shape, first.dtype), with_height(first.shape, axis, height)
+    )
 
 
 @cython.cfunc

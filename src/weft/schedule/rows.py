@@ -15,6 +15,7 @@ from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering, new_launch
 from cython.cimports.weft.schedule.plan import value_of
 from cython.cimports.weft.schedule.records import Place, operand, place_of, row_major
+from cython.cimports.weft.schedule.terms import Terms
 
 from weft._compiled import require
 
@@ -85,30 +86,26 @@ def _spec(dtype: str) -> KernelSpec:
 @cython.cfunc
 def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> Table:
     """Where the rows of a node come from, each of so many elements."""
-    numbers: list = node.payload[0]
-    rows: list = node.payload[1]
-    offsets = node.payload[2]
+    terms: Terms = node.payload
     found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
     sources: cython.p_longlong = _words(found)
     place: cython.longlong = 0
     for source in node.inputs:
         sources[place], sources[place + 1], sources[place + 2] = _rows_of(lowering, source, size)
         place += 3
-    entries: cython.longlong = len(numbers)
+    entries: cython.longlong = terms.numbers.count
     bounds: cython.longlong = cython.cast(cython.longlong, node.shape[0]) + 1
     data = bytearray(16 * entries + 8 * bounds)
     packed: cython.p_longlong = _words(data)
     index: cython.longlong
     row: cython.longlong
     for index in range(entries):
-        place = 3 * cython.cast(cython.longlong, numbers[index])
-        row = rows[index]
+        place = 3 * cython.cast(cython.longlong, terms.numbers.items[index])
+        row = terms.rows.items[index]
         packed[2 * index] = sources[place]
         packed[2 * index + 1] = sources[place + 1] + (row * sources[place + 2] if row > 0 else 0)
     for index in range(bounds):
-        packed[2 * entries + index] = (
-            index if offsets is None else cython.cast(list, offsets)[index]
-        )
+        packed[2 * entries + index] = index if terms.offsets is None else terms.offsets.items[index]
     return Table(
         lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
     )

@@ -15,6 +15,7 @@ from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import equal, mix
 from cython.cimports.weft.schedule.signature import NUMBERS, Number, next_stamp
+from cython.cimports.weft.schedule.terms import Terms
 
 from weft._compiled import require
 from weft.graph.rows import ROWS, SCALAR_ROW
@@ -138,7 +139,7 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
     if node.params is not None:
         h = mix(h, hash(node.params))
     if node.row.kind == _ROWS:
-        _put(result, len(node.payload[0]))
+        _put(result, cython.cast(Terms, node.payload).numbers.count)
     return h
 
 

@@ -6,6 +6,7 @@ in place, views of members become the same view of their batch, and only what is
 """
 
 import cython
+from cython.cimports.weft.graph.integers import Integers, integers
 from cython.cimports.weft.graph.making import count_elements, new_node, new_value
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.prefetch import NEXT, prefetch_node
@@ -110,7 +111,8 @@ def gathered(column: Column, stacks: dict) -> Node:
     index: cython.Py_ssize_t
     for index in range(column.count):
         sources.add(column.at(index))
-    result: Node = sources.gather(None, column.count, first)
+    shape: tuple = (column.count,) + first.shape
+    result: Node = sources.gather(None, shape, first.dtype)
     stacks.setdefault(column.hash(), []).append((column, result))
     return result
 
@@ -186,7 +188,12 @@ def gathered_sums(one: Column, other: Column) -> Node:
     for index in range(one.count):
         sources.add(one.at(index))
         sources.add(other.at(index))
-    return sources.gather(list(range(0, 2 * one.count + 1, 2)), one.count, one.at(0))
+    offsets: Integers = integers(one.count + 1, 0)
+    for index in range(offsets.count):
+        offsets.items[index] = cython.cast(cython.int, 2 * index)
+    first: Node = one.at(0)
+    shape: tuple = (one.count,) + first.shape
+    return sources.gather(offsets, shape, first.dtype)
 
 
 @cython.cfunc

@@ -1,15 +1,28 @@
 # cython: language_level=3
-"""Lists of small integers as plain memory: what a reverse walk knows of tens of thousands of records and rows.
+"""Lists of small integers as plain memory: what batching and a reverse walk know of tens of thousands of records and rows.
 
 In come numbers one by one; they are read as an array, and come out as a list where others ask for objects.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.stdlib import free, qsort, realloc
+from cython.cimports.libc.string import memcmp, memcpy
 
 from weft._compiled import require
 
 require(__name__, cython.compiled)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _compare(
+    one: cython.pointer(cython.const[cython.void]), other: cython.pointer(cython.const[cython.void])
+) -> cython.int:
+    """The order of two integers in memory, as `qsort` asks for it."""
+    a: cython.int = cython.cast(cython.p_int, one)[0]
+    b: cython.int = cython.cast(cython.p_int, other)[0]
+    return (a > b) - (a < b)
 
 
 @cython.final
@@ -47,6 +60,34 @@ class Integers:
     def ascending(self) -> cython.bint:
         """Whether they count up from 0."""
         return self.count == 0 or (self.items[0] == 0 and self.consecutive())
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def equals(self, other: Integers) -> cython.bint:
+        """Whether others are the same numbers in the same order."""
+        nbytes: cython.size_t = self.count * cython.sizeof(cython.int)
+        return self.count == other.count and (
+            nbytes == 0 or memcmp(self.items, other.items, nbytes) == 0
+        )
+
+    @cython.cfunc
+    def copy(self) -> Integers:
+        """The same numbers in memory of their own."""
+        made: Integers = Integers.__new__(Integers)
+        made.make_room(self.count)
+        memcpy(made.items, self.items, self.count * cython.sizeof(cython.int))
+        made.count = self.count
+        return made
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def sort(self) -> cython.void:
+        """Put them in order, the least first."""
+        index: cython.Py_ssize_t
+        for index in range(1, self.count):
+            if self.items[index] < self.items[index - 1]:
+                qsort(self.items, self.count, cython.sizeof(cython.int), _compare)
+                return
 
     @cython.cfunc
     def listed(self) -> list:

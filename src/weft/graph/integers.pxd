@@ -5,6 +5,9 @@ cdef class Integers:
     cdef void make_room(self, Py_ssize_t room)
     cdef bint consecutive(self) noexcept
     cdef bint ascending(self) noexcept
+    cdef bint equals(self, Integers other) noexcept
+    cdef Integers copy(self)
+    cdef void sort(self) noexcept
     cdef list listed(self)
 
 cdef Integers integers(Py_ssize_t count, int item)
