@@ -11,12 +11,17 @@ from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memmove
 from cython.cimports.weft.graph.burial import Py_REFCNT, PyTuple_CheckExact
 from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.prefetch import FAR, NEAR, NEXT, prefetch
+from cython.cimports.weft.graph.prefetch import prefetch
 from cython.cimports.weft.graph.tuples import PyTuple_GET_ITEM, PyTuple_GET_SIZE, keep_tuple
 
 from weft._compiled import require
 
 require(__name__, cython.compiled)
+
+# Steps ahead at which what is freed is asked for; its parts; what these hold. A step here does less than one of a pass.
+_FAR = cython.declare(cython.int, 12)
+_NEAR = cython.declare(cython.int, 8)
+_NEXT = cython.declare(cython.int, 4)
 
 _draining = False
 _graveyard = cython.NULL
@@ -78,12 +83,12 @@ def drain() -> cython.void:
 @cython.exceptval(check=False)
 def _look_ahead() -> cython.void:
     """Ask for what is freed soon: a tuple, then the nodes in it, then the tuples that these will leave behind."""
-    if _first + FAR >= _buried:
+    if _first + _FAR >= _buried:
         return
-    soon: cython.p_char = cython.cast(cython.p_char, _graveyard[_first + FAR])
+    soon: cython.p_char = cython.cast(cython.p_char, _graveyard[_first + _FAR])
     prefetch(soon - 16)
     prefetch(soon + 40)
-    child: cython.pointer(PyObject) = _graveyard[_first + NEAR]
+    child: cython.pointer(PyObject) = _graveyard[_first + _NEAR]
     index: cython.Py_ssize_t
     if PyTuple_CheckExact(child):
         for index in range(min(PyTuple_GET_SIZE(child), 3)):
@@ -92,7 +97,7 @@ def _look_ahead() -> cython.void:
             prefetch(soon + 64)
             prefetch(soon + 128)
             prefetch(soon + 192)
-    child = _graveyard[_first + NEXT]
+    child = _graveyard[_first + _NEXT]
     if PyTuple_CheckExact(child):
         for index in range(min(PyTuple_GET_SIZE(child), 3)):
             _ask_for_inputs(PyTuple_GET_ITEM(child, index))

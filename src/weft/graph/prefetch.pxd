@@ -24,9 +24,9 @@ cdef extern from "Python.h":
     Py_ssize_t PyTuple_GET_SIZE(object)
 
 cdef enum:
-    FAR = 12  # steps ahead at which a node is asked for
-    NEAR = 8  # at which the tuple of its inputs or edges is
-    NEXT = 4  # at which what these point to is
+    FAR = 9  # steps ahead at which a node is asked for
+    NEAR = 6  # at which the tuple of its inputs or edges is
+    NEXT = 3  # at which what these point to is
 
 # Ask for the part of a node that passes read.
 cdef inline void prefetch_node(void* node) noexcept:
