@@ -27,9 +27,10 @@ def _compare(
 
 @cython.final
 @cython.no_gc
+@cython.freelist(64)
 @cython.cclass
 class Integers:
-    """A growing array of integers; `push` (in the .pxd) puts one behind the others."""
+    """A growing array of integers; `push` (in the .pxd) puts one behind the others. An empty one has no memory."""
 
     def __dealloc__(self):
         free(self.items)
@@ -65,17 +66,18 @@ class Integers:
     @cython.exceptval(check=False)
     def equals(self, other: Integers) -> cython.bint:
         """Whether others are the same numbers in the same order."""
+        if self.count != other.count:
+            return False
         nbytes: cython.size_t = self.count * cython.sizeof(cython.int)
-        return self.count == other.count and (
-            nbytes == 0 or memcmp(self.items, other.items, nbytes) == 0
-        )
+        return self.count == 0 or memcmp(self.items, other.items, nbytes) == 0
 
     @cython.cfunc
     def copy(self) -> Integers:
         """The same numbers in memory of their own."""
         made: Integers = Integers.__new__(Integers)
         made.make_room(self.count)
-        memcpy(made.items, self.items, self.count * cython.sizeof(cython.int))
+        if self.count > 0:
+            memcpy(made.items, self.items, self.count * cython.sizeof(cython.int))
         made.count = self.count
         return made
 
@@ -100,7 +102,8 @@ def integers(count: cython.Py_ssize_t, item: cython.int) -> Integers:
     """So many times the same."""
     made: Integers = Integers.__new__(Integers)
     index: cython.Py_ssize_t
-    made.make_room(count)
+    if count > 0:
+        made.make_room(count)
     for index in range(count):
         made.items[index] = item
     made.count = count

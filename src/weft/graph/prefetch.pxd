@@ -48,7 +48,13 @@ cdef inline void prefetch_inputs(list nodes, Py_ssize_t position) noexcept:
         prefetch_node(<void*>PyList_GET_ITEM(nodes, position + FAR))
         prefetch(<void*>(<Node>PyList_GET_ITEM(nodes, position + NEAR)).inputs)
 
-# The same, and what the inputs are.
+# The same, and for where their gradient edges lead from.
+cdef inline void prefetch_operands(list nodes, Py_ssize_t position) noexcept:
+    prefetch_inputs(nodes, position)
+    if position + FAR < PyList_GET_SIZE(nodes):
+        prefetch(<void*>(<Node>PyList_GET_ITEM(nodes, position + NEAR)).edges)
+
+# The nodes, and what the inputs are.
 cdef inline void prefetch_sources(list nodes, Py_ssize_t position) noexcept:
     cdef Node node
     prefetch_inputs(nodes, position)

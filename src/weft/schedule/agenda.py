@@ -19,8 +19,8 @@ from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.prefetch import (
     FAR,
     PyList_GET_ITEM,
-    prefetch_inputs,
     prefetch_node,
+    prefetch_operands,
 )
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
@@ -189,7 +189,7 @@ class Agenda:
         source: Node
         signature: Signature
         for position in range(len(self.nodes)):
-            prefetch_inputs(self.nodes, position)
+            prefetch_operands(self.nodes, position)
             node = self.nodes[position]
             node.index = position
             self.needed[position] = node.live > 0
