@@ -9,8 +9,8 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.weft.autograd.discovery import Reached, prefetch_reached
-from cython.cimports.weft.graph.integers import integers, push
 from cython.cimports.weft.graph.cuts import Joint
+from cython.cimports.weft.graph.integers import integers, push
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge

@@ -11,8 +11,8 @@ import heapq
 import cython
 from cython.cimports.weft.autograd.discovery import Discovery
 from cython.cimports.weft.autograd.group import Group, group_of
-from cython.cimports.weft.graph.integers import Integers
 from cython.cimports.weft.graph.bound import late
+from cython.cimports.weft.graph.integers import Integers
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor

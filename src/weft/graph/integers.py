@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Lists of small integers as plain memory: what batching and a reverse walk know of tens of thousands of records and rows.
+"""Lists of small integers as plain memory: what batches and reverse walks know of tens of thousands of records.
 
 In come numbers one by one; they are read as an array, and come out as a list where others ask for objects.
 """

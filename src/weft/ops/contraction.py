@@ -82,7 +82,10 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
 
 
 def _pull_input(g: Any, weight: Any) -> Any:
-    return linear(g, transpose(conj(weight)))  # (..., n), (n, k) -> (..., k)
+    """(..., n), (n, k) -> (..., k)"""
+    if len(g._shape) > 1:
+        return matmul(g, conj(weight))
+    return linear(g, transpose(conj(weight)))
 
 
 def _pull_weight(g: Any, self: Any, at: Any) -> Any:

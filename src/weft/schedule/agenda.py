@@ -353,7 +353,7 @@ class Agenda:
 
     @cython.cfunc
     def take(self, signature: Signature) -> Integers:
-        """The places of the ready nodes of a signature, oldest first; where they are few, with those of other lines that
+        """Where the ready nodes of a signature stand, oldest first; where they are few, with those of other lines that
         are few."""
         places: Integers = _ready_of(signature)
         other: Signature
