@@ -7,13 +7,10 @@ library, nothing is set.
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import sys
-import threading
+from _thread import allocate_lock  # `threading` is not imported for a lock
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,7 @@ from weft._lazy import later
 _pool = later("weft.runtime.threads")
 FEW = 256  # rows of a matrix that one thread factors about as fast as several
 _MODULES = ("numpy.linalg", "scipy.linalg")
-_lock = threading.Lock()
+_lock = allocate_lock()
 _inside: list[int] = []  # what calls on their way have asked for
 _before: list[tuple[Any, int]] = []  # what was set before the first of them
 
@@ -31,6 +28,10 @@ _before: list[tuple[Any, int]] = []  # what was set before the first of them
 @cache
 def _setter(module: str) -> Callable[[int], int] | None:
     """What sets the number of threads of a package's OpenBLAS, and gives the one before."""
+    import ctypes
+    import importlib.util
+    from pathlib import Path
+
     package = module.partition(".")[0]
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
