@@ -60,6 +60,22 @@ def test_ten_steps_agree(name: str, options: dict) -> None:
             )
 
 
+@pytest.mark.parametrize("eps", [1e-7, 1e-6, 1e-4])
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_a_small_eps_counts_in_float16(eps: float, amsgrad: bool) -> None:
+    ours, theirs = (
+        library.zeros(4, dtype=library.float16, requires_grad=True) for library in (weft, torch)
+    )
+    optimizer = Adam([ours], lr=0.01, eps=eps, amsgrad=amsgrad)
+    oracle = torch.optim.Adam([theirs], lr=0.01, eps=eps, amsgrad=amsgrad)
+    gradient = np.array([0.0, 1e-3, -0.1, 1.0], np.float16)
+    for _ in range(3):
+        ours.grad, theirs.grad = weft.tensor(gradient), torch.tensor(gradient)
+        optimizer.step()
+        oracle.step()
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=4e-3)
+
+
 @pytest.mark.parametrize(("name", "options"), ALGORITHMS)
 def test_defaults_and_groups_agree(name: str, options: dict) -> None:
     _, _, optimizer, oracle = pair(name, options)

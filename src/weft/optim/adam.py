@@ -71,9 +71,11 @@ class Adam(Optimizer):
                 largest = state["max_exp_avg_sq"]
                 square = largest.copy_(weft.maximum(largest, square))
             # mean / bias1 / (sqrt(square / bias2) + eps), with one division for each element
-            correction = (1 - beta2**step) ** 0.5
+            root, correction = square.sqrt(), (1 - beta2**step) ** 0.5
+            if parameter.dtype is weft.float16:  # where a correction of eps may leave nothing of it
+                root, correction = root / correction, 1.0
             rate = -lr * correction / (1 - beta1**step)
-            add_quotient_(parameter, mean, square.sqrt() + eps * correction, rate)
+            add_quotient_(parameter, mean, root + eps * correction, rate)
 
 
 class AdamW(Adam):
