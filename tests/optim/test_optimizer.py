@@ -175,6 +175,44 @@ def test_an_optimizer_of_ones_own() -> None:
     assert a.tolist() == [0.5, -0.5] and log == ["after"]
 
 
+def test_a_step_that_calls_that_of_its_class_is_one_step() -> None:
+    class Clipped(Adam):
+        def step(self, closure=None):
+            for group in self.param_groups:
+                nn.utils.clip_grad_value_(group["params"], 0.5)
+            return super().step(closure)
+
+    a, b, log = leaf(1.0, -1.0), leaf(1.0, -1.0), []
+    own, plain = Clipped([a], lr=0.1), Adam([b], lr=0.1)
+    own.register_step_pre_hook(lambda *arguments: log.append("before"))
+    own.register_step_post_hook(lambda *arguments: log.append("after"))
+    for _ in range(2):
+        a.grad, b.grad = weft.tensor([5.0, -0.1]), weft.tensor([0.5, -0.1])
+        own.step()
+        plain.step()
+    assert a.tolist() == b.tolist() and log == ["before", "after"] * 2
+
+
+def test_an_optimizer_is_copied_after_a_step_that_failed_and_in_hooks() -> None:
+    def fail() -> None:
+        raise ValueError("of the closure")
+
+    a, copies = leaf(1.0, -1.0), []
+    optimizer = Adam([a])
+    a.grad = weft.ones(2)
+    optimizer.step()
+    with pytest.raises(ValueError, match="of the closure"):
+        optimizer.step(fail)
+    copies.append(copy.deepcopy(optimizer))
+    with optimizer.register_step_post_hook(lambda *_: copies.append(copy.deepcopy(optimizer))):
+        optimizer.step()
+    for copied in copies:
+        copied._step_post_hooks.clear()
+        copied.param_groups[0]["params"][0].grad = weft.ones(2)
+        copied.step()
+    assert [state["step"] for copied in copies for state in copied.state.values()] == [2, 3]
+
+
 def test_stepping_the_schedule_first_warns() -> None:
     schedule = lr_scheduler.StepLR(SGD([leaf(1.0)]), 2)
     with pytest.warns(UserWarning, match=r"lr_scheduler.step\(\)` before `optimizer.step"):

@@ -55,7 +55,7 @@ class Optimizer:
 
     # The numbers in a parameter's state that are tensors in a state_dict.
     _counts: tuple[str, ...] = ()
-    _before: Before  # while a step is made
+    _before: Before | None = None  # while a step is made
 
     def __init__(self, params: Any, defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -171,7 +171,8 @@ class Optimizer:
         if closure is not None:
             with weft.enable_grad():
                 loss = closure()
-        if any([check_gradients(group["params"]) for group in self.param_groups]):
+        sparse = any([check_gradients(group["params"]) for group in self.param_groups])
+        if sparse and self._before is not None:
             self._before.settle()
         with uninterrupted():
             before = last_sequence()

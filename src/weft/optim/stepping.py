@@ -47,24 +47,28 @@ after_step: list[Callable[[], None]] = []  # called when a step is over and has 
 
 
 def with_hooks(step):
-    """A class's `step` with the hooks around it; afterwards everything recorded is run."""
+    """A class's `step` with the hooks around it; afterwards everything recorded is run. One that is called by that of a
+    subclass is a part of that."""
 
     @functools.wraps(step)
     def hooked(self, *args, **kwargs):
+        if self._before is not None:
+            return step(self, *args, **kwargs)
         for hook in (*_before_every_step.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = _checked_arguments(changed)
-        before: Before = Before(self)
-        self._before = before
-        result = step(self, *args, **kwargs)
-        for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
-            hook(self, args, kwargs)
-        self._steps_taken += 1
-        before.let_go()
-        weft.realize()
-        before.check()
-        del self._before
+        self._before = Before(self)
+        try:
+            result = step(self, *args, **kwargs)
+            for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
+                hook(self, args, kwargs)
+            self._steps_taken += 1
+            self._before.let_go()
+            weft.realize()
+            self._before.check()
+        finally:
+            self._before = None
         for hear in list(after_step):
             hear()
         return result
@@ -95,6 +99,10 @@ class Before:
             if isinstance(state, dict):
                 self.state[parameter] = state = state.copy()
                 self.values.add([entry for entry in state.values() if _is_dense(entry)])
+
+    def __reduce__(self):
+        """A copy of an optimizer, made by a hook, is not in the middle of a step."""
+        return type(None), ()
 
     def settle(self):
         """Compute all gradients now, where one is sparse: what fails does so before anything is changed, nothing has
