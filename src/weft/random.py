@@ -16,7 +16,15 @@ import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, as_dtype, describe, need_integer, need_tensor, sizes
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    Shape,
+    as_dtype,
+    describe,
+    need_integer,
+    need_tensor,
+    sizes,
+)
 from weft.functional.making import by_name, check_apart, write_out
 from weft.functional.views import expand
 from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
@@ -97,11 +105,8 @@ def _finished(result: Any, requires_grad: bool, absent: bool = False) -> Any:
     return result
 
 
-def _draw(
-    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, absent: bool
-) -> Any:
-    """Numbers of a law; `absent` on the device meta, which draws none."""
-    shape = sizes(size)
+def _no_negative(shape: Shape) -> Shape:
+    """A shape. Errors: RuntimeError on a negative size."""
     if min(shape, default=0) < 0:
         raise ShapeError(
             f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}",
@@ -109,6 +114,14 @@ def _draw(
             got=str(list(shape)),
             fix="check the sizes",
         )
+    return shape
+
+
+def _draw(
+    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, absent: bool
+) -> Any:
+    """Numbers of a law; `absent` on the device meta, which draws none."""
+    shape = _no_negative(sizes(size))
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if absent:
         kept = dtype if dtype.is_complex else _floating(dtype)
@@ -207,6 +220,21 @@ def _check_range(low: int, high: int) -> None:
         )
 
 
+def _check_fits(low: int, high: int, dtype: Any) -> None:
+    """Errors: RuntimeError where an integer type does not hold the first or the last number of [low, high)."""
+    if dtype.category > 1:
+        return
+    least = 0 if dtype.category == 0 else int(np.iinfo(dtype.numpy).min)
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value < _span(dtype):
+            raise ArgumentError(
+                f"{name} is out of bounds for {dtype.name}",
+                expected=f"numbers from {least} to {_span(dtype) - 1}",
+                got=f"low={low}, high={high}",
+                fix="choose a wider dtype",
+            )
+
+
 def randint(
     *arguments: Any,
     low: int | None = None,
@@ -243,6 +271,8 @@ def _whole(
 ) -> Any:
     """Integers in [low, high)."""
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    _no_negative(shape)
+    _check_fits(low, high, wanted)
     if on_meta(device, "randint"):
         return _finished(without_memory(shape, wanted), requires_grad)
     return _finished(cast(integers(low, high, shape, generator), wanted), requires_grad)
@@ -275,20 +305,45 @@ def randperm(
     layout: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
+    out: Any = None,
 ) -> Any:
-    """A random order of 0 .. n - 1: the order of n random 63-bit keys."""
+    """A random order of 0 .. n - 1: the order of n random 63-bit keys. Errors: RuntimeError on a negative n, and on a
+    dtype that does not hold all of the numbers."""
     n = need_integer("randperm", n, "n")
     if n < 0:
         raise ArgumentError(
             f"n must be non-negative, got {n}", expected="n >= 0", got=str(n), fix="check n"
         )
-    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
-    if on_meta(device, "randperm"):
-        return _finished(without_memory((n,), wanted), requires_grad)
-    source = chosen(generator)
-    upper = call("bitwise_right_shift", source.bits((n,)), 1)
-    keys = upper * 2**32 + source.bits((n,))
-    return _finished(cast(order(keys, 0, n), wanted), requires_grad)
+    absent = on_meta(device, "randperm") if out is None else out.is_meta
+    wanted = _counting(n, dtypes.int64 if out is None else out._dtype, dtype)
+    if absent:
+        result = without_memory((n,), wanted)
+    else:
+        source = chosen(generator)
+        upper = call("bitwise_right_shift", source.bits((n,)), 1)
+        result = cast(order(upper * 2**32 + source.bits((n,)), 0, n), wanted)
+    return _finished(result, requires_grad) if out is None else write_out(out, result)
+
+
+def _counting(n: int, usual: Any, dtype: Any) -> Any:
+    """The type of a permutation of n numbers: `dtype`, or the usual one. Errors: RuntimeError where it holds fewer."""
+    wanted = usual if dtype is None else as_dtype(dtype)
+    if wanted.category not in (1, 2):
+        raise DTypeError(
+            f"\"randperm\" not implemented for '{TYPE_NAMES[wanted.name]}'",
+            expected="a dtype of integers or floating-point numbers",
+            got=wanted.name,
+            fix="draw int64 and convert",
+        )
+    most = _span(wanted) + (wanted.category == 2)  # every number up to 2**digits, which is one too
+    if n > most:
+        raise ArgumentError(
+            f"n cannot be greater than {most} for {TYPE_NAMES[wanted.name]} type.",
+            expected=f"n <= {most}",
+            got=f"n={n}",
+            fix="choose a wider dtype",
+        )
+    return wanted
 
 
 def normal(
@@ -392,6 +447,7 @@ def multinomial(
             got=describe("out", out),
             fix="pass weft.empty(0, dtype=weft.int64)",
         )
+    num_samples = need_integer("multinomial", num_samples, "num_samples")
     weights = host.to_numpy(input).astype(np.float64)
     _check_weights(weights, num_samples, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
@@ -408,7 +464,7 @@ def multinomial(
         found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
         result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
     else:
-        result = _first_of_races(input.detach(), int(num_samples), source)
+        result = _first_of_races(input.detach(), num_samples, source)
     return result if out is None else write_out(out, result)
 
 
@@ -436,19 +492,19 @@ def _check_weights(weights: Any, count: int, replacement: bool) -> None:
             got="others",
             fix="use softmax, or clamp the weights",
         )
-    if np.any(weights.sum(-1) <= 0):
-        raise ArgumentError(
-            "invalid multinomial distribution (sum of probabilities <= 0)",
-            expected="a positive sum",
-            got="a row of zeros",
-            fix="add a small number to the weights",
-        )
     if not replacement and count > weights.shape[-1]:
         raise ArgumentError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
             expected=f"num_samples <= {weights.shape[-1]}",
             got=str(count),
             fix="pass replacement=True",
+        )
+    if np.any(weights.sum(-1) <= 0):
+        raise ArgumentError(
+            "invalid multinomial distribution (sum of probabilities <= 0)",
+            expected="a positive sum",
+            got="a row of zeros",
+            fix="add a small number to the weights",
         )
 
 
@@ -508,13 +564,20 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
 
 
 def random_(
-    input: Any, from_: int = 0, to: int | None = None, *, generator: Any = None, **keywords: Any
+    input: Any,
+    from_: int | None = None,
+    to: int | None = None,
+    *,
+    generator: Any = None,
+    **keywords: Any,
 ) -> Any:
     """Integers in [from, to), in place; random_(to) starts at 0, random_() spans the type."""
     low = keywords.get("from", from_)
     if to is None:
-        low, to = (0, low) if low else (0, _span(input._dtype))
+        low, to = 0, _span(input._dtype) if low is None else low
+    low = 0 if low is None else low
     _check_range(low, to)
+    _check_fits(low, to, input._dtype)
     return _fill(input, lambda: integers(low, to, input._shape, generator))
 
 

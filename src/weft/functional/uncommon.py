@@ -23,7 +23,7 @@ from weft.functional.arguments import (
 from weft.functional.formats import in_order
 from weft.functional.joining import cat, stack
 from weft.functional.linalg import bmm
-from weft.functional.making import given, make_in_place, write_out
+from weft.functional.making import given, make_in_place
 from weft.functional.norms import vector_norm
 from weft.functional.ordering import quantile
 from weft.functional.reductions import picked
@@ -57,14 +57,15 @@ addbmm_ = make_in_place(addbmm, "addbmm")
 
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not nan: of all elements, or (values, indices) along a dimension."""
-    need_tensor("nanmedian", input)
+    if not need_tensor("nanmedian", input)._dtype.is_floating_point:
+        return given(out, input.median() if dim is None else input.median(dim, keepdim))
     if dim is None:
         flat = input.reshape(-1)
-        if not flat._shape[0]:
-            return full((), math.nan, input._dtype) * 1
-        kept = flat if input._dtype.category != 2 else flat[~call("isnan", flat)]
-        return kept.median() if kept._shape[0] else flat[0] * 1
+        kept = flat[~call("isnan", flat)]
+        return (kept if kept._shape[0] else flat).median()
     axis = wrap_dim(dim, len(input._shape))
+    if 0 in input._shape:
+        return given(out, input.median(dim, keepdim))
     if not input._shape:
         return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
     array = host.to_numpy(input)
@@ -73,9 +74,7 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
     count = (~holes).sum(axis, keepdims=True)
     place = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, axis)
     result = picked(input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
-    if out is None:
-        return result
-    return ValuesIndices(*[write_out(a, b) for a, b in zip(out, result, strict=True)])
+    return given(out, result)
 
 
 def nanquantile(
