@@ -137,3 +137,44 @@ def test_on_the_device_meta() -> None:
     x = weft.empty(10**9, device="meta")
     assert x.untyped_storage().nbytes() == 4 * 10**9 and x.untyped_storage().data_ptr() == 0
     assert x.storage().device == weft.device("meta")
+
+
+def test_bytes_of_the_device_meta_are_not_read() -> None:
+    storage = weft.empty(2, device="meta").untyped_storage()
+    assert storage.nbytes() == 8
+    for read in (storage.tolist, lambda: storage[0], lambda: list(storage)):
+        with pytest.raises(NotImplementedError):
+            read()
+
+
+@pytest.mark.parametrize("size", [0, 4, 8, 9, 16, 32])
+def test_a_tensor_of_a_resized_storage_has_what_is_left(size: int) -> None:
+    shown = []
+    for module in (torch, weft):
+        storage = module.arange(4.0).untyped_storage()
+        storage.resize_(size)
+        made = module.empty(0).set_(storage)
+        shown.append((tuple(made.shape), made.tolist()[:4], storage.nbytes(), len(storage)))
+    assert shown[0] == shown[1]
+
+
+def test_storages_are_not_resized_to_what_no_machine_has() -> None:
+    x = weft.arange(4.0)
+    with pytest.raises(RuntimeError, match="allocate"):
+        x.untyped_storage().resize_(10**18)
+    with pytest.raises(TypeError):
+        x.untyped_storage().resize_("3")
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_set_needs_a_tensor_without_history() -> None:
+    for module in (torch, weft):
+        leaf = module.ones(3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            leaf.set_(module.ones(2))
+        with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+            (leaf * 2).set_(module.ones(2)).sum().backward()  # here PyTorch raises in backward
+        with module.no_grad():
+            leaf.set_(module.ones(2))
+        (leaf * leaf).sum().backward()
+        assert leaf.grad.tolist() == [2, 2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.views import view
@@ -24,6 +24,7 @@ from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
+from weft.tensor.modes import is_grad_enabled
 from weft.tensor.storage import TypedStorage, UntypedStorage
 
 
@@ -163,8 +164,18 @@ def set_(
 ) -> Any:
     """Show the memory of another tensor, or a storage, from now on (or a region of it); without one, no elements.
 
-    Errors: TypeError for elements of another type, RuntimeError for a region outside of the memory.
+    Errors: TypeError for elements of another type, RuntimeError for a region outside of the memory, and for a tensor
+    that requires grad, except in `no_grad`: a history belongs to the values that it led to.
     """
+    if need_tensor("set_", self, "self").requires_grad and is_grad_enabled():
+        raise GradientError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+            if self.is_leaf
+            else "derivative for set_ is not implemented",
+            expected="a tensor without gradient",
+            got=describe("self", self),
+            fix="use .detach().set_(...), or do it within weft.no_grad()",
+        )
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
     if isinstance(source, TypedStorage) and source.dtype is self._dtype:

@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError
-from weft.functional.arguments import TYPE_NAMES
+from weft.functional.arguments import TYPE_NAMES, need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
+from weft.graph.meta import is_on_meta, no_data_here
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import storage_of
 from weft.ops import primitives as ops
 from weft.tensor.creation import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr
-from weft.tensor.memory import handle_of
+from weft.tensor.memory import handle_of, need_room
 
 
 class _Extent:
@@ -71,9 +72,10 @@ class UntypedStorage:
         return data_ptr(self._whole) if self.nbytes() else 0
 
     def as_tensor(self, dtype: Any) -> Any:
-        """The bytes as a vector of a type: shared, not copied."""
+        """The bytes as a vector of a type: shared, not copied. Bytes that are no whole element are left out."""
         whole = self._whole.reshape(-1)
-        return whole if whole._dtype is dtype else whole.view(dtype)
+        shown = whole if whole._dtype is dtype else whole.view(dtype)
+        return shown[: self.nbytes() // dtype.itemsize]
 
     def resize_(self, size: int) -> UntypedStorage:
         """Make the memory as many bytes long, with zeros behind. With 0 bytes nothing is kept: tensors of this memory
@@ -150,7 +152,9 @@ class UntypedStorage:
         return id(self._cell)
 
     def tolist(self) -> list[int]:
-        """All bytes as numbers."""
+        """All bytes as numbers. Errors: NotImplementedError on the device meta."""
+        if is_on_meta(self._whole):
+            raise no_data_here()
         return list(ctypes.string_at(self.data_ptr(), self.nbytes()))
 
     def __getitem__(self, index: Any) -> Any:
@@ -182,7 +186,7 @@ class UntypedStorage:
 
 
 def _resize(cell: Storage, size: int) -> None:
-    if size < 0:
+    if need_integer("resize_", size, "size") < 0:
         raise ArgumentError(
             "resize_: the size of a storage must not be negative",
             expected="bytes >= 0",
@@ -195,6 +199,7 @@ def _resize(cell: Storage, size: int) -> None:
         made = ops.full(node.shape, 0, dtype)
     elif size > have:
         more = -(-(size - have) // dtype.itemsize)
+        need_room((more,), dtype)
         kept = handle_of(cell).detach().reshape(-1)
         made = ops.concat((kept, ops.full((more,), 0, dtype)), 0)
     else:
@@ -299,7 +304,7 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """All elements as numbers."""
-        return list(self._elements.tolist()[: self.size()])
+        return list(self._elements.tolist())
 
     def cpu(self) -> TypedStorage:
         """The storage itself."""
@@ -331,7 +336,7 @@ class TypedStorage:
         return self._elements.__array__(dtype)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._elements[: self.size()][index].tolist()
+        return self._elements[index].tolist()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements[index] = value
