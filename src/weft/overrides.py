@@ -70,8 +70,11 @@ class TorchFunctionMode:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        leave_mode()
-        forget_operators()
+        if (
+            modes_of_thread()
+        ):  # none is left where it was entered on another thread, or has ended before
+            leave_mode()
+            forget_operators()
 
 
 BaseTorchFunctionMode = TorchFunctionMode

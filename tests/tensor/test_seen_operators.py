@@ -118,3 +118,28 @@ def test_training_runs_within_a_mode() -> None:
     with Count():
         assert train() == plain
     assert calls
+
+
+class _Counting(TorchFunctionMode):
+    count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_that_ends_twice_or_elsewhere_leaves_modes_as_they_are() -> None:
+    mode, x = _Counting(), weft.ones(2)
+    mode.__enter__()
+    thread = threading.Thread(target=mode.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    x + 1
+    assert mode.count == 1  # the other thread had none to end
+    mode.__exit__(None, None, None)
+    mode.__exit__(None, None, None)
+    x + 1
+    assert mode.count == 1
+    with _Counting() as later:
+        x + 1
+    assert later.count == 1
