@@ -213,6 +213,16 @@ def test_an_optimizer_is_copied_after_a_step_that_failed_and_in_hooks() -> None:
     assert [state["step"] for copied in copies for state in copied.state.values()] == [2, 3]
 
 
+def test_parameters_of_a_group_may_have_become_a_tuple() -> None:
+    a = leaf(1.0)
+    optimizer = SGD([a], lr=0.5)
+    optimizer.param_groups[0]["params"] = (a,)
+    a.grad = weft.ones(1)
+    optimizer.step()
+    optimizer.zero_grad()
+    assert a.tolist() == [0.5] and a.grad is None
+
+
 def test_stepping_the_schedule_first_warns() -> None:
     schedule = lr_scheduler.StepLR(SGD([leaf(1.0)]), 2)
     with pytest.warns(UserWarning, match=r"lr_scheduler.step\(\)` before `optimizer.step"):

@@ -141,14 +141,14 @@ def _is_dense(entry) -> cython.bint:
     return isinstance(entry, Tensor) and not cython.cast(Tensor, entry).lens & _sparse
 
 
-def forget_gradients(parameters: list):
+def forget_gradients(parameters):
     """Let go of the gradients of tensors."""
     parameter: Tensor
     for parameter in parameters:
         parameter._grad = None
 
 
-def check_gradients(parameters: list):
+def check_gradients(parameters):
     """Whether one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
     found: cython.bint = False
     parameter: Tensor
