@@ -103,6 +103,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
     """Run one thread's pending work on the calling thread, or only what one value needs."""
     if tape.running is not None:
         return
+    release = _release  # in a child that a signal handler forks meanwhile, the lock is another one
     _acquire()
     try:
         tape.running = True
@@ -127,7 +128,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
                 settle(tape)
             tape.running = None
     finally:
-        _release()
+        release()
 
 
 @cython.cfunc

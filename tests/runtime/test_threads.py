@@ -94,6 +94,48 @@ def test_a_child_of_a_child_too():
     assert in_child(lambda: run_shared() and in_child(run_shared) == 0) == 0
 
 
+FORKING = """
+import os, signal, warnings, weft
+warnings.simplefilter("ignore")
+weft.set_num_threads(2)
+x = weft.ones(20_000_000)
+weft.realize(x)
+children = []
+
+def compute():
+    y = x
+    for step in range(12):
+        y = (y + step).tanh().exp().sin()
+    return y.sum().item()
+
+def fork(*arguments):
+    children.append(os.fork())
+
+right = compute()
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.015)
+found = [compute()]
+while not children:
+    found.append(compute())
+signal.alarm(0)
+if children[0] == 0:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)
+found.append(compute())
+status = 0 if found == [right] * len(found) else 3
+if children[0] == 0:
+    os._exit(status)
+print(status, os.waitpid(children[0], 0)[1])
+"""
+
+
+def test_a_child_that_a_signal_handler_forks_while_a_program_runs_goes_on():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "0 0\n", done.stderr
+
+
 def test_the_child_starts_without_the_parents_threads():
     assert run_shared(threads=3)
     before = thread_count()
