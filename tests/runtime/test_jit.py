@@ -249,3 +249,32 @@ def test_print_what_compiling_costs(capsys, fresh):
         figures[label] = (time.perf_counter() - start) / 5 * 1000
     with capsys.disabled():
         print("\n  a kernel of 8 operations:", {k: f"{v:.2f} ms" for k, v in figures.items()})
+
+
+def test_an_interrupt_while_llvms_lock_is_taken_leaves_it_free(fresh):
+    """llvmlite takes its lock and calls what is registered; an exception there leaves the lock with the thread."""
+    from llvmlite.binding import ffi
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    def ignore():
+        pass
+
+    compiler = fresh()
+    compiler.batch([request("before")])
+    ffi.register_lock_callback(interrupt, ignore)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compiler.batch([request("interrupted")])
+    finally:
+        ffi.unregister_lock_callback(interrupt, ignore)
+    made = []
+
+    def compile_after():
+        made.extend(compiler.batch([request("after")]))
+
+    thread = threading.Thread(target=compile_after, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(made) == 1

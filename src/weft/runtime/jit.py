@@ -16,10 +16,12 @@ import hashlib
 import importlib.util
 import os
 import platform
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,6 +116,21 @@ def _machine_note(level: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@contextmanager
+def _giving_back_llvm() -> Iterator[None]:
+    """Give back LLVM's lock where an exception leaves it taken. llvmlite takes it for each call; what a signal's handler
+    raises between taking it and the call, or while it is given back, leaves it with this thread, and every other one
+    that compiles would wait forever."""
+    try:
+        yield
+    except BaseException:
+        ffi = sys.modules.get("llvmlite.binding.ffi")
+        lock = getattr(getattr(getattr(ffi, "lib", None), "_lock", None), "_lock", None)
+        while lock is not None and lock._is_owned():
+            lock.release()
+        raise
+
+
 class Compiler:
     """One LLJIT with its caches. The module-level functions use one for the host."""
 
@@ -143,7 +160,7 @@ class Compiler:
 
     def batch(self, requests: Sequence[Request]) -> list[Library]:
         """The libraries of several kernels; those not in memory are linked as one."""
-        with self._lock:
+        with self._lock, _giving_back_llvm():
             found = [self._remembered(request) for request in requests]
             cold = [r for r, library in zip(requests, found, strict=True) if library is None]
             if cold:
