@@ -118,9 +118,9 @@ def _machine_note(level: int) -> str:
 
 @contextmanager
 def _giving_back_llvm() -> Iterator[None]:
-    """Give back LLVM's lock where an exception leaves it taken. llvmlite takes it for each call; what a signal's handler
-    raises between taking it and the call, or while it is given back, leaves it with this thread, and every other one
-    that compiles would wait forever."""
+    """Give back LLVM's lock where an exception leaves it taken. llvmlite takes it for each call; what a handler of
+    signals raises between taking it and the call, or while it is given back, leaves it with this thread: every other
+    one that compiles would wait forever."""
     try:
         yield
     except BaseException:
