@@ -217,7 +217,9 @@ def test_workers_end_when_their_parent_does(how: signal.Signals) -> None:
         assert all(map(gone, workers))
 
 
-@pytest.mark.parametrize("context", ["spawn", multiprocessing.get_context("forkserver")], ids=["name", "context"])
+@pytest.mark.parametrize(
+    "context", ["spawn", multiprocessing.get_context("forkserver")], ids=["name", "context"]
+)
 def test_other_ways_to_start_workers(context: Any) -> None:
     """The data set is pickled, batches come back in shared memory as from forked workers."""
     images = weft.arange(40_000.0).reshape(4, 10_000)
