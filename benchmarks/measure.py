@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.counting import Events
 from benchmarks.limits import Work
 
-PAUSE = 0.004  # between turns: the other library's workers stop spinning
+PAUSE = 0.025  # between turns: the other library's workers stop spinning (those of libgomp after 8.5 ms)
 Result = Sequence[Any]
 
 

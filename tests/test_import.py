@@ -57,6 +57,28 @@ def test_import_leaves_the_collector_as_it_was(state: str) -> None:
     assert found == str(state == "enable")
 
 
+def test_the_collector_does_not_look_through_what_the_import_makes() -> None:
+    program = """
+import gc, numpy
+gc.collect()
+import weft
+young = len(gc.get_objects(0)) + len(gc.get_objects(1))
+print(gc.get_freeze_count(), young < len(gc.get_objects(2)) / 4)
+"""
+    assert run(program).split() == ["0", "True"]
+
+
+def test_what_a_program_has_frozen_stays_frozen() -> None:
+    program = """
+import gc, numpy
+gc.freeze()
+before = gc.get_freeze_count()
+import weft
+print(gc.get_freeze_count() / before)
+"""
+    assert 0.9 < float(run(program)) <= 1.0  # some is let go of meanwhile
+
+
 def test_recording_needs_nothing_more() -> None:
     program = """
 import sys, weft

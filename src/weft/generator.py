@@ -32,7 +32,7 @@ from weft.ops.random_numbers import MANTISSA
 require(__name__, cython.compiled)
 
 _devices = later("weft.tensor.device")
-_BITS = TABLE["random_bits"]
+_BITS, _WIDE, _WHOLE = TABLE["random_bits"], TABLE["random_wide"], TABLE["random_integers"]
 _UNIFORM = {dtypes.by_name(name): TABLE[f"uniform_{name}"] for name in MANTISSA}
 _NORMAL_32, _NORMAL_64 = TABLE["normal_float32"], TABLE["normal_float64"]
 
@@ -151,13 +151,15 @@ class Generator:
         """The next numbers in [0, 2^32), one per element, as int64."""
         return self.draw(_BITS, shape, 1)
 
-    def draw(self, row: Any, shape: Shape, draws: int) -> Any:
-        """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element."""
+    def draw(self, row: Any, shape: Shape, draws: int, span: int | None = None) -> Any:
+        """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element; it may take a `span`
+        instead of the number of elements."""
         note_draw(self)
         place = self.place()
         seed, offset = place
         count = _count(shape)
-        operands = (seed - 2**64 if seed >= 2**63 else seed, offset, iota(shape), count)
+        key = seed - 2**64 if seed >= 2**63 else seed
+        operands = (key, offset, iota(shape), count if span is None else span)
         made = record_elementwise(row, operands[: len(row.operands)], None)
         place[1] = offset + draws * count  # now: a shape that is refused draws nothing
         return made
@@ -203,10 +205,15 @@ def integers(low: int, high: int, shape: Shape, generator: Generator | None = No
     """Integers in [low, high) as int64. Bias: at most span / 2^32 for spans up to 2^31 (span / 2^63 above)."""
     span, source = high - low, chosen(generator)
     if span <= 2**31:
-        return call("bitwise_right_shift", source.bits(shape) * span, 32) + low
-    upper = call("bitwise_right_shift", source.bits(shape), 1)
-    wide = upper * 2**32 + source.bits(shape)  # 63 bits
-    return (wide if span >= 2**63 else call("remainder", wide, span)) + low
+        made = source.draw(_WHOLE, shape, 1, span)
+        return made if low == 0 else made + low
+    drawn = wide(shape, source)
+    return (drawn if span >= 2**63 else call("remainder", drawn, span)) + low
+
+
+def wide(shape: Shape, generator: Generator | None = None) -> Any:
+    """Integers of 63 bits as int64, from two numbers each."""
+    return chosen(generator).draw(_WIDE, shape, 2)
 
 
 def keep_mask(shape: Shape, p: float, generator: Generator | None = None) -> Any:

@@ -51,7 +51,13 @@ __all__ = [
 
 def see_products() -> None:
     """From now on `a @ b` is a call that modes see."""
-    bind({}, {"matmul": weft.matmul})
+    bind({}, {"matmul": _seen_product})
+
+
+def _seen_product(a: Any, b: Any) -> Any:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return weft.matmul(a, b)
+    return NotImplemented
 
 
 class TorchFunctionMode:
@@ -66,13 +72,12 @@ class TorchFunctionMode:
 
     def __enter__(self) -> TorchFunctionMode:
         see_operators()
-        enter_mode(self)
+        enter_mode(self, forget_operators)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if (
-            modes_of_thread()
-        ):  # none is left where it was entered on another thread, or has ended before
+        # None is left where it was entered on another thread, or has ended before.
+        if modes_of_thread():
             leave_mode()
             forget_operators()
 

@@ -16,12 +16,14 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.weft.graph.frames import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.graph.node import PENDING as PENDING_STATE
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.saves import drop_inputs
 from cython.cimports.weft.graph.tape import Mode, Tape, current_tape
 from cython.cimports.weft.runtime import programs
+from cython.cimports.weft.runtime.launch import Run, is_compiled
 from cython.cimports.weft.runtime.outcomes import Counters, commit, decide, note_failure
 from cython.cimports.weft.runtime.programs import Template
 from cython.cimports.weft.schedule.lower import Launch, Lowering
@@ -61,10 +63,12 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def alone() -> Any:
-    """The lock under which programs are made and run: other threads' programs number nodes of this thread's tape where
-    they read them, and nothing may number these anew meanwhile."""
-    return _lock
+def form_batches(tape: Tape) -> Any:
+    """Put what has been recorded since the last run into batches, before it runs; whether any were formed. Under the
+    lock of programs: those of other threads number nodes of this tape where they read them, and nothing may number
+    these anew meanwhile."""
+    with _lock:
+        return batch.group(tape.since(tape.watermark))
 
 
 _tally = cython.declare(Counters, outcomes.counters)
@@ -306,7 +310,7 @@ def launch(
     """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
     index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
     alone, and with what explains the failure or is to be gone back to kept."""
-    run = prepared(lowering)
+    run: Run = prepared(lowering)
     executable = run.executable()
     count(gang.count(program), len(lowering.launches), len(program.order))
     if bare is not None and (not has_come(bare) or storable_as(bare, memory)):
@@ -336,14 +340,14 @@ def launch(
     return False
 
 
-def prepared(lowering: Lowering) -> Any:
+@cython.cfunc
+def prepared(lowering: Lowering) -> Run:
     """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
-    from weft.runtime.compile import compile_specs
-    from weft.runtime.launch import Run, is_compiled
-
     if not is_compiled(lowering):
+        from weft.runtime.compile import compile_specs
+
         compile_specs(lowering)
-    run = Run(lowering)
+    run: Run = Run(lowering)
     run.fill_tables()
     return run
 
@@ -357,12 +361,16 @@ def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> 
     return undisturbed(poison, program, memory, run, failed)
 
 
-def failed_kernels(run: Any) -> list[int]:
+@cython.cfunc
+def failed_kernels(run: Run) -> list[Any]:
     """Kernel positions whose index check failed."""
-    if not run.checked:
-        return []
-    cells = memoryview(run.status)[: 8 * len(run.checked)].cast("B").cast("q")
-    return [launch.kernel for launch, cell in zip(run.checked, cells, strict=True) if cell]
+    cells = cython.cast(cython.pointer(int64_t), run.status.address)
+    failed: list[Any] = []
+    index: cython.Py_ssize_t
+    for index in range(len(run.checked)):
+        if cells[index] != 0:
+            failed.append(cython.cast(Launch, run.checked[index]).kernel)
+    return failed
 
 
 def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:

@@ -1,4 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Random numbers under PyTorch's names: the default generator's state, distributions, and their in-place forms.
 
 Shapes and parameters come in; tensors that are computed when they are read go out. Where the numbers come from is
@@ -10,10 +12,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
@@ -25,9 +30,18 @@ from weft.functional.arguments import (
     need_tensor,
     sizes,
 )
+from weft.functional.limits import need_within
 from weft.functional.making import by_name, check_apart, write_out
 from weft.functional.views import expand
-from weft.generator import Generator, chosen, default_generator, integers, standard_normal, unit
+from weft.generator import (
+    Generator,
+    chosen,
+    default_generator,
+    integers,
+    standard_normal,
+    unit,
+    wide,
+)
 from weft.graph import dtype as dtypes
 from weft.graph.meta import is_on_meta
 from weft.graph.mutation import in_place, mutate
@@ -40,6 +54,8 @@ from weft.tensor.creation import read_size
 from weft.tensor.device import on_meta
 from weft.tensor.memory import need_room
 from weft.tensor.meta import moved
+
+require(__name__, cython.compiled)
 
 # -- the default generator -----------------------------------------------------------------------------------------
 
@@ -83,6 +99,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
 # -- distributions ----------------------------------------------------------------------------------------------------
 
 
+@cython.cfunc
 def _floating(dtype: Any) -> Any:
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if not dtype.is_floating_point:
@@ -95,7 +112,8 @@ def _floating(dtype: Any) -> Any:
     return dtype
 
 
-def _finished(result: Any, requires_grad: bool, absent: bool = False) -> Any:
+@cython.cfunc
+def _finished(result: Any, requires_grad: Any, absent: Any = False) -> Any:
     """A result as a leaf; `absent` on the device meta."""
     result = result.detach() if result.requires_grad else result
     if absent:
@@ -105,18 +123,21 @@ def _finished(result: Any, requires_grad: bool, absent: bool = False) -> Any:
     return result
 
 
+@cython.cfunc
 def _no_negative(shape: Shape) -> Shape:
     """A shape. Errors: RuntimeError on a negative size."""
-    if min(shape, default=0) < 0:
-        raise ShapeError(
-            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}",
-            expected="sizes >= 0",
-            got=str(list(shape)),
-            fix="check the sizes",
-        )
+    for size in shape:
+        if size < 0:
+            raise ShapeError(
+                f"Trying to create tensor with negative dimension {size}: {list(shape)}",
+                expected="sizes >= 0",
+                got=str(list(shape)),
+                fix="check the sizes",
+            )
     return shape
 
 
+@cython.cfunc
 def _draw(
     law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, absent: bool
 ) -> Any:
@@ -139,6 +160,7 @@ def _draw(
     return _finished(law(shape, _floating(dtype), generator), requires_grad)
 
 
+@cython.cfunc
 def _drawn(
     law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, out: Any, device: Any
 ) -> Any:
@@ -177,6 +199,7 @@ def randn(
     return _drawn(standard_normal, size, generator, dtype, requires_grad, out, device)
 
 
+@cython.cfunc
 def _drawn_like(law: Any, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """`_draw` in the shape, of the type and on the device of a tensor, unless others are named."""
     absent = on_meta(input.device if device is None else device, "rand_like")
@@ -210,6 +233,7 @@ def randn_like(
     return _drawn_like(standard_normal, input, dtype, device, requires_grad)
 
 
+@cython.cfunc
 def _check_range(low: int, high: int) -> None:
     if low >= high:
         raise ArgumentError(
@@ -220,11 +244,12 @@ def _check_range(low: int, high: int) -> None:
         )
 
 
+@cython.cfunc
 def _check_fits(low: int, high: int, dtype: Any) -> None:
     """Errors: RuntimeError where an integer type does not hold the first or the last number of [low, high)."""
     if dtype.category > 1:
         return
-    least = 0 if dtype.category == 0 else int(np.iinfo(dtype.numpy).min)
+    least = _least(dtype)
     for name, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value < _span(dtype):
             raise ArgumentError(
@@ -266,6 +291,7 @@ def randint(
     return _whole(low, high, sizes((size,)), generator, dtype, requires_grad, device)
 
 
+@cython.cfunc
 def _whole(
     low: int, high: int, shape: Shape, generator: Any, dtype: Any, requires_grad: bool, device: Any
 ) -> Any:
@@ -316,13 +342,9 @@ def randperm(
         )
     absent = on_meta(device, "randperm") if out is None else out.is_meta
     wanted = _counting(n, dtypes.int64 if out is None else out._dtype, dtype)
-    if absent:
-        result = without_memory((n,), wanted)
-    else:
-        source = chosen(generator)
-        upper = call("bitwise_right_shift", source.bits((n,)), 1)
-        result = cast(order(upper * 2**32 + source.bits((n,)), 0, n), wanted)
-    return _finished(result, requires_grad) if out is None else write_out(out, result)
+    drawn = without_memory((n,), wanted) if absent else order(wide((n,), generator), 0, n)
+    drawn = cast(drawn, wanted)
+    return _finished(drawn, requires_grad) if out is None else write_out(out, drawn)
 
 
 def _counting(n: int, usual: Any, dtype: Any) -> Any:
@@ -367,6 +389,8 @@ def normal(
             fix="pass a positive number",
         )
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if isinstance(std, Tensor):
+        std = need_within("normal", "std", std)
     if tensors:
         shape = broadcast_shapes([x._shape for x in tensors], "normal")
         dtype = tensors[0]._dtype
@@ -383,6 +407,13 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     """1 with the probability that each element says (or `p`), else 0."""
     need_tensor("bernoulli", input)
     chance = input if p is None else p
+    if p is None and not input._dtype.is_floating_point:
+        raise DTypeError(
+            f"\"bernoulli_tensor_cpu_p_\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="floating-point probabilities",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
     if out is not None:
         check_apart(out, (input,))
     result = cast(_coins(input._shape, chance, generator), input._dtype).detach()
@@ -403,7 +434,7 @@ def _real(function: str, value: Any, argument: str) -> float:
 
 def _coins(shape: Shape, p: Any, generator: Any) -> Any:
     if isinstance(p, Tensor):
-        p = expand(p, shape)
+        p = expand(need_within("bernoulli", "p", p), shape)
     elif not 0 <= _real("bernoulli", p, "p") <= 1:
         raise ArgumentError(
             f"bernoulli_ expects p to be in [0, 1], but got p={p}",
@@ -517,9 +548,16 @@ def _numbers(law: Any, input: Any, generator: Any, scale: float, shift: float) -
     if is_on_meta(input):
         return without_memory(input._shape, dtype)
     if not dtype.is_complex:
-        return law(input._shape, _floating(dtype), generator) * scale + shift
-    draws = [law(input._shape, dtype.to_real(), generator) for _ in range(2)]
-    return call("complex", *[draw * scale + shift for draw in draws])
+        return _moved(law, input._shape, _floating(dtype), generator, scale, shift)
+    draws = [_moved(law, input._shape, dtype.to_real(), generator, scale, shift) for _ in range(2)]
+    return call("complex", *draws)
+
+
+def _moved(law: Any, shape: Shape, dtype: Any, generator: Any, scale: float, shift: float) -> Any:
+    """Numbers of a law times `scale`, plus `shift`; adding 0 would change a normal number, -0.0."""
+    draw = law(shape, dtype, generator)
+    scaled = draw if scale == 1 else draw * scale
+    return scaled if shift == 0 and law is unit else scaled + shift
 
 
 def _fill(input: Any, draw: Callable[[], Any]) -> Any:
@@ -581,7 +619,15 @@ def random_(
     return _fill(input, lambda: integers(low, to, input._shape, generator))
 
 
+@cache
+def _least(dtype: Any) -> int:
+    """The least number of a type of integers or truth values."""
+    return 0 if dtype.category == 0 else int(np.iinfo(dtype.numpy).min)
+
+
+@cache
 def _span(dtype: Any) -> int:
+    """How many numbers from 0 on a type holds without a gap."""
     if dtype.category == 2:
         return int(2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name])
     return 2 if dtype.category == 0 else int(np.iinfo(dtype.numpy).max) + 1

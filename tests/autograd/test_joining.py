@@ -159,3 +159,46 @@ def test_a_bias_that_single_rows_use(dtype: Any) -> None:
     text = computed(loss_of)
     assert text.count(" cat(") == 2  # of what the layer read, and of the cotangents of what it gave
     assert text.count(" add(") == 7
+
+
+def test_rows_of_all_times_are_laid_out_once() -> None:
+    """A recurrent layer's input projection and its recurrent weight get gradients from the same cotangents."""
+    weft.manual_seed(0)
+    steps, rows, width = 6, 3, 8
+    x = weft.randn(steps, rows, width)
+    w, u = (weft.randn(width, width, requires_grad=True) for _ in range(2))
+    b, c = (weft.randn(width, requires_grad=True) for _ in range(2))
+
+    def loss_of() -> Any:
+        projected, hidden = weft.nn.functional.linear(x, w, b), weft.zeros(rows, width)
+        for t in range(steps):
+            hidden = (projected[t] + weft.nn.functional.linear(hidden, u, c)).tanh()
+        return hidden.sum()
+
+    for joined, added in both_ways(loss_of, w, u, b, c):
+        np.testing.assert_allclose(joined, added, 1e-4, 1e-5)
+    text = computed(loss_of)
+    laid_out = sum(" cat(" in line for line in text.splitlines())
+    assert laid_out == 2  # the cotangents, and the states before each step
+    assert sum(" = sum(" in line for line in text.splitlines()) == 1  # of both biases
+    assert b.grad.eq(c.grad).all()
+    b.grad.zero_()
+    assert not c.grad.eq(0).all()
+
+
+def test_parts_below_each_other_in_other_shapes_are_one_value() -> None:
+    parts = [weft.randn(2, 3).exp() for _ in range(3)]
+
+    def values() -> Any:
+        rows, blocks = weft.cat(parts, 0), weft.stack(parts)
+        turned = weft.stack([part.T for part in parts])
+        return rows.sum(0) + blocks.sum((0, 1)), blocks.sum(0), turned.sum((0, 1)), blocks * 2
+
+    text = stages(values)["collect"]
+    assert sum(" cat(" in line for line in text.splitlines()) == 2
+    both, each, turned, twice = (value.numpy() for value in values())
+    held = np.stack([part.numpy() for part in parts])
+    np.testing.assert_allclose(both, 2 * held.sum((0, 1)), 1e-5)
+    np.testing.assert_allclose(each, held.sum(0), 1e-5)
+    np.testing.assert_allclose(turned, held.sum((0, 2)), 1e-5)
+    assert np.array_equal(twice, 2 * held)

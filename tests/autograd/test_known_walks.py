@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,21 @@ def test_the_third_walk_over_equal_graphs_is_known() -> None:
 
     unseen = known_walks.UNSEEN
     assert [repeated(step) for _ in range(4)] == [0] * unseen + [0] + [1] * (3 - unseen)
+
+
+def test_each_of_many_sizes_is_known_from_its_third_walk_on() -> None:
+    """Sentences of all lengths come in turn: that one length is new says nothing of another."""
+
+    def step(size: int) -> None:
+        x = fresh(size)
+        (x.tanh() * x).sum().backward()
+        weft.realize()
+
+    weft.realize()
+    sizes = range(3, 43)
+    for size in [*sizes, *sizes]:
+        step(size)
+    assert [repeated(partial(step, size)) for size in sizes] == [1] * len(sizes)
 
 
 @pytest.mark.parametrize("number", [2.0, -1.5, 0.0])

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from weft.codegen.gemm import launch_gemm, lower_gemm
-from weft.codegen.gemm.spec import NUMBERS, parse
+from weft.codegen.gemm.spec import NUMBERS, UNIT_ROWS, parse
 from weft.codegen.target import Target, host
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ def strides(array: Array) -> list[int]:
 
 def unit_count(dtype: str, variant: str, target: Target, batch: int, m: int, n: int) -> int:
     if dtype not in NUMBERS:
-        return batch * m
+        return batch * -(-m // UNIT_ROWS)
     return parse(dtype, variant, target).units(batch, m, n)[0]
 
 

@@ -26,7 +26,7 @@ def lookup(op: str):
 def compiled(kernel: LoopKernel, target: Target) -> Function:
     """The functions of a kernel for a target."""
     source = loops.lower(kernel, lookup, "kernel", target)
-    symbols = ["kernel", "kernel_final"] if kernel.full else ["kernel"]
+    symbols = ["kernel", "kernel_final"] if kernel.full or kernel.apart else ["kernel"]
     return Function(source, symbols, target)
 
 
@@ -59,12 +59,14 @@ def launch(
     status = np.zeros(1, np.int64)
     scratch = np.zeros(scratch_bytes + 64, np.uint8)
     pointers = [address(array) for array in (*operands, *stores)]
-    pointers += [address(scratch)] * kernel.full + [address(status)] * kernel.checked
+    pointers += [address(scratch)] * (kernel.full or kernel.apart) + [
+        address(status)
+    ] * kernel.checked
     assert len(pointers) == len(ir.pointers(kernel))
     assert len(arguments) == len(ir.arguments(kernel))
     cuts = sorted({0, units, *(min(units, cut * grain) for cut in splits)})
     for begin, end in zip(cuts, cuts[1:], strict=False):
         function("kernel", pointers, arguments, begin, end)
-    if kernel.full:
-        function("kernel_final", pointers, arguments, 0, 0)
+    if kernel.full or kernel.apart:
+        function("kernel_final", pointers, arguments, 0, dims[0] if kernel.apart else 0)
     return int(status[0])

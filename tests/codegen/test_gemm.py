@@ -182,6 +182,26 @@ def test_few_rows_have_kernels_of_their_own(dtype: str, rows: int) -> None:
             same(out.transpose(0, 2, 1), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", range(1, 5))
+def test_few_rows_stream_a_wide_matrix(dtype: str, rows: int) -> None:
+    """More columns than a unit and than whole panels, k that fills no lines and no block, a chunk and its rest; cut
+    anywhere, with a bias or without: the bits are those of the large tile."""
+    rng = np.random.default_rng(rows)
+    tile = "tile{}x{}".format(*full_tile(dtype, host()))
+    for n, k in ((2300, 67), (1100, 130), (128, 2055)):
+        a, b = draw(rng, dtype, 1, rows, k), draw(rng, dtype, 1, k, n)
+        bias = draw(rng, dtype, 1, 1, n)
+        launch = launch_gemm(dtype, 1, rows, n, k)
+        assert launch.variant.startswith(f"exact{rows}x")
+        pieces = [(unit, unit + 3) for unit in range(0, launch.units, 3)]
+        for shift in (None, bias):
+            expected = product(dtype, a, b, empty(dtype, 1, rows, n), tile, bias=shift)
+            for cuts in (None, pieces):
+                out = product(dtype, a, b, empty(dtype, 1, rows, n), pieces=cuts, bias=shift)
+                same(out, expected)
+
+
 def test_which_kernel_few_rows_take() -> None:
     def variant(m: int, n: int, *along: bool) -> str:
         return launch_gemm("float32", 1, m, n, 64, AVX512, (along[0], along[1])).variant
@@ -315,6 +335,27 @@ def test_integers_wrap(dtype: str) -> None:
     b = rng.integers(info.min, info.max, (2, 40, 5), dtype, endpoint=True)
     expected = np.matmul(a, b)
     np.testing.assert_array_equal(product(dtype, a, b, np.zeros((2, 7, 5), dtype)), expected)
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "c", "abc"])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(2, 70, 131, 600), (1, 4, 64, 256), (3, 5, 17, 1)], ids=str)
+def test_integers_of_any_layout(shape: tuple[int, int, int, int], dtype: str, turned: str) -> None:
+    """Whole and partial panels, blocks and tiles; operands whose columns are no neighbours."""
+    batch, m, n, k = shape
+    rng, info = np.random.default_rng(12), np.iinfo(dtype)
+    operands = {
+        name: rng.integers(info.min, info.max, (batch, *sizes), dtype, endpoint=True)
+        for name, sizes in (("a", (m, k)), ("b", (k, n)), ("c", (m, n)))
+    }
+    for name in turned:
+        x = operands[name]
+        operands[name] = np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1)
+    a, b, c = operands.values()
+    expected = np.matmul(a, b)
+    for target in TARGETS:
+        c[...] = 5
+        np.testing.assert_array_equal(product(dtype, a, b, c, "loop", target), expected)
 
 
 @pytest.mark.parametrize("dtype", REAL)

@@ -24,3 +24,18 @@ def test_coordinates_are_numpys_and_pytorchs(shape: tuple[int, ...], dtype: str)
         weft.nonzero(ours, as_tuple=True), torch.nonzero(theirs, as_tuple=True), strict=True
     ):
         np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 5])
+def test_coordinates_of_strided_arrays_and_of_all_elements(rank: int) -> None:
+    generator = np.random.default_rng(rank)
+    shape = tuple(generator.integers(2, 9, rank))
+    array = generator.standard_normal((*shape, 2))[..., 1].T
+    array[array < 0] = -0.0
+    array.flat[0] = np.nan
+    np.testing.assert_array_equal(coordinates(array).T, np.argwhere(array))
+    np.testing.assert_array_equal(
+        coordinates(array == array[:1]).T, np.argwhere(array == array[:1])
+    )
+    every = np.ones(shape, bool)
+    np.testing.assert_array_equal(coordinates(every).T, np.argwhere(every))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from functional_oracle import compare, make
 
 import weft
@@ -41,6 +43,32 @@ def test_matmul(first: tuple[int, ...], second: tuple[int, ...], dtype: str) -> 
         make(*second, dtype=dtype, seed=3),
         tolerance=tolerance,
     )
+
+
+@pytest.mark.parametrize("dtype", ("uint8", "int8", "int16", "int32", "int64"))
+@pytest.mark.parametrize("sizes", [(70, 300, 40), (5, 7, 130), (1, 40, 3), (40, 9, 1), (2, 0, 3)])
+def test_whole_numbers(sizes: tuple[int, int, int], dtype: str) -> None:
+    """Products of integers wrap as in PyTorch, of matrices that lie along either dimension."""
+    m, k, n = sizes
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 100, size).astype(dtype) for size in ((m, k), (n, k)))
+    for turned in (False, True):
+        left, right = (
+            lib.tensor(a) @ (lib.tensor(b).t() if turned else lib.tensor(b.T.copy()))
+            for lib in (weft, torch)
+        )
+        assert left.dtype is getattr(weft, dtype)
+        np.testing.assert_array_equal(left.numpy(), right.numpy())
+    batch = weft.tensor(np.stack([a, a + 1])) @ weft.tensor(b).t()
+    np.testing.assert_array_equal(batch[0].numpy(), (weft.tensor(a) @ weft.tensor(b).t()).numpy())
+
+
+def test_products_of_whole_numbers_of_examples_in_a_batch() -> None:
+    """One example at a time and all at once give the same numbers."""
+    table = weft.arange(12).reshape(3, 4)
+    rows = [weft.arange(6).reshape(2, 3) + i for i in range(5)]
+    each = [(x @ table) * 2 for x in rows]
+    assert weft.equal(weft.stack(each), (weft.stack(rows) @ table) * 2)
 
 
 NAMED = (

@@ -110,6 +110,7 @@ SPELLINGS.update(
         "flip": lambda lib, x, params: x.flip(params),
         "strided": lambda lib, x, params: x.as_strided((2,), params[1], params[0]),
         "cat": lambda lib, *xs, params: lib.cat(xs, params[0]),
+        "stack": lambda lib, *xs, params: lib.stack(xs, params[0]),
         "sum": _reduction("sum"),
         "amax": _reduction("amax"),
         "amin": _reduction("amin"),

@@ -76,11 +76,11 @@ def test_sums_of_different_lengths(counts: list[int]) -> None:
 
 
 def test_a_long_sum_takes_a_few_gathers() -> None:
-    """A row at a time, 30 terms are two gathers of at most 16 terms, and not 29 kernels."""
+    """A row at a time, 30 terms are one gather, and not 29 kernels."""
     kept: list[Any] = []
     text = stages(lambda: kept.extend(sums_of([30])))["collect"].partition("tanh(")[2]
     assert "= add(" not in text
-    assert text.count("= gather_rows(") == 2
+    assert text.count("= gather_rows(") == 1
 
 
 def tree_of(draw: random.Random, height: int) -> Any:

@@ -136,6 +136,25 @@ def test_a_child_that_a_signal_handler_forks_while_a_program_runs_goes_on():
     assert done.stdout == "0 0\n", done.stderr
 
 
+SLEEPING = FORKING.replace(
+    "children.append(os.fork())",
+    """for _ in range(20):  # some while workers go to sleep, holding what they wait with
+        time.sleep(0.0002)
+        child = os.fork()
+        if child == 0:
+            children[:] = [0]
+            return
+        children.append(child)""",
+).replace("import os", "import os, time")
+
+
+def test_children_that_are_forked_while_workers_go_to_sleep_go_on():
+    done = subprocess.run(
+        [sys.executable, "-c", SLEEPING], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "0 0\n", done.stderr
+
+
 def test_the_child_starts_without_the_parents_threads():
     assert run_shared(threads=3)
     before = thread_count()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import inspect
+import random
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,21 @@ def test_a_crowd_dies_and_lives_again() -> None:
         assert count_live_nodes() >= before + 20_000
         del crowd
         assert count_live_nodes() <= before + 10
+
+
+def test_what_follows_a_crowd_lies_in_order_of_address() -> None:
+    weft.realize()
+    x = weft.ones(1)
+    crowd = [x * float(number) for number in range(4_000)]
+    assert crowd[-1].item() == 3_999
+    random.Random(0).shuffle(crowd)
+    while crowd:
+        crowd.pop()
+    crowd = [x * float(number) for number in range(4_000)]
+    places = [id(value_of(each)) for each in crowd]
+    falls = sum(one > other for one, other in pairwise(places))
+    assert falls < 400  # of nodes in no order, half of them
+    assert [each.item() for each in crowd] == list(range(4_000))
 
 
 def _place(tensor: Any) -> str:

@@ -31,6 +31,8 @@ F.embedding(i1, x); F.one_hot(i1, 4); F.conv2d(im, ke); F.max_pool2d(im, 2); F.i
 F.batch_norm(im, None, None, training=True); F.unfold(im, 2); F.scaled_dot_product_attention(c, c, c)
 T.linalg.inv(s); T.linalg.det(s); T.linalg.slogdet(s); T.linalg.svd(x); T.linalg.svdvals(x); T.linalg.qr(x)
 T.linalg.eigh(s); T.linalg.eigvalsh(s); T.linalg.cholesky(s); T.linalg.solve(s, s); T.linalg.lu(s); T.linalg.pinv(x)
+T.linalg.norm(x, 2); T.linalg.norm(s, -2); T.linalg.matrix_norm(x, 'nuc'); T.linalg.cond(s)
+T.linalg.cond(s, 'fro'); F.ctc_loss(c, i1, (3,), (2,))
 T.linalg.eig(s); T.linalg.matrix_rank(s); T.linalg.matrix_exp(s); T.logdet(s); T.linalg.matrix_power(s, 2)
 T.linalg.solve_triangular(s, s, upper=True); T.cholesky_solve(s, s); T.fft.fft(x); T.fft.rfft(x); T.fft.irfft(x)
 T.fft.fft2(x); T.stft(T.empty(400, device='meta'), 100, window=T.ones(100, device='meta'), return_complex=True)

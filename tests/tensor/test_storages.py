@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -178,3 +179,53 @@ def test_set_needs_a_tensor_without_history() -> None:
             leaf.set_(module.ones(2))
         (leaf * leaf).sum().backward()
         assert leaf.grad.tolist() == [2, 2]
+
+
+VERSIONS: dict[str, Any] = {
+    "fill_": lambda T, x: x.untyped_storage().fill_(1),
+    "a byte": lambda T, x: x.untyped_storage().__setitem__(0, 3),
+    "an element": lambda T, x: x.storage().__setitem__(0, 3.0),
+    "copy_": lambda T, x: x.untyped_storage().copy_(T.ones(4).untyped_storage()),
+    "view of another type": lambda T, x: x.view(T.int32).fill_(7),
+    "set_, another type": lambda T, x: (
+        T.empty(0, dtype=T.int32).set_(x.untyped_storage()).fill_(7)._version
+    ),
+    "set_": lambda T, x: T.empty(0).set_(x.untyped_storage()).fill_(7)._version,
+    "resize_": lambda T, x: x.resize_(8)._version,
+    "resize_, smaller": lambda T, x: x.resize_(2)._version,
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_writes_count_versions_of_those_that_write(name: str) -> None:
+    def counted(T: Any) -> Any:
+        x = T.zeros(4)
+        result = VERSIONS[name](T, x)
+        return x._version, result if isinstance(result, int) else None
+
+    assert counted(weft) == counted(torch)
+
+
+def test_tensors_that_grow_stay_in_their_storage() -> None:
+    def grown(T: Any) -> Any:
+        x = T.arange(4.0)
+        alias, part, storage = x.detach(), x[2:], x.untyped_storage()
+        x.resize_(8)
+        x[2] = 9
+        part.resize_(10)
+        part[0] = 50
+        return (
+            *(x[:4].tolist(), alias.tolist(), part[:2].tolist(), storage.nbytes()),
+            *(alias.untyped_storage().nbytes(), x.storage_offset(), part.storage_offset()),
+            storage.data_ptr() == x.data_ptr() == alias.data_ptr(),
+        )
+
+    assert grown(weft) == grown(torch)
+
+
+def test_memory_of_others_does_not_grow() -> None:
+    for T in (weft, torch):
+        x = T.from_numpy(np.arange(4.0))
+        with pytest.raises((RuntimeError, BufferError), match="not resizable"):
+            x.resize_(8)
+        assert x.resize_(2).tolist() == [0.0, 1.0]

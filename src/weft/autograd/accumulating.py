@@ -11,13 +11,13 @@ from cython.cimports.weft.autograd.settling import is_sparse
 from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.edges import edge_of, needs_grad, value
 from cython.cimports.weft.graph.handles import wrap
+from cython.cimports.weft.graph.strides import kept_strides
 from cython.cimports.weft.graph.targets import AccumulateGrad
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
 from weft.autograd.observe import call_after
-from weft.graph.mutation import mutate
-from weft.graph.strides import dense_order
+from weft.graph.mutation import in_place
 
 require(__name__, cython.compiled)
 
@@ -43,10 +43,11 @@ def _add(leaf: Tensor, g, create: cython.bint):
         late["sparse"]().accumulate(leaf, g, create)
     elif leaf._grad is None:
         fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
-        if leaf.strides is not None and dense_order(leaf._shape, leaf.strides) is not None:
-            fresh.strides = leaf.strides
+        if fresh._shape == leaf._shape:
+            fresh.strides = kept_strides(leaf._shape, leaf.strides)
         leaf._grad = fresh
     elif create:
         leaf._grad = leaf._grad + g
     else:
-        mutate(leaf._grad, leaf._grad + g)
+        # It checks the shape: the leaf may have been given data of another.
+        in_place(leaf._grad, leaf._grad + g)

@@ -29,7 +29,6 @@ from weft.graph.tape import last_sequence
 from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import full_beside
-from weft.schedule import batch
 
 REFERENCE_CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
@@ -227,9 +226,9 @@ def _walk_alone(
             return {}
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
-            with pipeline.alone():
-                if batch.group(tape.since(tape.watermark)) and lesson is not None:
-                    lesson = lesson.give_up()
+            formed = pipeline.form_batches(tape)
+            if formed and lesson is not None:
+                lesson = lesson.after_batches()
         made = _made_walk(units)
         if lesson is not None:
             lesson.watch(made)

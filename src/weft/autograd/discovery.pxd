@@ -31,9 +31,13 @@ cdef class Discovery:
     cdef void make_room(self, Py_ssize_t room)
     cdef int look_at(self, Node node) except? -1
     cdef int lead_to(self, tuple edges) except? -1
+    cdef int lead(self, object edge) except? -1
+    cdef int lead_to_terms(self, Node node) except? -1
+    cdef bint begins(self, object edge) except? -1
     cdef int meet(self, Node node) except? -1
     cdef void join_outputs(self, Node node)
     cdef tuple below(self, object record)
+    cdef tuple beneath(self, object record)
     cdef list records(self)
     cdef void prune(self)
     cdef void renumber(self, list kept)
@@ -41,6 +45,7 @@ cdef class Discovery:
     cdef bint wanted(self, int number) noexcept
 
 cdef int give_up(Node node) except -1
+cdef tuple sum_edges(Node node, Py_ssize_t count)
 cdef object joint_of(Node node)
 cdef object target_of(object edge)
 

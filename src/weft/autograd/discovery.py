@@ -12,15 +12,21 @@ from cython.cimports.weft.autograd.discovery import Reached, prefetch_reached
 from cython.cimports.weft.graph.cuts import Joint
 from cython.cimports.weft.graph.integers import integers, push
 from cython.cimports.weft.graph.node import DONE, Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.schedule.likeness import goes_on
 
 from weft._compiled import require
 from weft.errors import GradientError
 from weft.graph.rows import COMPOSITE
+from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
+
+_add_row = cython.declare(OpRow, TABLE["add"])
+ALONE = 2  # so many observed records are pulled one by one, and none with others
 
 SECOND_TIME = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -129,6 +135,8 @@ class Discovery:
                 leaf: Tensor = sink.variable
                 if sink.observers is not None or leaf.hooks is not None:
                     self.observed += 1
+                if sink.expects is not None:
+                    self.observed += ALONE
         self.known[number].first = cython.cast(cython.int, self.targets.count)
 
     @cython.cfunc
@@ -145,6 +153,8 @@ class Discovery:
         if node.released and node.saved != 0 and not self.captured:
             raise freed(node)
         self.meet(node)
+        if self.joined is None and is_sum(node):
+            return self.lead_to_terms(node)
         return self.lead_to(node.edges if self.joined is None else self.below(node))
 
     @cython.cfunc
@@ -152,14 +162,43 @@ class Discovery:
     @cython.exceptval(-1)
     def lead_to(self, edges: tuple) -> cython.int:
         """Note where edges lead, and count them there."""
-        target: cython.int
         for edge in edges:
-            target = -1
-            if edge is not None:
-                target = self.reach(edge)
-                self.known[target].consumers += 1
-            push(self.targets, target)
+            self.lead(edge)
         return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def lead(self, edge) -> cython.int:
+        """Note where an edge leads, and count it there."""
+        target: cython.int = -1
+        if edge is not None:
+            target = self.reach(edge)
+            self.known[target].consumers += 1
+        return push(self.targets, target)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def lead_to_terms(self, node: Node) -> cython.int:
+        """Note where the edges of all that a sum adds up lead: in the order of `sum_edges`."""
+        if not self.begins(node.edges[0]):
+            return self.lead_to(node.edges)
+        self.lead(node.edges[1])
+        while self.begins(node.edges[0]):
+            node = node.edges[0]
+            self.lead(node.edges[1])
+        return self.lead(node.edges[0])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def begins(self, edge) -> cython.bint:
+        """Whether what an edge leads to is the beginning of a sum, and nobody observes or captures it."""
+        if not isinstance(edge, Node) or not goes_on(cython.cast(Node, edge)):
+            return False
+        return cython.cast(Node, edge).observers is None and not (
+            self.captured and edge in self.captured
+        )
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -245,9 +284,21 @@ class Discovery:
         """Where the cotangents of a record go in this walk."""
         if not isinstance(record, Node):
             return record.edges
-        if self.joined is None:
-            return cython.cast(Node, record).edges
-        return self.joined.get(record, cython.cast(Node, record).edges)
+        if self.joined is not None and record in self.joined:
+            return self.joined[record]
+        return self.beneath(record)
+
+    @cython.cfunc
+    def beneath(self, record) -> tuple:
+        """Where the cotangents of a record go, whether or not somebody observes several outputs together."""
+        if not isinstance(record, Node) or not is_sum(record):
+            return record.edges
+        node: Node = cython.cast(Node, record)
+        count: cython.Py_ssize_t = 2
+        while self.begins(node.edges[0]):
+            node = node.edges[0]
+            count += 1
+        return sum_edges(record, count)
 
     @cython.cfunc
     def records(self) -> list:
@@ -261,7 +312,7 @@ class Discovery:
         records: list = self.records()
         for current in sorted(records, key=sequence):
             keep: cython.bint = current in self.captured
-            for edge in current.edges:
+            for edge in self.beneath(current):
                 if edge is not None and target_of(edge) in useful:
                     keep = True
             if self.joined is not None and not keep and current in self.joined:
@@ -311,6 +362,30 @@ class Discovery:
         return self.captured.get(cython.cast(object, self.known[number].record), True) is None
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_sum(node: Node) -> cython.bint:
+    """Whether a node is a batch's row that begins with other sums, and nobody sees its gradients by themselves."""
+    if node.row is not _add_row or node.quotient is None or node.observers is not None:
+        return False
+    edge = node.edges[0]
+    return isinstance(edge, Node) and goes_on(cython.cast(Node, edge))
+
+
+@cython.cfunc
+def sum_edges(node: Node, count: cython.Py_ssize_t) -> tuple:
+    """The edges of what a sum adds up, so many of them: a sum's own, or where it goes on from others the last first."""
+    if count == 2:
+        return node.edges
+    edges: list = [node.edges[1]]
+    while len(edges) + 1 < count:
+        node = node.edges[0]
+        edges.append(node.edges[1])
+    edges.append(node.edges[0])
+    return tuple(edges)
+
+
 def sequence(current):
     """The creation number of a gradient record; leaves come before everything."""
     return current.seq if not isinstance(current, AccumulateGrad) else -1
@@ -328,8 +403,18 @@ def target_of(edge):
     return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
 
 
+def observed_edge(edge):
+    """The edge at which users see and observe the gradient of a tensor, where it is another than the tensor's own."""
+    while (
+        isinstance(edge, OutputEdge) and cython.cast(OutputEdge, edge).function.behind is not None
+    ):
+        edge = cython.cast(OutputEdge, edge).function.behind
+    return edge
+
+
 def target_for(edge):
-    """(record, output number) of an edge."""
+    """(record, output number) at which users observe what arrives at an edge."""
+    edge = observed_edge(edge)
     if isinstance(edge, OutputEdge):
         return cython.cast(OutputEdge, edge).function, cython.cast(OutputEdge, edge).number
     return edge, 0

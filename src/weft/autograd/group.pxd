@@ -27,6 +27,7 @@ cdef class Group:
     cdef void sort_members(self)
     cdef Node at(self, Py_ssize_t place)
     cdef list nodes(self)
+    cdef tuple edges(self)
     cdef int add(self, int place, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
     cdef list bundled(self)

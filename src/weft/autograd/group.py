@@ -128,6 +128,22 @@ class Group:
         return [self.at(place) for place in range(self.members.count)]
 
     @cython.cfunc
+    def edges(self) -> tuple:
+        """The edges of the first member; where operations that save nothing differ in which operands have a gradient,
+        for each operand the edge of some member."""
+        first: Node = self.at(0)
+        if first.saved != 0 or None not in first.edges:
+            return first.edges
+        edges: list = list(first.edges)
+        node: Node
+        index: cython.Py_ssize_t
+        for node in self.nodes():
+            for index in range(len(edges)):
+                if edges[index] is None:
+                    edges[index] = node.edges[index]
+        return tuple(edges)
+
+    @cython.cfunc
     @cython.exceptval(-1)
     def add(self, place: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
         """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
@@ -253,8 +269,9 @@ class Group:
                     and rows.ascending()
                 ):
                     return bundle.cotangent
-                if source.shape and rows.consecutive() and source.shape[1:] == first.shape:
-                    return slice_axis(bundle.cotangent, 0, rows.items[0], count)
+                step: cython.int = _step_of(rows)
+                if source.shape and step > 0 and source.shape[1:] == first.shape:
+                    return slice_axis(bundle.cotangent, 0, rows.items[0], count, step)
                 chosen: Terms = terms_of(integers(count, 0), rows.copy(), None)
                 return wrap(gather((source,), chosen, shape, first.dtype), None)
         sources, terms = self.in_order()
@@ -334,6 +351,20 @@ def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ss
     group.whole = []
     group.bundles = []
     return group
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _step_of(rows: Integers) -> cython.int:
+    """How far apart rows lie that are at equal distances, in order; 0 for others, and for whole values (-1)."""
+    step: cython.int = 1 if rows.count < 2 else rows.items[1] - rows.items[0]
+    index: cython.Py_ssize_t
+    if rows.count > 0 and rows.items[0] < 0:
+        return 0
+    for index in range(1, rows.count):
+        if rows.items[index] != rows.items[0] + index * step:
+            return 0
+    return max(step, 0)
 
 
 @cython.cfunc

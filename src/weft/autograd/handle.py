@@ -31,6 +31,7 @@ require(__name__, cython.compiled)
 reverse = later("weft.autograd.backward")
 discovery = later("weft.autograd.discovery")
 forward_ad = later("weft.autograd.forward_ad")
+refitting = later("weft.autograd.refitting")
 
 
 def refuse_in_transform(what: str) -> None:
@@ -80,6 +81,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
             got="a tensor without a graph",
             fix="call requires_grad_() first",
         )
+    edge = discovery.observed_edge(edge)
     if isinstance(edge, Node):
         node: Node = cython.cast(Node, edge)
         observers: Observers = node.observers
@@ -183,6 +185,8 @@ LATE: dict[str, Any] = {
     "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,
     "named": named,
+    "observed_edge": lambda edge: discovery.observed_edge(edge),
+    "refit": lambda *given: refitting.refit(*given),
     "several_outputs": several_outputs,
     "without_tangents": without_tangents,
 }

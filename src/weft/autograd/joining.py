@@ -109,7 +109,8 @@ def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
 
 def _below_each_other(rows: Iterable[Any]) -> Any:
     """All rows as one value, which no batch takes in: of equal ones there will be one, of others each part would have
-    to be gathered."""
+    to be gathered. A walk meets a loop's last time first; the first one lies first here, as in what a sequence's
+    cotangent is laid out as, so that there is one of both."""
     joined = concat(tuple(rows), 0)
     value_of(joined).considered = True
     return joined
@@ -128,10 +129,18 @@ def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
 
 def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
-    products = [value_of(part).inputs for part in parts]
-    left = _below_each_other(transpose(wrap_node(a)) for a, _ in products)  # (rows, m)
+    products = [value_of(part).inputs for part in reversed(parts)]
+    left = _below_each_other(_turned(a) for a, _ in products)  # (rows, m)
     right = _below_each_other(wrap_node(b) for _, b in products)  # (rows, n)
     return [matmul(transpose(left), right)]
+
+
+def _turned(node: Any) -> Any:
+    """The transpose of a matrix: what it was turned from, as a rule."""
+    turned = node.row.name == "permute" and node.params == (1, 0)
+    if turned and node.state == PENDING_STATE and node.quotient is None:
+        return wrap_node(node.inputs[0])
+    return transpose(wrap_node(node))
 
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
@@ -145,7 +154,7 @@ def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     same rows below each other, which lie in memory once."""
     if len(parts) < FEW:
         return parts
-    rows = _below_each_other(wrap_node(value_of(part).inputs[0]) for part in parts)
+    rows = _below_each_other(wrap_node(value_of(part).inputs[0]) for part in reversed(parts))
     return [reduce("sum", rows, (0,))]
 
 

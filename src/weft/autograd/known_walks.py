@@ -31,6 +31,7 @@ from cython.cimports.weft.graph.tape import Mode, Tape, ambient
 from cython.cimports.weft.graph.targets import AccumulateGrad
 from cython.cimports.weft.graph.tuples import one, three, two
 
+from weft import pipeline
 from weft._compiled import require
 from weft.autograd import scripts
 from weft.autograd.accumulating import accumulate_grad
@@ -91,10 +92,21 @@ def repeat(tape: Tape, roots: list, keep: bool):
     if script is None:
         habit.miss()
         return Lesson(outline, habit)
+    if script.among_batches and _form_batches(tape, outline):
+        habit.miss()
+        return None
     habit.misses = 0
     outline.carry_out(tape, script, keep)
     counters["repeated"] += 1
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _form_batches(tape: Tape, outline: Outline) -> cython.bint:
+    """Look for batches among what is pending; whether records of a walk are members of one."""
+    found: cython.bint = pipeline.form_batches(tape)
+    return found and outline.has_members()
 
 
 @cython.cfunc
@@ -116,7 +128,7 @@ def _habit_of(tape: Tape, roots: list) -> Habit:
     """What is remembered of walks that look like this one at first sight."""
     edge = cython.cast(tuple, roots[0])[0]
     code: cython.longlong = cython.cast(Node, edge).row.code if isinstance(edge, Node) else -1
-    key = (tape.count, code, len(roots))
+    key = (tape.count, tape.pending_bytes, code, len(roots))
     habit: Habit = _habits.get(key)
     if habit is None:
         if len(_habits) >= MOST_HABITS:

@@ -2,7 +2,8 @@
 """Learning a walk: the script of what it recorded.
 
 In come the outline of a graph before the walk, what was recorded, and which leaf got what; out goes a script, unless
-the walk did more than to apply rows to what a script will find again: batches, what it ran, values from elsewhere.
+the walk did more than to apply rows to what a script will find again: batches of its records, what it ran, values from
+elsewhere.
 """
 
 import cython
@@ -43,6 +44,7 @@ class Lesson:
     journal = cython.declare(list)
     flushes = cython.declare(object)
     start = cython.declare(cython.longlong)
+    among_batches = cython.declare(cython.bint)
     filled = cython.declare(cython.Py_ssize_t)
 
     def __init__(self, outline: Outline, habit):
@@ -50,9 +52,14 @@ class Lesson:
         self.habit = habit
         self.places = _places(outline)
 
-    def give_up(self):
-        """It is not to be learned: batches were found."""
-        self.habit.miss()
+    def after_batches(self):
+        """Batches were found: the lesson itself, or None where records of the walk are members of them; then it is not
+        to be learned."""
+        if self.outline.has_members():
+            self.habit.miss()
+            return None
+        self.among_batches = True
+        return self
 
     def watch(self, walk):
         """The walk is about to begin."""
@@ -86,6 +93,7 @@ class Lesson:
         entries.sort(key=_first)
         script: Script = Script()
         script.parts = self.outline.parts
+        script.among_batches = self.among_batches
         size: cython.Py_ssize_t = self.outline.length * cython.sizeof(cython.longlong)
         script.words = cython.cast(cython.p_char, self.outline.words)[:size]
         script.allot(len(entries), sum([_arity(node, sink) for _, node, sink in entries]))

@@ -15,10 +15,13 @@ import cython
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
+from weft._lazy import later
 from weft.errors import ArgumentTypeError, GradientError
 from weft.graph.edges import edge_for
 
 require(__name__, cython.compiled)
+
+discovery = later("weft.autograd.discovery")
 
 _numbers = cython.declare(cython.longlong, 0)
 UNSET = object()
@@ -214,7 +217,7 @@ def _retain_all(observers: Observers, values: list) -> object:
 def _is_at(handle: Any, observers: Observers) -> bool:
     """Whether a tensor is still the output of the record; an in-place operation moves it to another."""
     edge = edge_for(handle)
-    return getattr(getattr(edge, "function", edge), "observers", None) is observers
+    return edge is not None and discovery.target_for(edge)[0].observers is observers
 
 
 @cython.cfunc

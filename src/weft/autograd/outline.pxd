@@ -12,6 +12,7 @@ cdef class Outline(Discovery):
     cdef long long newest  # the creation number of the first root
     cdef long long key
     cdef bint describe(self, list roots) except -1
+    cdef bint has_members(self) noexcept
     cdef int reserve(self, Py_ssize_t more) except -1
     cdef void put(self, long long word) noexcept
     cdef void put_shape(self, tuple shape) noexcept

@@ -71,6 +71,17 @@ class Outline(Discovery):
         return True
 
     @cython.cfunc
+    @cython.exceptval(check=False)
+    def has_members(self) -> cython.bint:
+        """Whether a record that was described has become a member of a batch."""
+        number: cython.int
+        for number in range(self.count):
+            record = cython.cast(object, self.known[number].record)
+            if isinstance(record, Node) and cython.cast(Node, record).quotient is not None:
+                return True
+        return False
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, more: cython.Py_ssize_t) -> cython.int:
         """Make room for so many more words. Errors: MemoryError."""

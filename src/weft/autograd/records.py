@@ -66,9 +66,9 @@ class Written:
 
 def shown(edge: Any) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
-    if isinstance(edge, Node) and is_piece(edge):
-        return several_outputs(edge), edge.info.number_of(edge.params)
     record, number = discovery.target_for(edge)
+    if isinstance(record, Node) and is_piece(record):
+        return several_outputs(record), record.info.number_of(record.params)
     return as_seen(record), number
 
 

@@ -31,6 +31,7 @@ cdef class Script:
     cdef long long* operands
     cdef list numbers  # (number, dtype)
     cdef list held
+    cdef bint among_batches  # what else was pending has become batches: it is looked at before each walk
     cdef int allot(self, Py_ssize_t steps, Py_ssize_t operands) except -1
     cdef bint suits(self, Outline outline) except -1
 

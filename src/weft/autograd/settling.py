@@ -9,11 +9,12 @@ Nothing is differentiated here.
 import heapq
 
 import cython
-from cython.cimports.weft.autograd.discovery import Discovery
+from cython.cimports.weft.autograd.discovery import Discovery, sum_edges
 from cython.cimports.weft.autograd.group import Group, group_of
 from cython.cimports.weft.graph.bound import late
 from cython.cimports.weft.graph.integers import Integers
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.schedule.members import in_ragged
@@ -21,10 +22,13 @@ from cython.cimports.weft.schedule.members import in_ragged
 from weft._compiled import require
 from weft.autograd import merging
 from weft.graph.lens import SPARSE
+from weft.ops.row import TABLE
 from weft.schedule import forms
 
 require(__name__, cython.compiled)
 
+_add_row = cython.declare(OpRow, TABLE["add"])
+_stack_row = cython.declare(OpRow, TABLE["stack"])
 _sparse = cython.declare(cython.int, SPARSE)
 
 
@@ -230,6 +234,78 @@ class Settling(Discovery):
             self.settle(target)
 
     @cython.cfunc
+    def give_parts(self, number: cython.int, edges: tuple, parts: list) -> cython.void:
+        """Give the cotangents of a record's inputs to what its edges lead to in this walk."""
+        index: cython.Py_ssize_t
+        for index in range(len(edges)):
+            target: cython.int = self.targets.items[self.known[number].first + index]
+            if target >= 0 and parts[index] is not None:
+                self.give(target, output_of(edges[index]), parts[index], -1)
+
+    @cython.cfunc
+    def takes_rows(self, node: Node, create: cython.bint, watched) -> cython.bint:
+        """Whether the operands of a node are the rows of its value, whose cotangents need no nodes of their own."""
+        return (
+            node.row.code == _stack_row.code
+            and node.params[0] == 0
+            and node.observers is None
+            and not create
+            and watched is None
+        )
+
+    @cython.cfunc
+    def give_rows(self, number: cython.int, edges: tuple, g) -> cython.void:
+        """Give each row of a stack's cotangent to what has been stacked there."""
+        row: cython.int
+        for row in range(cython.cast(cython.int, len(edges))):
+            target: cython.int = self.targets.items[self.known[number].first + row]
+            if target >= 0:
+                self.give(target, output_of(edges[row]), g, row)
+
+    @cython.cfunc
+    def adds_up(self, group: Group) -> cython.bint:
+        """Whether members of a batch are sums of more than two rows."""
+        first: Node = group.at(0)
+        place: cython.Py_ssize_t
+        if first.row is not _add_row:
+            return False
+        for place in range(group.members.count):
+            if self.operands(group.members.items[place]) > 2:
+                return True
+        return False
+
+    @cython.cfunc
+    def deal_rows(self, group: Group, g, apart: cython.bint) -> cython.void:
+        """Give each operand of each member of a batch a row of `g` (None where nothing has come for the batch), and
+        settle it. The operands of a member have rows of their own, one after another, where they are `apart`, as in
+        stacks; those of a sum all have the member's."""
+        place: cython.int
+        index: cython.int
+        for place in range(cython.cast(cython.int, group.members.count)):
+            count: cython.int = self.operands(group.members.items[place])
+            edges: tuple = None
+            for index in range(count):
+                target: cython.int = self.target(group, place, index)
+                if target < 0:
+                    continue
+                if g is not None:
+                    output: cython.int = 0
+                    if self.known[target].group < 0:
+                        if edges is None:
+                            node: Node = group.at(place)
+                            edges = node.edges if apart else sum_edges(node, count)
+                        output = output_of(edges[index])
+                    self.give(target, output, g, place * count + index if apart else place)
+                self.settle(target)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def operands(self, number: cython.int) -> cython.int:
+        """To how many operands a reached record has edges."""
+        return self.known[number + 1].first - self.known[number].first
+
+    @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
     def target(
@@ -271,6 +347,14 @@ class Settling(Discovery):
         elif self.known[target].consumers == 0:
             self.ready(cython.cast(object, self.known[target].record))
         return 0
+
+    @cython.cfunc
+    def settle_below(self, number: cython.int) -> cython.void:
+        """A record is done: one consumer less for each that its edges lead to."""
+        place: cython.Py_ssize_t
+        for place in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[place] >= 0:
+                self.settle(self.targets.items[place])
 
     @cython.cfunc
     def ready(self, current) -> cython.void:

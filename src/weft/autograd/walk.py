@@ -11,7 +11,7 @@ import heapq
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.autograd.discovery import give_up
+from cython.cimports.weft.autograd.discovery import give_up, sum_edges
 from cython.cimports.weft.autograd.group import Group, join_blocks
 from cython.cimports.weft.autograd.observe import (
     Observers,
@@ -36,8 +36,9 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.autograd import joining, merging
 from weft.autograd.accumulating import accumulate_grad
-from weft.autograd.discovery import freed
+from weft.autograd.discovery import ALONE, freed
 from weft.autograd.observe import UNSET, call_after
+from weft.autograd.refitting import fit_all
 from weft.autograd.saving import put_back_hooks
 from weft.graph.recording import cast
 from weft.graph.rows import COMPOSITE
@@ -89,7 +90,7 @@ class Walk(Settling):
         )
         self.batched = able and not self.captured
         self.discover(roots)
-        self.batched = able and self.observed <= 1
+        self.batched = able and self.observed < ALONE
         if self.captured:
             self.keep_captured()
         elif not self.batched:
@@ -212,49 +213,47 @@ class Walk(Settling):
         """The derivative of one node."""
         g = self.total(node.scratch, node.shape)
         node.scratch = None
-        observers: Observers = None
-        if node.observers is not None:
-            observers = node.observers
+        observers: Observers = node.observers
+        if observers is not None:
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
         number: cython.int = cython.cast(cython.int, node.count)
         wanted: cython.bint = self.wanted(number)
-        below: tuple = self.below(node)
-        if g is None and wanted and observers is not None:
-            self.pass_nothing(observers, len(below))
-        if g is not None and wanted:
-            if observers is not None and observers._prehooks is not None:
-                g = before_pull(observers, (g,))[0]
-            if node.released and node.saved != 0:
-                raise freed(node)
-            first: object = self.place()
-            parts: list = [g] if below is not node.edges else pull_single(node, g, self.create)
-            if first is not None:
-                self.note(node, first, parts, [node.result])
-            if observers is not None and observers._posthooks is not None:
-                parts = after_node(observers, parts, (g,))
-            self.give_parts(number, below, parts)
+        below: tuple = node.edges if self.joined is None else self.below(node)
+        if self.operands(number) != len(below):
+            below = sum_edges(node, self.operands(number))
         if wanted:
+            if g is not None:
+                self.pull_through(node, below, g)
+            elif observers is not None:
+                self.pass_nothing(observers, len(below))
             self.finish(node)
         self.settle_below(number)
 
     @cython.cfunc
-    def give_parts(self, number: cython.int, edges: tuple, parts: list) -> cython.void:
-        """Give the cotangents of a record's inputs to what its edges lead to in this walk."""
-        index: cython.Py_ssize_t
-        for index in range(len(edges)):
-            target: cython.int = self.targets.items[self.known[number].first + index]
-            if target >= 0 and parts[index] is not None:
-                self.give(target, output_of(edges[index]), parts[index], -1)
+    def pull_through(self, node: Node, below: tuple, g) -> cython.void:
+        """Give the cotangents of a node's inputs to what is `below` it: its edges, or those of all that it adds up.
 
-    @cython.cfunc
-    def settle_below(self, number: cython.int) -> cython.void:
-        """A record is done: one consumer less for each that its edges lead to."""
-        place: cython.Py_ssize_t
-        for place in range(self.known[number].first, self.known[number + 1].first):
-            if self.targets.items[place] >= 0:
-                self.settle(self.targets.items[place])
+        Errors: RuntimeError where it has given up its saved values."""
+        observers: Observers = node.observers
+        number: cython.int = cython.cast(cython.int, node.count)
+        if observers is not None and observers._prehooks is not None:
+            g = before_pull(observers, (g,))[0]
+        if node.released and node.saved != 0:
+            raise freed(node)
+        first: object = self.place()
+        if below is node.edges and self.takes_rows(node, self.create, first):
+            self.give_rows(number, below, g)
+            return
+        parts: list = [g] * len(below)
+        if below is node.edges:
+            parts = pull_single(node, g, self.create)
+        if first is not None:
+            self.note(node, first, parts[: len(node.edges)], [node.result])
+        if observers is not None and observers._posthooks is not None:
+            parts = after_node(observers, parts, (g,))
+        self.give_parts(number, below, parts)
 
     @cython.cfunc
     def pass_nothing(self, observers: Observers, operands: cython.Py_ssize_t) -> cython.void:
@@ -286,6 +285,9 @@ class Walk(Settling):
             self.pull_node(first)
             return
         self.need_saved(group)
+        if self.adds_up(group):
+            self.pull_sums(group)
+            return
         form = (
             forms.form_of(group.quotient, first, group.rows)
             if group.parts is None
@@ -294,7 +296,13 @@ class Walk(Settling):
         g = group.assemble(form.shape)
         group.whole, group.bundles = [], []
         parts: list = None
-        edges: tuple = edges_of(group)
+        edges: tuple = group.edges()
+        if g is not None and self.takes_rows(first, self.create, self.place()):
+            if not self.keep:
+                self.finish_all(group)
+            rows: tuple = (group.members.count * first.shape[0], *first.shape[1:])
+            self.deal_rows(group, reshape(g, rows), True)
+            return
         if g is not None:
             start: object = self.place()
             parts = pull_rules(
@@ -320,6 +328,22 @@ class Walk(Settling):
                 part = None
             if edges[index] is not None:
                 self.hand_over(group, index, part)
+
+    @cython.cfunc
+    def pull_sums(self, group: Group) -> cython.void:
+        """Give the cotangent of each member of a batch of sums to all that it adds up."""
+        first: Node = group.at(0)
+        count: cython.int = cython.cast(cython.int, group.members.count)
+        start: object = self.place()
+        g = group.assemble((count, *first.shape))
+        group.whole, group.bundles = [], []
+        if start is not None and g is not None:
+            members: list = group.nodes()
+            parts: list = [g] * len(first.edges)
+            self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+        self.deal_rows(group, g, False)
+        if not self.keep:
+            self.finish_all(group)
 
     @cython.cfunc
     def need_saved(self, group: Group) -> cython.void:
@@ -406,7 +430,10 @@ class Walk(Settling):
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
         """Add the cotangent of a leaf to its `.grad`, or capture it."""
         leaf: Tensor = sink.variable
-        g = self.total(sink.scratch, leaf._shape)
+        if sink.expects is None:
+            g = self.total(sink.scratch, leaf._shape)
+        else:
+            g = self.total(fit_all(sink.scratch, sink.expects), sink.expects)
         sink.scratch = None
         if g is None:
             self.accumulate_nothing(sink)
@@ -443,23 +470,6 @@ class Walk(Settling):
             call_after(leaf, leaf.hooks.post_accumulate)
         if sink.observers is not None:
             after_node(sink.observers, [], (None,))
-
-
-@cython.cfunc
-def edges_of(group: Group) -> tuple:
-    """The edges of a batch's first member; where operations that save nothing differ in which operands have a gradient,
-    for each operand the edge of some member."""
-    first: Node = group.at(0)
-    if first.saved != 0 or None not in first.edges:
-        return first.edges
-    edges: list = list(first.edges)
-    node: Node
-    index: cython.Py_ssize_t
-    for node in group.nodes():
-        for index in range(len(edges)):
-            if edges[index] is None:
-                edges[index] = node.edges[index]
-    return tuple(edges)
 
 
 @cython.cfunc

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir as llvm
-
 from . import ir
 from .frame import Frame, Key, Scope
-from .text import I32, Value, counted, integer
+from .text import SECOND_CACHE, Value, ask_for, counted, integer
 
 LINE = 6  # bits of the place within a line of the cache
 
@@ -56,9 +54,7 @@ class Ahead:
         b = self.builder
 
         def line(number: Value, carry: list[Value]) -> list[Value]:
-            place = b.gep(pointer, [b.shl(number, integer(LINE))])
-            read, near, data = (Value(I32, str(number)) for number in (0, 2, 1))
-            b.intrinsic("llvm.prefetch.p0", llvm.VoidType(), [place, read, near, data])
+            ask_for(b, b.gep(pointer, [b.shl(number, integer(LINE))]), SECOND_CACHE)
             return carry
 
         counted(b, first, last, 1, [], line)

@@ -3,7 +3,8 @@
 Every column keeps the sixteen partial results of its block, so the element that meets another is
 the same as in `rows_reduced`; they lie in memory that stays in the cache, for a strip of columns at
 a time, wide enough for rows to be read in long pieces.  Several elements of one lane are added to its
-partial result at once, in order.  Blocks then fold by the same tree, strip by strip.
+partial result at once, in order; a kernel for few columns has those of all lanes in registers.
+Blocks then fold by the same tree, strip by strip.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .reductions import Reductions, State, load_state, store_state
 from .rows_reduced import SHIFT, SHORT
 from .stage import Finish, Lookup, Stage, Window
 from .target import Target
-from .text import I1, I64, Builder, Value, choose, counted, integer, minimum
+from .text import FIRST_CACHE, I1, I64, Builder, Value, ask_for, choose, counted, integer, minimum
 from .values import Lanes
 
 STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
@@ -27,6 +28,8 @@ LEVELS = 32  # blocks of blocks: enough for 2**44 elements
 LONG = 4  # whole vectors of a row, from which on rows apart come from memory as quickly as one after the other
 LONGER = 8  # whole vectors beside which a partial one, which is read by itself, is little
 FLIGHT = 4  # elements of one lane at once, for which its partial result is read and written once
+AHEAD = 128  # elements that are asked for before they are read
+CHUNK = 1024  # elements of few columns, for which all partial results of a window are read and written once
 
 
 class _Strip:
@@ -37,7 +40,7 @@ class _Strip:
         self.elements = reductions.elements()
         self.pitch = width + PAD
         self.arrays = [
-            b.alloca(f"[{rows * self.pitch * _bytes(element)} x i8]") for element in self.elements
+            b.alloca(f"[{rows * self.pitch * bytes_of(element)} x i8]") for element in self.elements
         ]
 
     def places(self, row: Value, column: Value) -> list[Value]:
@@ -45,7 +48,7 @@ class _Strip:
         b = self.builder
         index = b.add(b.mul(row, integer(self.pitch)), column)
         return [
-            b.gep(array, [b.mul(index, integer(_bytes(element)))])
+            b.gep(array, [b.mul(index, integer(bytes_of(element)))])
             for array, element in zip(self.arrays, self.elements, strict=True)
         ]
 
@@ -58,7 +61,8 @@ class _Strip:
         store_state(self.builder, state, self.places(row, column))
 
 
-def _bytes(element: object) -> int:
+def bytes_of(element: object) -> int:
+    """Bytes of one element of a state in memory."""
     if element == I1:
         return 1
     if isinstance(element, llvm.IntType):
@@ -80,15 +84,29 @@ class Columns:
         order = (*self.outer, *self.axes, self.axis)
         self.body = Stage(frame, lookup, target, "body", order, lanes)
         self.after = Stage(frame, lookup, target, "epilogue", (*self.outer, self.axis), lanes)
+        self.narrow = self._narrow(lookup, target)
         self.e = self.body.e
         self.reductions = Reductions(kernel)
-        column = sum(_bytes(element) for element in self.reductions.elements())
+        column = sum(bytes_of(element) for element in self.reductions.elements())
         self.width = max(1, STRIP * 4 // max(column, 4) // lanes) * lanes
         self.partial = _Strip(self.builder, self.reductions, ir.LANES, self.width)
         self.stack = _Strip(self.builder, self.reductions, LEVELS, self.width)
         self.total = frame.extent(self.axes)
         rounded = self.builder.add(self.total, integer(ir.BLOCK - 1))
         self.blocks = self.builder.lshr(rounded, integer(SHIFT))
+
+    def _narrow(self, lookup: Lookup, target: Target) -> Stage | None:
+        """The body on one register for few columns: the partial results of all lanes fit the registers. None for bodies
+        that are long, and where a partial window would be read element by element."""
+        kernel, lanes = self.frame.kernel, self.lanes // 2
+        if not kernel.narrow or len(kernel.body) > SHORT or lanes < 2:
+            return None
+        for operand in kernel.operands:
+            if operand.virtual or operand.index or operand.strides[self.axis] == "s":
+                return None
+            if ir.SIZES[operand.dtype] not in target.masked:
+                return None
+        return Stage(self.frame, lookup, target, "body", self.body.order, lanes)
 
     def lower(self) -> None:
         """Loops over the outer axes around strips of the vector axis."""
@@ -101,24 +119,30 @@ class Columns:
         def strips(scope: Scope) -> None:
             def strip(column: Value, carry: list[Value]) -> list[Value]:
                 end = minimum(self.builder, stop, self.builder.add(column, integer(self.width)))
-                self._strip(scope, column, end)
+                self.strip(
+                    scope, column, end, lambda number: self.block(scope, number, column, end)
+                )
                 return carry
 
             counted(self.builder, start, stop, self.width, [], strip)
 
         self.frame.nest(root, self.outer, strips, self.body.entered)
 
-    def _strip(self, scope: Scope, start: Value, stop: Value) -> None:
+    def strip(
+        self, scope: Scope, start: Value, stop: Value, block: Callable[[Value], None]
+    ) -> None:
+        """The results of the columns [start, stop); `block(number)` puts those of one block in row 0 of the partial
+        results."""
         b = self.builder
         size = b.sub(stop, start)
 
-        def block(number: Value, carry: list[Value]) -> list[Value]:
-            self._block(scope, number, start, stop)
+        def push(number: Value, carry: list[Value]) -> list[Value]:
+            block(number)
             self._push(number, size)
             return carry
 
         self._clear(integer(1), size)
-        counted(b, integer(0), self.blocks, 1, [], block)
+        counted(b, integer(0), self.blocks, 1, [], push)
         self._result(size)
         here = scope.inner()
         here.values = {}
@@ -131,7 +155,7 @@ class Columns:
 
         self.after.windows(here, start, stop, [], given=given)
 
-    def _columns(self, size: Value, visit: Callable[[Value], None]) -> None:
+    def each_vector(self, size: Value, visit: Callable[[Value], None]) -> None:
         """`visit(column)` for each vector of columns."""
 
         def body(column: Value, carry: list[Value]) -> list[Value]:
@@ -145,12 +169,12 @@ class Columns:
         identity = self.reductions.identity(self.e)
 
         def row(number: Value, carry: list[Value]) -> list[Value]:
-            self._columns(size, lambda column: self.partial.store(identity, number, column))
+            self.each_vector(size, lambda column: self.partial.store(identity, number, column))
             return carry
 
         counted(self.builder, integer(0), rows, 1, [], row)
 
-    def _block(self, scope: Scope, number: Value, start: Value, stop: Value) -> None:
+    def block(self, scope: Scope, number: Value, start: Value, stop: Value) -> None:
         """The folded results of one block in row 0 of the partial results."""
         b, size = self.builder, self.builder.sub(stop, start)
         first = b.shl(number, integer(SHIFT))
@@ -160,7 +184,9 @@ class Columns:
             used = minimum(b, used, b.sub(last, first))
         self._clear(used, size)
         done = first
-        if len(self.frame.kernel.body) <= SHORT:
+        if self.narrow is not None:
+            done = self._chunks(self.narrow, scope, first, last, start, stop)
+        elif len(self.frame.kernel.body) <= SHORT:
             done = self._layers(scope, first, last, start, stop)
 
         def element(flat: Value, carry: list[Value]) -> list[Value]:
@@ -214,12 +240,78 @@ class Columns:
 
         counted(b, start, stop, self.lanes, [], column)
 
+    def _chunks(
+        self, stage: Stage, scope: Scope, first: Value, last: Value, start: Value, stop: Value
+    ) -> Value:
+        """Elements of all lanes at once, as far as there are so many; where the rest begins. Columns are taken by
+        windows of `stage`, for a chunk of elements each."""
+        b = self.builder
+        end = b.add(first, b.and_(b.sub(last, first), integer(-ir.LANES)))
+        scope = stage.narrowed(scope)
+
+        def chunk(base: Value, carry: list[Value]) -> list[Value]:
+            until = minimum(b, end, b.add(base, integer(CHUNK)))
+
+            def window(index: Value, carry: list[Value]) -> list[Value]:
+                self._accumulate(stage, scope, base, until, start, stop, index)
+                return carry
+
+            return counted(b, start, stop, stage.e.lanes, carry, window)
+
+        counted(b, first, end, CHUNK, [], chunk)
+        return end
+
+    def _accumulate(
+        self,
+        stage: Stage,
+        scope: Scope,
+        first: Value,
+        last: Value,
+        start: Value,
+        stop: Value,
+        index: Value,
+    ) -> None:
+        """The elements [first, last), which begin in lane 0 and end in the last one, of the columns that a window at
+        `index` has of [start, stop)."""
+        b, elements, lanes = self.builder, self.partial.elements, stage.e.lanes
+        high = minimum(b, b.sub(stop, index), integer(lanes))
+        column = b.sub(index, start)
+        rows = [self.partial.places(integer(lane), column) for lane in range(ir.LANES)]
+        states = [load_state(b, elements, lanes, places) for places in rows]
+        width = len(elements)
+
+        def layer(flat: Value, carry: list[Value]) -> list[Value]:
+            following: list[Value] = []
+            for lane in range(ir.LANES):
+                place = b.add(flat, integer(lane))
+                here = stage.prepared(self._row(scope, place, stage))
+                self._ask_ahead(here, index)
+                state = carry[lane * width : (lane + 1) * width]
+                following += stage.part(
+                    here, Window(index, None, high), state, self._taking(place, stage)
+                )
+            return following
+
+        joined = [value for state in states for value in state]
+        joined = counted(b, first, last, ir.LANES, joined, layer)
+        for lane, places in enumerate(rows):
+            store_state(b, joined[lane * width : (lane + 1) * width], places)
+
+    def _ask_ahead(self, scope: Scope, index: Value) -> None:
+        """Ask for what an element some places further has in a column."""
+        b, strides, inner = self.builder, self.frame.strides, self.axes[-1]
+        for key, pointer in scope.pointers.items():
+            if key[0] == "operand" and (key, inner) in strides and (key, self.axis) in strides:
+                away = b.mul(strides[key, inner], integer(AHEAD))
+                place = b.gep(pointer, [b.mul(index, strides[key, self.axis])])
+                ask_for(b, b.gep(place, [away]), FIRST_CACHE)
+
     def _fold(self, used: Value, size: Value) -> None:
         """Lanes folded by halves into row 0 of the partial results, as far as there are lanes."""
         b = self.builder
 
         def together() -> list[Value]:
-            self._columns(size, lambda column: self.partial.store(
+            self.each_vector(size, lambda column: self.partial.store(
                 self._folded(0, 1, column), integer(0), column))  # fmt: skip
             return []
 
@@ -266,17 +358,15 @@ class Columns:
             other = right.load(right_row, index, self.lanes)
             self.partial.store(self.reductions.combine(self.e, a, other), target, index)
 
-        self._columns(size, column)
+        self.each_vector(size, column)
 
-    def _taking(self, flat: Value) -> Finish:
-        """What adds the values of a window to a state; they stand at `flat`."""
-        b = self.builder
+    def _taking(self, flat: Value, stage: Stage | None = None) -> Finish:
+        """What adds the values of a window, of the body or of `stage`, to a state; they stand at `flat`."""
+        b, e = self.builder, (stage or self.body).e
 
         def finish(window: Window, values: dict[int, Lanes], state: State) -> State:
-            indexes = b.broadcast(flat, self.lanes) if self.reductions.indexed else None
-            return self.reductions.combine(
-                self.e, state, self.reductions.lift(self.e, values, indexes)
-            )
+            indexes = b.broadcast(flat, e.lanes) if self.reductions.indexed else None
+            return self.reductions.combine(e, state, self.reductions.lift(e, values, indexes))
 
         return finish
 
@@ -296,8 +386,8 @@ class Columns:
 
         self.body.windows(self._row(scope, flat), start, stop, [], finish)
 
-    def _row(self, scope: Scope, flat: Value) -> Scope:
-        """The scope at a flat reduced index."""
+    def _row(self, scope: Scope, flat: Value, stage: Stage | None = None) -> Scope:
+        """The scope at a flat reduced index, of the body or of `stage`."""
         b, indexes, rest = self.builder, [], flat
         for axis in reversed(self.axes[1:]):
             quotient = b.udiv(rest, self.frame.dims[axis])
@@ -305,7 +395,7 @@ class Columns:
             rest = quotient
         for axis, index in [(self.axes[0], rest), *reversed(indexes)]:
             scope = self.frame.enter(scope, axis, index)
-            self.body.entered(scope, axis)
+            (stage or self.body).entered(scope, axis)
         return scope
 
     def _height(self, blocks: Value) -> Value:
@@ -321,7 +411,7 @@ class Columns:
         def column(index: Value) -> None:
             self.stack.store(self.partial.load(integer(0), index, self.lanes), row, index)
 
-        self._columns(size, column)
+        self.each_vector(size, column)
 
     def _unstack(self, height: Value, count: Value, size: Value) -> None:
         """Combine the topmost `count` rows of the stack with row 0 of the partial results."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 BLOCK = 4096  # elements of a reduction that are folded together
 LANES = 16  # partial results of one block
+MARGIN = 64  # columns of a row of scratch beyond the kernel's: the last vector is written whole
 LONGEST_ROW = 16384  # elements of a row that a staged kernel can hold in local memory
 
 SIZES = {
@@ -88,7 +89,8 @@ class LoopKernel:
     """Loops over `rank` axes, outermost first; the trailing `reduced` of them are reduced.
 
     Values are numbered body first, then reductions, then epilogue.  `vector_axis` is the axis that
-    runs along the lanes: the last one (-1), or in a reduction the last parallel one.
+    runs along the lanes: the last one (-1), or in a reduction the last parallel one.  A kernel
+    for few columns of many rows is `narrow`.
     """
 
     rank: int
@@ -99,6 +101,7 @@ class LoopKernel:
     epilogue: tuple[Instr, ...] = ()
     stores: tuple[Store, ...] = ()
     vector_axis: int = -1
+    narrow: bool = False
 
     @property
     def axis(self) -> int:
@@ -114,6 +117,11 @@ class LoopKernel:
     def across(self) -> bool:
         """Whether the lanes run across rows of a reduction instead of along them."""
         return self.reduced > 0 and self.axis == self.parallel - 1
+
+    @property
+    def apart(self) -> bool:
+        """Whether blocks of rows are the units of work: there are few columns and nothing else."""
+        return self.narrow and self.parallel == 1
 
     @property
     def full(self) -> bool:
@@ -134,7 +142,7 @@ def pointers(kernel: LoopKernel) -> tuple[str, ...]:
         if not item.virtual and item.local < 0
     ]
     stores = [f"store {i}" for i, item in enumerate(kernel.stores) if item.local < 0]
-    scratch = ["scratch"] if kernel.full else []
+    scratch = ["scratch"] if kernel.full or kernel.apart else []
     status = ["status"] if kernel.checked else []
     return (*operands, *stores, *scratch, *status)
 
@@ -157,7 +165,8 @@ def text(kernel: LoopKernel) -> str:
 
 
 def _lines(kernel: LoopKernel) -> Iterator[str]:
-    yield f"kernel rank={kernel.rank} reduced={kernel.reduced} vector_axis={kernel.axis}"
+    narrow = " narrow" if kernel.narrow else ""
+    yield f"kernel rank={kernel.rank} reduced={kernel.reduced} vector_axis={kernel.axis}{narrow}"
     for number, operand in enumerate(kernel.operands):
         extra = f" index={operand.index}" if operand.index else ""
         extra += " virtual" if operand.virtual else ""
@@ -192,6 +201,8 @@ def _faults(kernel: LoopKernel) -> Iterator[str]:
         yield f"reduced={kernel.reduced} of rank {kernel.rank}"
     if not (kernel.axis == kernel.rank - 1 or kernel.across):
         yield f"vector_axis={kernel.axis} is neither the last axis nor the last parallel one"
+    if kernel.narrow and not kernel.across:
+        yield "a narrow kernel has its lanes across rows"
     if bool(kernel.reduced) != bool(kernel.reduces):
         yield "reduced axes and reductions must come together"
     if kernel.epilogue and not kernel.reduces:

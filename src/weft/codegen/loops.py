@@ -1,8 +1,9 @@
 """Lowering of loop kernels to the text of an LLVM module, and the shape of their launches.
 
 In comes a verified `LoopKernel` and the lowering of each op; out goes a module with one function
-(two for a full reduction) of the common signature.  Elementwise kernels are written here; rows and
-columns of reductions have modules of their own.  The module does not depend on sizes.
+(two where blocks of a reduction are units of work) of the common signature.  Elementwise kernels are
+written here; rows and columns of reductions have modules of their own.  The module does not depend on
+sizes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import prod
 
 from llvmlite import ir as llvm
 
-from . import columns, ir, rows_reduced
+from . import column_blocks, columns, ir, rows_reduced
 from .frame import Frame, Scope
 from .stage import Lookup, Stage, vector_lanes
 from .target import Target, host
@@ -26,11 +27,13 @@ BLOCKS_PER_GRAIN = 4
 
 
 def lower(kernel: ir.LoopKernel, lookup: Lookup, name: str, target: Target | None = None) -> str:
-    """The LLVM module of a kernel: function `name`, and `name`_final for a full reduction."""
+    """The LLVM module of a kernel: function `name`, and `name`_final where blocks are units of work."""
     kernel, target = ir.verify(kernel), target or host()
     module = llvm.Module(name)
     if kernel.full:
         builders = rows_reduced.lower_full(kernel, lookup, target, module, name)
+    elif kernel.apart:
+        builders = column_blocks.lower_apart(kernel, lookup, target, module, name)
     else:
         builder = Builder(module, name)
         frame = _Scalar(kernel, builder) if kernel.rank == 0 else Frame(kernel, builder)
@@ -92,6 +95,9 @@ def launch_shape(kernel: ir.LoopKernel, dims: Sequence[int]) -> tuple[int, int, 
         return units, BLOCKS_PER_GRAIN, units * rows_reduced.partial_bytes(kernel)
     if prod(dims[: kernel.parallel]) == 0:
         return 0, 1, 0
+    if kernel.apart:
+        units = -(-prod(dims[1:]) // ir.BLOCK)
+        return units, 1, column_blocks.scratch_bytes(kernel, dims[0], units)
     if kernel.rank == 1:
         return dims[0], ELEMENTS_PER_GRAIN, 0
     if kernel.across and kernel.parallel == 1:

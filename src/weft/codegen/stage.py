@@ -18,7 +18,7 @@ from .frame import Frame, Key, Scope
 from .memory import Memory, decode, encode, memory_element
 from .target import Target
 from .text import I1, I32, I64, Value, choose, counted, integer, minimum
-from .values import Lanes, joined
+from .values import Lanes, joined, pieces
 
 Lookup = Callable[[str], Callable[..., Any]]
 Numbered = list[tuple[int, ir.Instr]]
@@ -229,6 +229,13 @@ class Stage:
             inner.values[number] = Lanes(cast(Lanes, value).dtype, *parts)
         return inner
 
+    def narrowed(self, scope: Scope) -> Scope:
+        """A scope of a stage with more lanes, of whose values the first lanes are taken: all of them are equal."""
+        inner = scope.inner()
+        for number, value in scope.values.items():
+            inner.values[number] = pieces(self.builder, cast(Lanes, value), self.e.lanes)[0]
+        return inner
+
     def abreast(
         self,
         places: Sequence[tuple[Scope, Value]],
@@ -261,6 +268,10 @@ class Stage:
     def whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
         """A window of which all lanes take part."""
         window = Window(index, None, integer(self.e.lanes), full=True)
+        return self.part(scope, window, carry, finish)
+
+    def part(self, scope: Scope, window: Window, carry: list[Value], finish: Finish) -> list[Value]:
+        """One window, of which some lanes take part."""
         direct = [item for item in self.instrs if self._direct(*item)]
         raws = [self._load(scope, number, instr, window) for number, instr in direct]
         values = self._evaluated(scope, window, direct, raws)

@@ -444,3 +444,12 @@ def choose(
         for phi, value in zip(phis, values, strict=True):
             phi.add_incoming(value, block)
     return list(phis)
+
+
+FIRST_CACHE, SECOND_CACHE = 3, 2  # as `llvm.prefetch` counts them
+
+
+def ask_for(b: Builder, place: Value, cache: int) -> None:
+    """Begin to read a line of memory into a cache; where there is no memory, nothing happens."""
+    read, data = integer(0, I32), integer(1, I32)
+    b.intrinsic("llvm.prefetch.p0", ir.VoidType(), [place, read, integer(cache, I32), data])

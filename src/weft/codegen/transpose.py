@@ -3,7 +3,9 @@
 An operand that is contiguous along the last axis but one and strided along the last would be read
 one element per cache line.  Instead a tile of 16 x 16 elements is read along its contiguous axis,
 transposed by exchanging blocks of 8, 4, 2 and 1, and kept on the stack, where windows of the last
-axis find it contiguous.  Everything else is as in an elementwise kernel.
+axis find it contiguous.  While a tile is read, the one at the next index of the axis before is asked
+for: it begins on as many pages, where the processor guesses nothing.  Everything else is as in an
+elementwise kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from .frame import Frame, Scope
 from .memory import masked_load
 from .stage import Stage
 from .target import Target
-from .text import I1, I8, Value, choose, counted, integer, minimum
+from .text import FIRST_CACHE, I1, I8, Value, ask_for, choose, counted, integer, minimum
 
 SIDE = 16
 
@@ -86,11 +88,14 @@ class Tiles:
         mask = self._inside(b.sub(stop, row))
         final = b.sub(end, integer(1))
         vectors = []
+        further = self.frame.strides.get((key, self.rows - 1))
         for lane in range(SIDE):
             # Columns beyond the last read it again, which is safe and never used.
             index = minimum(b, final, b.add(column, integer(lane)))
             pointer = b.gep(start, [b.mul(index, stride)])
             vectors.append(masked_load(b, llvm.VectorType(element, SIDE), pointer, mask))
+            if further is not None:
+                ask_for(b, b.gep(pointer, [further]), FIRST_CACHE)
         for line, vector in enumerate(self._transposed(vectors)):
             b.store(vector, b.gep(self.stack[number], [integer(line * SIDE * size)]))
 

@@ -51,11 +51,18 @@ EXPORTS: dict[str, str] = rare.EXPORTS
 _WITH_OUT = (
     "addmv addr all amax amin aminmax any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag "
     "dstack gather hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax "
-    "masked_select max min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce searchsorted "
-    "softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
+    "masked_select max median min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce "
+    "searchsorted softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
 )
 _APART = ("aminmax", "gather", "index_select", "kthvalue", "masked_select", "take")
-FUNCTIONS.update({n: with_out(FUNCTIONS[n], n in _APART) for n in _WITH_OUT.split()})
+# Those that convert what they write to the type of `out`; the others want their own.
+_CONVERT = (
+    "addr all any column_stack deg2rad dstack hstack kron logsumexp nanmean nansum rad2deg std var "
+    "vstack"
+)
+FUNCTIONS.update(
+    {n: with_out(FUNCTIONS[n], n in _APART, n not in _CONVERT.split()) for n in _WITH_OUT.split()}
+)
 FUNCTIONS["spmm"] = FUNCTIONS["mm"]
 _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})

@@ -21,7 +21,8 @@ from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, full, reduce, where
+from weft.ops.primitives import expand, full, reduce
+from weft.ops.primitives import where as where_value
 from weft.tensor.data import need_fit
 
 require(__name__, cython.compiled)
@@ -29,7 +30,7 @@ require(__name__, cython.compiled)
 # -- selection and filling -----------------------------------------------------------------------------------------
 
 
-def select_where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """input where the condition holds, else other, broadcast; with the condition alone, the indices where it holds."""
     need_tensor("where", condition, "condition")
     if input is None and other is None:
@@ -45,13 +46,13 @@ def select_where(condition: Any, input: Any = None, other: Any = None, *, out: A
             fix="compare first, as in condition != 0",
         )
     mask = condition if condition._dtype is dtypes.bool_ else cast(condition, dtypes.bool_)
-    result = where(mask, input, other)
+    result = where_value(mask, input, other)
     return result if out is None else write_out(out, result)
 
 
 def _method_where(self: Any, condition: Any, other: Any) -> Any:
     """self where the condition holds, else other."""
-    return select_where(condition, self, other)
+    return where(condition, self, other)
 
 
 def fill_value(dtype: Any, value: Any) -> Any:
@@ -99,9 +100,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="pass value.real",
             )
-        result = in_order(where(mask, cast(value, input._dtype), input))
+        result = in_order(where_value(mask, cast(value, input._dtype), input))
         return rename_record(result, "MaskedFillBackward1")
-    result = in_order(where(mask, fill_value(input._dtype, value), input))
+    result = in_order(where_value(mask, fill_value(input._dtype, value), input))
     return rename_record(result, "MaskedFillBackward0")
 
 
@@ -194,8 +195,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return norm(input - other, p)
 
 
-FUNCTIONS = by_name(masked_fill, fill, isclose, allclose, equal, dist)
-FUNCTIONS["where"] = select_where
+FUNCTIONS = by_name(masked_fill, fill, isclose, allclose, equal, dist, where)
 METHODS: dict[str, Any] = {**FUNCTIONS, "where": _method_where}
 METHODS["masked_fill_"] = make_in_place(masked_fill)
 LATE: dict[str, Any] = {}

@@ -15,6 +15,7 @@ from weft.functional.linalg import product
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides, elementwise_strides, is_contiguous
 from weft.graph.views import logical_strides
@@ -184,6 +185,7 @@ def _arranged(x: Any, names: list[Any], order: list[Any], sizes: dict[Any, int])
     return expand(x, tuple([sizes[n] for n in order]))
 
 
+@composed_of_primitives
 def einsum(equation: str, *operands: Any) -> Any:
     """Products of operands, summed over the names that the result does not have. Errors: ShapeError."""
     tensors = (

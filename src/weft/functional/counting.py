@@ -15,9 +15,16 @@ import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim, wrap_dims
+from weft.functional.arguments import (
+    TYPE_NAMES,
+    describe,
+    need_rank,
+    need_tensor,
+    wrap_dim,
+    wrap_dims,
+)
 from weft.functional.joining import cat, stack
-from weft.functional.making import given, write_out
+from weft.functional.making import give_all, given
 from weft.functional.results import result_type
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
@@ -72,8 +79,10 @@ def diff(
 
 
 def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
-    """(y_i + y_i+1) / 2 times the step."""
+    """(y_i + y_i+1) / 2 times the step; integers as floats, which sums do not leave."""
     axis = wrap_dim(dim, len(y._shape))
+    if y._dtype.category < 2:
+        y = cast(y, dtypes.get_default())
     sums = _along(y, axis, slice(1, None)) + _along(y, axis, slice(None, -1))
     if x is None:
         return sums * (0.5 * dx) if not isinstance(dx, Tensor) else sums * dx * 0.5, axis
@@ -94,7 +103,13 @@ def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral along a dimension by the trapezoid rule, over points x or steps dx."""
-    need_tensor("trapezoid", y, "y")
+    if need_tensor("trapezoid", y, "y")._dtype is dtypes.bool_:
+        raise DTypeError(
+            "trapezoid: received a bool input for `y`, but bool is not supported",
+            expected="numbers",
+            got=describe("y", y),
+            fix="convert with .float()",
+        )
     pieces, axis = _spaced(y, x, 1 if dx is None else dx, dim)
     return pieces.sum(axis)
 
@@ -336,7 +351,13 @@ def _bounds(name: str, array: Any, low: Any, high: Any, room: float) -> tuple[fl
 def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
     """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
     Reads the values."""
-    need_tensor("histc", input)
+    if need_tensor("histc", input)._dtype.category in (0, 3):
+        raise DTypeError(
+            f"\"histogram_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="numbers that have an order",
+            got=describe("input", input),
+            fix="convert with .int(), or take .abs() or .real of complex numbers",
+        )
     if bins <= 0:
         raise ArgumentError(
             "torch.histc(): bins must be > 0",
@@ -405,7 +426,7 @@ def histogram(
     counts, edges = _in_bins("torch.histogram", points, [bins], range, weight, density)
     pair = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
     if out is not None:
-        return Histogram(*[write_out(a, b) for a, b in zip(out, pair, strict=True)])
+        return give_all(out, Histogram(*pair))
     return Histogram(*pair)
 
 

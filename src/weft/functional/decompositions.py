@@ -94,7 +94,7 @@ def eig(A: Any, *, out: Any = None) -> Any:
     """(eigenvalues, eigenvectors of norm 1) of square matrices, complex."""
     _finite("torch.linalg.eig", need_matrices("linalg.eig", A))
     values, vectors = LinalgEig.apply(A)
-    return given(out, Eig(values, columns_first(vectors)))
+    return given(out, Eig(values, columns_first(vectors)), converts=True)
 
 
 def eigvals(A: Any, *, out: Any = None) -> Any:
@@ -229,7 +229,7 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
         return host.routine("geqrf", matrix.dtype)(matrix)[:2]
 
     a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
-    return given(out, Geqrf(columns_first(a), tau))
+    return given(out, Geqrf(columns_first(a), tau), converts=True)
 
 
 def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:
@@ -435,7 +435,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: 
         tall = columns_first(cat([solution, full(room, 0, solution._dtype)], -2))
         solution = tall[..., : A._shape[-1], :]
     parts = _of_solution(A, right, solution, rcond, driver or "gelsy")
-    return given(out, Lstsq(solution.squeeze(-1) if vector else solution, *parts))
+    found = Lstsq(solution.squeeze(-1) if vector else solution, *parts)
+    return given(out, found, converts=True)
 
 
 def _of_solution(A: Any, B: Any, solution: Any, rcond: Any, driver: str) -> tuple[Any, Any, Any]:

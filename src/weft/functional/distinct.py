@@ -48,15 +48,19 @@ def unique(
     dim = None if dim is None else _axis("unique", input, dim)
     if dim is not None:
         _need_lines(input, dim)
-    array = host.to_numpy(input)
-    values, inverse, counts = host.answering(
-        np.unique, array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    found = host.answering(
+        np.unique,
+        host.to_numpy(input),
+        return_inverse=return_inverse,  # each of the two takes longer than the values
+        return_counts=return_counts,
+        axis=dim,
+        equal_nan=False,
     )
-    if dim is None:
-        lines, inverse = values, inverse.reshape(array.shape)
-    else:
-        lines, inverse = np.moveaxis(values, dim, 0), inverse.reshape(-1)
-    return _found(input, dim, lines, inverse, counts, return_inverse, return_counts)
+    values, *rest = found if return_inverse or return_counts else (found,)
+    counts = rest.pop() if return_counts else None
+    inverse = rest[0].reshape(input._shape if dim is None else -1) if return_inverse else None
+    lines = values if dim is None else np.moveaxis(values, dim, 0)
+    return _found(input, dim, lines, inverse, counts)
 
 
 def _found(
@@ -65,16 +69,15 @@ def _found(
     lines: Any,
     inverse: Any,
     counts: Any,
-    return_inverse: bool,
-    return_counts: bool,
 ) -> Any:
-    """The values, which were found as lines along the first dimension, and what else is wanted."""
+    """The values, which were found as lines along the first dimension, and what else is wanted: what is not None."""
     values = host.from_numpy(np.ascontiguousarray(lines), input._dtype)
     result = [values if dim is None else movedim(values, 0, dim)]
-    if return_inverse:
-        result.append(host.from_numpy(np.asarray(inverse, np.int64)))
-    if return_counts:
-        result.append(host.from_numpy(np.asarray(counts, np.int64)))
+    result += [
+        host.from_numpy(np.asarray(places, np.int64))
+        for places in (inverse, counts)
+        if places is not None
+    ]
     return result[0] if len(result) == 1 else tuple(result)
 
 
@@ -89,11 +92,12 @@ def unique_consecutive(
     changed = np.ones(len(lines), bool)
     if len(lines) > 1:
         changed[1:] = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(1)
-    inverse = np.cumsum(changed) - 1
-    counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
-    if dim is None:
-        inverse = inverse.reshape(array.shape)
-    return _found(input, dim, lines[changed], inverse, counts, return_inverse, return_counts)
+    inverse = counts = None
+    if return_inverse:
+        inverse = (np.cumsum(changed) - 1).reshape(array.shape if dim is None else -1)
+    if return_counts:
+        counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
+    return _found(input, dim, lines[changed], inverse, counts)
 
 
 def _side(side: str | None, right: bool) -> Literal["left", "right"]:
@@ -171,12 +175,15 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
     need_tensor("bincount", input)
-    numbers = host.to_numpy(input)
-    if numbers.ndim != 1 or input._dtype.category > 1 or (numbers < 0).any():
+    array = host.to_numpy(input)
+    whole = array.ndim == 1 and input._dtype.category <= 1
+    numbers = array.astype(np.int64, copy=False) if whole else array
+    least = numbers.min(initial=0)
+    if not whole or least < 0:
         raise ArgumentError(
             "bincount only supports 1-d non-negative integral inputs.",
             expected="a vector of integers >= 0",
-            got=describe("input", input) + (f", least {numbers.min()}" if numbers.size else ""),
+            got=describe("input", input) + (f", least {least}" if least < 0 else ""),
             fix="flatten or convert it first",
         )
     values = (
@@ -189,12 +196,12 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             got=describe("weights", weights),
             fix="pass one weight per element",
         )
-    counts = np.bincount(
-        numbers.astype(np.int64), values, need_integer("bincount", minlength, "minlength", 0)
-    )
-    if values is not None and values.dtype == np.float32:
-        counts = counts.astype(np.float32)
-    return host.from_numpy(counts)
+    minlength = need_integer("bincount", minlength, "minlength", 0)
+    if values is None:
+        size = max(int(numbers.max(initial=-1)) + 1, minlength)
+        return host.from_numpy(host.occurrences(numbers, size))
+    sums = np.bincount(numbers, values, minlength)
+    return host.from_numpy(sums.astype(np.float32) if values.dtype == np.float32 else sums)
 
 
 def isin(

@@ -22,8 +22,8 @@ from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
-from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
+from weft.tensor.leaves import show_data
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.storage import TypedStorage, UntypedStorage
 
@@ -192,7 +192,7 @@ def set_(
     shown = source.detach()
     if size is not None:
         shown = shown.as_strided(size, stride or view(shown, -1).stride(), storage_offset)
-    replace_value(self, shown)
+    show_data(self, shown, writes=1)
     return self
 
 

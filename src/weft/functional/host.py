@@ -1,4 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """The border to NumPy for the long tail: values read at the call, and arrays copied into the pool.
 
 Sorting, unique and their like run in NumPy on realised values; what they return becomes ordinary tensors here.
@@ -11,8 +13,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import cython
 import numpy as np
+from cython.cimports.cpython.buffer import (
+    Py_buffer,
+    PyBUF_SIMPLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.runtime.pool import Buffer, allocate
 
+from weft._compiled import require
 from weft._lazy import later
 from weft.errors import DTypeError
 from weft.functional.blas import limited
@@ -23,9 +35,10 @@ from weft.graph.handles import wrap_node
 from weft.graph.making import make_value
 from weft.graph.recording import cast
 
+require(__name__, cython.compiled)
+
 pipeline = later("weft.pipeline")
 threading = later("threading")
-pool = later("weft.runtime.pool")
 LONG = 1 << 20  # elements from which a function of NumPy takes tens of milliseconds
 
 
@@ -53,10 +66,44 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
             got=str(array.dtype),
             fix="convert the array with .astype(...)",
         )
-    buffer: Any = pool.allocate(max(array.nbytes, 1))
-    if array.nbytes:
-        np.ndarray(array.shape, array.dtype, buffer)[...] = array
-    return wrap_node(make_value(found, array.shape, buffer, 0))
+    return wrap_node(make_value(found, array.shape, _copied(array), 0))
+
+
+def address_of(array: Any) -> int:
+    """Where the elements of an array begin, which lie in row-major order without gaps."""
+    view = cython.declare(Py_buffer)
+    PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
+    address = cython.cast(cython.size_t, view.buf)
+    PyBuffer_Release(cython.address(view))
+    return address
+
+
+def occurrences(numbers: Any, size: int) -> Any:
+    """How often each of 0 .. size - 1 is among integers that all lie there."""
+    numbers = np.ascontiguousarray(numbers, np.int64)
+    counts = np.zeros(size, np.int64)
+    into = cython.cast(cython.p_longlong, cython.cast(cython.size_t, address_of(counts)))
+    found = cython.cast(cython.p_longlong, cython.cast(cython.size_t, address_of(numbers)))
+    count = cython.declare(cython.Py_ssize_t, numbers.size)
+    i = cython.declare(cython.Py_ssize_t)
+    with cython.nogil:
+        for i in range(count):
+            into[found[i]] += 1
+    return counts
+
+
+@cython.cfunc
+def _copied(array: object) -> Buffer:
+    """The elements of an array in row-major order, in the pool."""
+    view = cython.declare(Py_buffer)
+    PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
+    try:
+        buffer = cython.declare(Buffer, allocate(max(view.len, 1)))
+        if view.len > 0:
+            memcpy(cython.cast(cython.p_void, buffer.address), view.buf, view.len)
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return buffer
 
 
 @cache

@@ -429,7 +429,8 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
             fix="compare, or convert it with .bool()",
         )
     shape = broadcast_shapes([input._shape, mask._shape], "masked_select") or (1,)
-    return getitem(expand(input, shape), expand(mask, shape))
+    input, mask = [x if x._shape == shape else expand(x, shape) for x in (input, mask)]
+    return getitem(input, mask)
 
 
 FUNCTIONS: dict[str, Any] = {

@@ -32,6 +32,7 @@ from weft.tensor.size import Size
 require(__name__, cython.compiled)
 
 _CAT = cython.declare(OpRow, TABLE["cat"])
+_STACK = cython.declare(OpRow, TABLE["stack"])
 _VIEW = cython.declare(OpRow, TABLE["view"])
 
 
@@ -194,14 +195,11 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     parts = _promoted(_tensors("stack", tensors))
     shape = _common_shape(parts)
     axis = wrap_dim(dim, len(shape) + 1)
-    single = (*shape[:axis], 1, *shape[axis:])
-    wide = tuple([record(_VIEW, (part,), single, single, part._dtype) for part in parts])
-    if len(wide) == 1:
-        result = call("clone", wide[0])
+    whole = (*shape[:axis], len(parts), *shape[axis:])
+    if len(parts) == 1:
+        result = call("clone", record(_VIEW, (parts[0],), whole, whole, parts[0]._dtype))
     else:
-        result = record(
-            _CAT, wide, (axis,), (*shape[:axis], len(wide), *shape[axis:]), wide[0]._dtype
-        )
+        result = record(_STACK, tuple(parts), (axis,), whole, parts[0]._dtype)
     if axis < len(shape) and parts[0].strides is not None and all_channels_last(parts):
         result.strides = stacked_channels(shape, axis, len(parts))
     return result if out is None else write_out(out, result)

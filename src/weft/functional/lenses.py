@@ -249,6 +249,7 @@ def write_through_lens(tensor: Any, new: Any) -> None:
 def _write_memory(tensor: Any, new: Any) -> None:
     """The value only."""
     whole = handle_of_storage(tensor)
+    whole.counter = tensor.counter
     new, strides = _bent(new.detach(), tensor.lens), logical_strides(tensor)
     if tensor.lens & BITS:
         written = written_into(reshape(whole, (whole.numel(),)), new, tensor.offset, strides)

@@ -31,6 +31,8 @@ from weft.ops.primitives import reduce, reshape, transpose
 require(__name__, cython.compiled)
 
 LONG = 4096  # elements of an inner product from which it is a sum: a product adds up one after the other
+PACKED_ROWS = 8  # of integers from which packing a matrix pays
+SMALL = 4096  # elements of a matrix of integers that is packed for any rows
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]
 _LINEAR_BIAS = cython.declare(OpRow, TABLE["linear_bias"])
@@ -97,7 +99,7 @@ def product(a: Any, b: Any, name: str = "matmul") -> Any:
                 f"{shape_a[-1]}] but got: [{_count(shape_b[:-2])}, {shape_b[-2]}]."
             )
         raise _mismatch(name, a, b, text)
-    if a._dtype.category < 2 or a._dtype.itemsize == 2:
+    if (a._dtype.category < 2 or a._dtype.itemsize == 2) and not _is_whole_product(a, b):
         return _unusual_product(a, b)
     if len(shape_a) == 2 and len(shape_b) == 2:
         lead: Shape = ()
@@ -110,8 +112,17 @@ def product(a: Any, b: Any, name: str = "matmul") -> Any:
     return record(_MATMUL, (a, b), None, (*lead, shape_a[-2], shape_b[-1]), a._dtype)
 
 
+def _is_whole_product(a: Any, b: Any) -> bool:
+    """Whether operands are integers whose product is worth its kernel, which may have to pack the right one."""
+    rows, (size, columns) = a._shape[-2], b._shape[-2:]
+    if a._dtype.category != 1 or rows < 2 or columns < 2:
+        return False
+    return rows >= PACKED_ROWS or size * columns <= SMALL
+
+
 def _unusual_product(a: Any, b: Any) -> Any:
-    """Products that the GEMM family lacks: half types run in float32 and round once, integers multiply and sum."""
+    """Products that the GEMM family lacks, or is slow at: half types run in float32 and round once, integers multiply
+    and sum."""
     if a._dtype.category == 2:
         return cast(product(cast(a, dtypes.float32), cast(b, dtypes.float32)), a._dtype)
     if a._dtype.category == 0:

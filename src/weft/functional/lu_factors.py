@@ -112,7 +112,7 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 def legacy_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(compact LU factors, pivots from 1), and infos on request."""
     result = lu_factor_ex(A, pivot=pivot)
-    return given(out, tuple(result) if get_infos else tuple(result)[:2])
+    return given(out, tuple(result) if get_infos else tuple(result)[:2], converts=True)
 
 
 def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:

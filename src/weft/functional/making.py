@@ -31,13 +31,16 @@ def write_out(out: Any, result: Any) -> Any:
     return give_out(out, result)
 
 
-def given(out: Any, result: Any) -> Any:
-    """A result, or what `out=` names with its values."""
-    return result if out is None else give_all(out, result)
+def given(out: Any, result: Any, converts: bool = False) -> Any:
+    """A result, or what `out=` names with its values. See `give_all`."""
+    return result if out is None else give_all(out, result, converts)
 
 
-def give_all(out: Any, result: Any) -> Any:
-    """`write_out` for a result of one tensor or of several."""
+def give_all(out: Any, result: Any, converts: bool = False) -> Any:
+    """`write_out` for a result of one tensor or of several, which have to have their types unless `converts` says that
+    the function converts what it writes.
+
+    Errors: TypeError where there are not as many tensors as results, RuntimeError where one has another type."""
     if not isinstance(result, tuple):
         return write_out(out, result)
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
@@ -47,6 +50,16 @@ def give_all(out: Any, result: Any) -> Any:
             got=f"{len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__,
             fix="pass a tensor for each result",
         )
+    for number, target in enumerate(out):
+        if not isinstance(target, Tensor):
+            raise ArgumentTypeError(
+                f"expected Tensor as element {number} of out, but got {type(target).__name__}",
+                expected=f"{len(result)} tensors",
+                got=repr(target)[:60],
+                fix="pass weft.empty(0, dtype=...) for a result that is not needed",
+            )
+    if not converts:
+        check_types(out, result)
     written = [write_out(target, part) for target, part in zip(out, result, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
@@ -93,7 +106,7 @@ def _overlapping(expected: str, got: str) -> MutationError:
 
 def check_types(out: Any, result: Any) -> None:
     """Errors: DTypeError where `out` has not the type of the result, as PyTorch wants of what picks elements."""
-    pairs = [(out, result)] if isinstance(out, Tensor) else zip(out, result, strict=False)
+    pairs = zip(out, result, strict=False) if isinstance(result, tuple) else [(out, result)]
     for target, part in pairs:
         if target._dtype is not part._dtype:
             raise DTypeError(
@@ -104,14 +117,15 @@ def check_types(out: Any, result: Any) -> None:
             )
 
 
-def with_out(function: Function, apart: bool = False) -> Function:
+def with_out(function: Function, apart: bool = False, typed: bool = False) -> Function:
     """The public function that takes `out=`, of one whose methods do not; `apart` where it may not lie in the memory
-    of an input, and has to have the type of the result."""
+    of an input, `typed` where it has to have the type of the result (as several always do)."""
 
     def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
         result = function(*arguments, **keywords)
         if apart and out is not None:
             check_apart(out, arguments, result)
+        if typed and isinstance(out, Tensor) and isinstance(result, Tensor):
             check_types(out, result)
         return given(out, result)
 

@@ -22,6 +22,7 @@ from weft.functional.arguments import (
     wrap_dim,
 )
 from weft.functional.making import by_name
+from weft.functional.math import lerp
 from weft.functional.reductions import picked
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
@@ -54,6 +55,15 @@ def need_order(name: str, input: Any, message: str = "") -> Any:
             fix="take .abs() or .real",
         )
     return input
+
+
+def _no_order_of_bools(message: str, input: Any) -> DTypeError:
+    return DTypeError(
+        message,
+        expected="numbers",
+        got=describe("input", input),
+        fix="convert with .byte(), or sort",
+    )
 
 
 def _itself(input: Any) -> Any:
@@ -96,6 +106,8 @@ def topk(
 ) -> Any:
     """(values, indices) of the k largest or smallest along a dimension, the first ones of a stable order."""
     need_order("topk", input, " topk does not support complex dtypes on CPU")
+    if input._dtype is dtypes.bool_:
+        raise _no_order_of_bools("topk does not support bool dtypes on CPU", input)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not 0 <= need_number("topk", k, "k") <= size:
@@ -123,6 +135,8 @@ def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """(value, index) of the k-th smallest along a dimension, k from 1; of equal elements the first one."""
     need_order("kthvalue", need_tensor("kthvalue", input, "input", 1))
+    if input._dtype is dtypes.bool_:
+        raise _no_order_of_bools("\"kthvalue_cpu\" not implemented for 'Bool'", input)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not size:
@@ -178,7 +192,9 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
                 got=describe("input", input),
                 fix="check the size",
             )
-        return picked(input, axis, _median_places(input, axis), keepdim)
+        found = picked(input, axis, _median_places(input, axis), keepdim)
+        rename_record(found.values, "MedianBackward1")
+        return found
     if not input.numel():
         return host.from_numpy(np.array(np.nan), input._dtype)
     flat = reshape(input.detach(), (input.numel(),))
@@ -236,25 +252,59 @@ def cummin(input: Any, dim: int) -> Any:
     return _running("cummin", input, dim, True)
 
 
-def _weights(place: Any, low: Any, interpolation: str) -> Any:
-    """How much of the upper one of two neighbours goes into a quantile."""
-    above = place > low
-    rules: dict[str, Any] = {
-        "linear": lambda: place - low,
-        "lower": lambda: above * 0.0,
-        "higher": lambda: above * 1.0,
-        "midpoint": lambda: above * 0.5,
-        "nearest": lambda: np.round(place) - low,
-    }
-    if interpolation not in rules:
+_ROUNDED: dict[str, Any] = {"lower": np.floor, "higher": np.ceil, "nearest": np.round}
+
+
+def _check_interpolation(interpolation: str) -> None:
+    known = ("linear", "midpoint", *_ROUNDED)
+    if interpolation not in known:
         raise ArgumentError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}",
-            expected=", ".join(rules),
+            expected=", ".join(known),
             got=repr(interpolation),
             fix="choose one of these",
         )
-    return rules[interpolation]()
+
+
+def need_quantiles(input: Any) -> None:
+    """Errors: RuntimeError on a tensor that has no quantiles: of other than floats, or without elements."""
+    if not need_tensor("quantile", input, "input", 1)._dtype.is_floating_point:
+        raise DTypeError(
+            "quantile() input tensor must be either float or double dtype",
+            expected="floating-point numbers, between which there are others",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
+    if 0 in input._shape:
+        raise ArgumentError(
+            "quantile() input tensor must be non-empty",
+            expected="at least one element",
+            got=describe("input", input),
+            fix="check .numel() first",
+        )
+
+
+def _at_shares(ordered: Any, points: Any, q: Any, interpolation: str) -> Any:
+    """What lies at some shares of ordered elements: nan where there is one. Shapes: (*, n), (k) -> (*, k)."""
+    _check_interpolation(interpolation)
+    axis = len(ordered._shape) - 1
+    last = ordered._shape[axis] - 1
+    place = points * last
+    if interpolation in _ROUNDED:
+        place = _ROUNDED[interpolation](place)
+    low = np.floor(place)
+    found = take(ordered, axis, host.from_numpy(low.astype(np.int64)))
+    if interpolation not in _ROUNDED:
+        upper = take(ordered, axis, host.from_numpy(np.ceil(place).astype(np.int64)))
+        share = place - low if interpolation == "linear" else np.full(len(low), 0.5)
+        weight = host.from_numpy(share, ordered._dtype)
+        if interpolation == "linear" and isinstance(q, Tensor) and q.requires_grad:
+            moving = reshape(q, (len(low),)) * last
+            weight = moving - moving.detach() + weight
+        found = lerp(found, upper, weight)
+    largest = slice_axis(ordered, axis, last, 1)  # nan where there is one
+    return where(call("isnan", largest.detach()), largest, found)
 
 
 def quantile(
@@ -265,11 +315,11 @@ def quantile(
     *,
     interpolation: str = "linear",
 ) -> Any:
-    """Interpolation between the two nearest of the sorted elements. Reads the values.
+    """Interpolation between the two nearest of the sorted elements; nan where one of them is. Reads the shares.
 
-    Errors: RuntimeError on an unknown interpolation, and on shares outside [0, 1].
+    Errors: RuntimeError on an unknown interpolation, on shares outside [0, 1], on integers, and without elements.
     """
-    need_tensor("quantile", input, "input", 1)
+    need_quantiles(input)
     if isinstance(q, Tensor) and q._dtype is not input._dtype:
         raise DTypeError(
             "quantile() q tensor must be same dtype as the input tensor",
@@ -282,7 +332,6 @@ def quantile(
     x = ravel(input) if dim is None or not shape else input
     lasting = len(x._shape) - 1
     x = movedim(x, axis, lasting)
-    last = x._shape[lasting] - 1
     ordered = sort(x, lasting)[0]
     points = np.asarray(host.to_numpy(q) if isinstance(q, Tensor) else q, np.float64)
     if not ((points >= 0) & (points <= 1)).all():
@@ -292,19 +341,12 @@ def quantile(
             got=str(points.tolist()),
             fix="divide percentages by 100",
         )
-    place = points.reshape(-1) * last
-    low = np.floor(place).astype(np.int64)
-    lower = take(ordered, lasting, host.from_numpy(low))
-    upper = take(ordered, lasting, host.from_numpy(np.minimum(low + 1, last)))
-    weight = host.from_numpy(_weights(place, low, interpolation), input._dtype)
-    if interpolation == "linear" and isinstance(q, Tensor) and q.requires_grad:
-        moving = reshape(q, (len(low),)) * last
-        weight = moving - moving.detach() + weight
-    result = movedim(lower + (upper - lower) * weight, lasting, 0)  # (*, q) -> (q, *)
+    found = _at_shares(ordered, points.reshape(-1), q, interpolation)
+    result = movedim(found, lasting, 0)  # (*, q) -> (q, *)
     if keepdim and dim is not None and shape:
         result = unsqueeze(result, axis + 1)
     elif keepdim:
-        result = reshape(result, (len(low), *(1 for _ in shape)))
+        result = reshape(result, (points.size, *(1 for _ in shape)))
     return result if points.ndim else reshape(result, result._shape[1:])
 
 

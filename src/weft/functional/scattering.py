@@ -22,7 +22,7 @@ from weft.errors import (
     TensorIndexError,
 )
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
+from weft.functional.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
 from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
@@ -463,6 +463,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             got=describe("input", input),
             fix="convert with .long()",
         )
+    num_classes = need_integer("one_hot", num_classes, "num_classes")
     if num_classes == -1:
         values = host.to_numpy(input)
         if not values.size:

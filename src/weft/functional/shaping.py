@@ -21,6 +21,7 @@ from weft.functional.arguments import (
 from weft.functional.formats import in_order, like_channels
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.mutation import in_place
 from weft.graph.strides import contiguous_strides, elementwise_strides
 from weft.ops import TABLE
@@ -149,6 +150,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     return permuted(flip(input, second if turns == 1 else first), tuple(order))
 
 
+@composed_of_primitives
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements shifted along dimensions, in at the other end; without dims, in the flattened tensor."""
     need_tensor("roll", input)
@@ -213,11 +215,13 @@ def _triangle(name: str, input: Any, diagonal: int) -> Any:
     return result
 
 
+@composed_of_primitives
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of matrices, 0 above the diagonal."""
     return _triangle("tril", input, diagonal)
 
 
+@composed_of_primitives
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of matrices, 0 below the diagonal."""
     return _triangle("triu", input, diagonal)

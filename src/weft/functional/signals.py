@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import describe, need_integer, need_tensor
 from weft.functional.lenses import view_as_complex, view_as_real
 from weft.functional.spectral import fft, ifft, irfft, rfft
 from weft.graph import dtype as dtypes
@@ -196,6 +196,7 @@ def stft(
 ) -> Any:
     """The transforms of windowed frames. Shapes: (t) or (b, t) -> (..., frequencies, frames)."""
     need_tensor("stft", input)
+    n_fft = need_integer("stft", n_fft, "n_fft")
     hop = n_fft // 4 if hop_length is None else hop_length
     real = not input._dtype.is_complex and (window is None or not window._dtype.is_complex)
     onesided = real if onesided is None else onesided
@@ -262,6 +263,7 @@ def istft(
                 fix="use stft(..., return_complex=True)",
             )
         input = view_as_complex(input)
+    n_fft = need_integer("istft", n_fft, "n_fft")
     hop = n_fft // 4 if hop_length is None else hop_length
     x = input if len(input._shape) == 3 else input.unsqueeze(0)
     onesided = x._shape[1] != n_fft if onesided is None else onesided

@@ -26,7 +26,7 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.elementary import FUNCTIONS as ELEMENTARY
-from weft.functional.making import by_name, in_place_variants, named, write_out
+from weft.functional.making import by_name, give_all, in_place_variants, named, write_out
 from weft.functional.reductions import logsumexp
 from weft.functional.softmax import log_softmax, softmax
 from weft.graph import dtype as dtypes
@@ -222,7 +222,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
                 got=f"{out!r:.100}",
                 fix="pass out=(mantissa, exponent)",
             )
-        return Parts(*(write_out(*pair) for pair in zip(out, result, strict=True)))
+        return give_all(out, result)
     return result
 
 

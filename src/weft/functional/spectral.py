@@ -26,7 +26,7 @@ from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides, is_contiguous
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import pad, without_memory
+from weft.ops.primitives import pad, resized, without_memory
 
 
 class FftC2C(Factored):
@@ -61,7 +61,7 @@ class FftR2C(Factored):
             return host.answering(fft.rfftn, array, axes=axes)
 
         size = x._shape[axes[-1]]
-        shape = _resized(x._shape, axes[-1], size // 2 + 1)
+        shape = resized(x._shape, axes[-1], size // 2 + 1)
         made = _transformed(x, transform, shape, x._dtype.to_complex(), scale)
         keep(ctx, None, (made,))
         ctx.rule = lambda saved, g: (_from_half(g, axes, size, scale), None, None)
@@ -87,7 +87,7 @@ class FftC2R(Factored):
                 array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
             return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
 
-        shape = _resized(x._shape, axes[-1], size)
+        shape = resized(x._shape, axes[-1], size)
         made = _transformed(x, transform, shape, x._dtype.to_real(), scale)
         keep(ctx, None, (made,))
         ctx.rule = lambda saved, g: (_to_half(g, axes, size, scale), None, None, None)
@@ -104,12 +104,6 @@ def _to_half(g: Any, axes: Any, size: int, scale: float) -> Any:
     shape = [1] * len(half._shape)
     shape[last] = count
     return half * host.from_numpy(twice.reshape(shape), half._dtype.to_real())
-
-
-def _resized(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """A shape with another size along an axis."""
-    axis %= len(shape)
-    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def _transformed(

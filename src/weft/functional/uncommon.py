@@ -25,11 +25,12 @@ from weft.functional.joining import cat, stack
 from weft.functional.linalg import bmm
 from weft.functional.making import given, make_in_place
 from weft.functional.norms import vector_norm
-from weft.functional.ordering import quantile
+from weft.functional.ordering import need_quantiles, quantile
 from weft.functional.reductions import picked
 from weft.functional.scattering import scatter_reduce
 from weft.functional.special import logaddexp
 from weft.graph import dtype as dtypes
+from weft.graph.edges import rename_record
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
@@ -62,7 +63,8 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
     if dim is None:
         flat = input.reshape(-1)
         kept = flat[~call("isnan", flat)]
-        return (kept if kept._shape[0] else flat).median()
+        found = (kept if kept._shape[0] else flat).median()
+        return given(out, rename_record(found, "NanmedianBackward0"))
     axis = wrap_dim(dim, len(input._shape))
     if 0 in input._shape:
         return given(out, input.median(dim, keepdim))
@@ -74,6 +76,7 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
     count = (~holes).sum(axis, keepdims=True)
     place = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, axis)
     result = picked(input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
+    rename_record(result.values, "NanmedianBackward1")
     return given(out, result)
 
 
@@ -87,7 +90,7 @@ def nanquantile(
     out: Any = None,
 ) -> Any:
     """`quantile` of what is not nan; nan where nothing is left."""
-    need_tensor("nanquantile", input)
+    need_quantiles(input)
     axis = None if dim is None else wrap_dim(dim, len(input._shape))
     x = input.reshape(-1, 1) if axis is None or not input._shape else input.movedim(axis, 0)
     columns = x.reshape(x._shape[0], int(np.prod(x._shape[1:], dtype=np.int64)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.strides import contiguous_strides
+from cython.cimports.weft.graph.strides import contiguous_strides, expanded_strides
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.views import logical_strides
 from cython.cimports.weft.graph.views import view as record_view
@@ -364,7 +364,7 @@ def expand(input: Any, *size: Any) -> Any:
             got=str(list(wanted)),
             fix="keep the last sizes, use -1",
         )
-    target, steps = list(wanted), [0] * len(wanted)
+    target = list(wanted)
     for place, want in enumerate(wanted):
         if place < lead:
             if want < 0:
@@ -378,11 +378,12 @@ def expand(input: Any, *size: Any) -> Any:
             continue
         have = shape[place - lead]
         if want in (-1, have):
-            target[place], steps[place] = have, strides[place - lead]
+            target[place] = have
         elif have != 1:
             raise _cannot_expand(input, wanted, place, want, have)
     new_shape = tuple(target)
-    return record_view(_EXPAND, input, new_shape, new_shape, tuple(steps), input.offset)
+    steps = expanded_strides(shape, strides, new_shape)
+    return record_view(_EXPAND, input, new_shape, new_shape, steps, input.offset)
 
 
 def _type_text(input: Any) -> str:

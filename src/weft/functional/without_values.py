@@ -178,8 +178,9 @@ def _singular(
     return Svd(u, values, _from(A, (*lead, n if whole else rank, n)))
 
 
-@_known("svdvals")
-def _singular_values(A: Any, **ignored: Any) -> Any:
+@_known("svdvals", "singular_values")
+def _singular_values(A: Any = None, matrix: Any = None, **ignored: Any) -> Any:
+    A = matrix if A is None else A
     return _from(A, (*A._shape[:-2], min(A._shape[-2:])), A._dtype.to_real())
 
 
@@ -247,3 +248,17 @@ def _pseudoinverse(A: Any, **ignored: Any) -> Any:
 @_known("matrix_rank")
 def _rank(A: Any, **ignored: Any) -> Any:
     return without_memory(A._shape[:-2], dtypes.int64)
+
+
+@_known("cond")
+def _condition(A: Any, p: Any = None) -> Any:
+    return _from(A, A._shape[:-2], A._dtype.to_real())
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+@_known("ctc_loss")
+def _alignments(log_probs: Any, reduction: str = "mean", **ignored: Any) -> Any:
+    """Shapes: (T, N, C) or (T, C) -> (N,) or () without reduction, () with one."""
+    return _from(log_probs, log_probs._shape[1:-1] if reduction == "none" else ())

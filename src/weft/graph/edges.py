@@ -133,9 +133,10 @@ def function_of(edge):
         return edge  # nothing, or one that has been seen before
     if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, Joint):
         return late["several_outputs"](edge)
-    return late["as_seen"](
-        cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
-    )
+    if not isinstance(edge, OutputEdge):
+        return late["as_seen"](edge)
+    function = cython.cast(OutputEdge, edge).function
+    return late["as_seen"](function) if function.behind is None else function_of(function.behind)
 
 
 @cython.cfunc

@@ -9,7 +9,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.graph.bounds import within
-from cython.cimports.weft.graph.burial import bury, end_burial
+from cython.cimports.weft.graph.burial import bury, end_burial, keep_in_order
 from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.frames import caller
 from cython.cimports.weft.graph.making import POOL, SHAPES, hide
@@ -140,6 +140,7 @@ def _retire(dying: cython.pointer(PyObject)) -> cython.void:
 
 
 reuse(cython.address(_dead_nodes), Node, _retire, POOL)
+keep_in_order(cython.address(_dead_nodes))
 
 
 @cython.cfunc

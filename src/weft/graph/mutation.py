@@ -35,7 +35,7 @@ require(__name__, cython.compiled)
 @cython.ccall
 def in_place(tensor: Tensor, new):
     """Give a tensor's region a new value (an op's result on it), with PyTorch's checks. Returns the tensor."""
-    if new is NotImplemented:
+    if not isinstance(new, Tensor):
         raise ArgumentTypeError(
             "in-place operation",
             expected="a tensor or a number",

@@ -10,6 +10,8 @@ cdef extern from "Python.h":
 cdef bint intercepting  # whether there are registered types or modes
 
 cdef object intercepted(object public, Arguments arguments, size_t count, PyObject* names)
+cdef bint answers(PyObject* value) noexcept
+cdef bint answers_within(object index) noexcept
 cdef bint has_answering(Arguments arguments, size_t count, PyObject* names) noexcept
 cdef object answered(object public, Arguments arguments, size_t count, PyObject* names)
 cdef tuple collected(Arguments arguments, Py_ssize_t given, PyObject* names)

@@ -9,8 +9,9 @@ protocol, subclasses of Tensor and others. The last are found by their flag: cla
 Tensor, numbers and containers do not, so that ordinary arguments cost a test each.
 """
 
-from _thread import get_ident
+from _thread import _local, get_ident
 from contextvars import ContextVar
+from weakref import ref
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -35,7 +36,8 @@ require(__name__, cython.compiled)
 
 _NAME = cython.declare(str, "__torch_function__")
 _types: list = []  # those of the library that answer calls themselves
-_modes: list = []  # (thread, mode) of the modes that are on, the last one first asked
+_modes: list = []  # (thread, mode, what to call if the thread ends) of those that are on, the last one first asked
+_here = _local()  # what lives as long as this thread
 _muted = ContextVar(
     "weft_muted", default=False
 )  # whether types are not asked: of a thread, or of a fiber
@@ -89,11 +91,20 @@ def intercept(cls: type):
     return cls
 
 
-def enter_mode(mode: object):
+class _Presence:
+    """A thread, as long as it runs."""
+
+
+def enter_mode(mode: object, ended=None):
     """Let every call of a public function on this thread go to `mode.__torch_function__(function, types, args, kwargs)`
-    first; NotImplemented sends it on. While it is asked, the mode is off."""
+    first; NotImplemented sends it on. While it is asked, the mode is off. Where the thread ends before the mode does,
+    the mode ends with it, and `ended()` is called."""
     global intercepting
-    _modes.append((get_ident(), mode))
+    thread = get_ident()
+    if not hasattr(_here, "presence"):
+        _here.presence = _Presence()
+        _here.end = ref(_here.presence, lambda _: _leave_all(thread))
+    _modes.append((thread, mode, ended))
     intercepting = True
 
 
@@ -106,6 +117,19 @@ def leave_mode():
     intercepting = bool(_types) or bool(_modes)
 
 
+def _leave_all(thread):
+    """A thread has ended, and the modes that it had on."""
+    global intercepting
+    if _modes is None:
+        return  # the program ends
+    left: list = [entry for entry in _modes if entry[0] == thread]
+    _modes[:] = [entry for entry in _modes if entry[0] != thread]
+    intercepting = bool(_types) or bool(_modes)
+    for _, _, ended in left:
+        if ended is not None:
+            ended()
+
+
 def has_mode():
     """Whether a mode of this thread is on."""
     return _own_mode() >= 0
@@ -114,7 +138,7 @@ def has_mode():
 def modes_of_thread():
     """The modes that this thread has entered, the outermost first."""
     thread = get_ident()
-    return [mode for owner, mode in _modes if owner == thread]
+    return [mode for owner, mode, _ in _modes if owner == thread]
 
 
 @cython.cfunc
@@ -204,9 +228,8 @@ def collected(
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
-def _answers(value: cython.pointer(PyObject)) -> cython.bint:
+def answers(value: cython.pointer(PyObject)) -> cython.bint:
     """Whether an object is of a user's type that answers calls."""
     kind: cython.pointer(PyTypeObject) = Py_TYPE(value)
     if not kind.tp_flags & Py_TPFLAGS_HEAPTYPE:
@@ -227,14 +250,27 @@ def _holds_answering(value: cython.pointer(PyObject)) -> cython.bint:
     if isinstance(held, list):
         items: list = cython.cast(list, held)
         for position in range(count):
-            if _answers(cython.cast(cython.pointer(PyObject), items[position])):
+            if answers(cython.cast(cython.pointer(PyObject), items[position])):
                 return True
     else:
         row: tuple = cython.cast(tuple, held)
         for position in range(count):
-            if _answers(cython.cast(cython.pointer(PyObject), row[position])):
+            if answers(cython.cast(cython.pointer(PyObject), row[position])):
                 return True
     return False
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def answers_within(index) -> cython.bint:
+    """Whether an index answers calls, or a part of it."""
+    if isinstance(index, tuple):
+        for part in cython.cast(tuple, index):
+            if answers(cython.cast(cython.pointer(PyObject), part)):
+                return True
+        return False
+    value: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), index)
+    return answers(value) or (isinstance(index, list) and _holds_answering(value))
 
 
 @cython.cfunc
@@ -245,7 +281,7 @@ def has_answering(
     """Whether an argument, or an item of a list or tuple of them, answers calls."""
     position: cython.Py_ssize_t
     for position in range(PyVectorcall_NARGS(count) + _keywords(names)):
-        if _answers(arguments[position]):
+        if answers(arguments[position]):
             return True
         flags = Py_TYPE(arguments[position]).tp_flags
         if flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS) and _holds_answering(
@@ -259,7 +295,7 @@ def has_answering(
 def _add(found: list, value: object):
     """List an object unless one of its type is there; before those of types that its type comes from."""
     kind: object = type(value)
-    if not _answers(cython.cast(cython.pointer(PyObject), value)) or kind in _types:
+    if not answers(cython.cast(cython.pointer(PyObject), value)) or kind in _types:
         return
     place: cython.Py_ssize_t = len(found)
     for index, other in enumerate(found):

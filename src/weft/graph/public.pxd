@@ -7,6 +7,7 @@ cdef class Public:
     cdef readonly object function
     cdef readonly str record
     cdef OpRow unary
+    cdef dict compositions
     cdef dict rows  # rows as the function records them last, and as rows of its name
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

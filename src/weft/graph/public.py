@@ -18,6 +18,7 @@ import types
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.graph.bound import late
+from cython.cimports.weft.graph.compositions import composed
 from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.overriding import (
     answered,
@@ -95,7 +96,8 @@ _NEVER = frozenset(
 @cython.cclass
 class Public:
     """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
-    it records on a floating-point tensor, and nothing more, if it says so."""
+    it records on a floating-point tensor, and nothing more, if it says so; `compositions` are the calls that are
+    recorded again, if it says that it is composed of primitives."""
 
     def __cinit__(self, function, name=None):
         record = RECORDS.get(name) if _may_record(function) else None
@@ -104,6 +106,7 @@ class Public:
         self.rows = {}
         self.function = function
         self.unary = getattr(function, "unary", None)
+        self.compositions = {} if hasattr(function, "composed") else None
 
     @property
     def asks(self) -> bool:
@@ -210,6 +213,8 @@ def _enter(
             tensor: Tensor = cython.cast(Tensor, arguments[0])
             if tensor.strides is None and tensor._dtype.category == 2:
                 return record_unary(public.unary, tensor, None)
+        if public.compositions is not None:
+            return composed(public.function, public.compositions, arguments, count, names)
         return PyObject_Vectorcall(public.function, arguments, count, names)
     except NoDataError:
         answer = _without_values(public, arguments, count, names)

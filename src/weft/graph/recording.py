@@ -28,7 +28,7 @@ from cython.cimports.weft.graph.recording import (
     PyTuple_GET_ITEM,
 )
 from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.strides import common_shape
+from cython.cimports.weft.graph.strides import common_shape, kept_strides
 from cython.cimports.weft.graph.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.graph.tensor import Tensor
 from cython.cimports.weft.graph.tuples import one, three, two
@@ -36,7 +36,7 @@ from cython.cimports.weft.graph.tuples import one, three, two
 from weft._compiled import require
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
-from weft.graph.strides import broadcast_shapes, dense_order, elementwise_strides
+from weft.graph.strides import broadcast_shapes, elementwise_strides
 
 require(__name__, cython.compiled)
 
@@ -469,11 +469,7 @@ def cast(tensor: Tensor, dtype: DType):
     if tensor._dtype is dtype:
         return tensor
     result: Tensor = record(cast_row, (tensor,), (tensor._dtype,), tensor._shape, dtype)
-    result.strides = (
-        tensor.strides
-        if tensor.strides is None or dense_order(tensor._shape, tensor.strides)
-        else None
-    )
+    result.strides = kept_strides(tensor._shape, tensor.strides)
     return result
 
 

@@ -25,12 +25,7 @@ from weft.graph.tape import last_sequence
 require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
-_kinds: set = {Tensor}
-
-
-def accept(kind):
-    """Let tensors of a class be operands: one that changes nothing of what operations on them mean."""
-    _kinds.add(kind)
+plain_kinds = {Tensor}  # classes that change nothing of what operations on their tensors mean
 
 
 @cython.final
@@ -47,7 +42,7 @@ class Operands:
 def operands(parameter, grad, state: dict):
     """The operands of a formula, or None where one of them is not all of its storage, or shares it with another: what
     is written to one would be read from the other."""
-    if type(parameter) not in _kinds or type(grad) not in _kinds:
+    if type(parameter) not in plain_kinds or type(grad) not in plain_kinds:
         return None
     tensor: Tensor = parameter
     gradient: Tensor = grad

@@ -1,6 +1,7 @@
 # Dead objects of a class that wait to be used again, with their empty fields in place: it spares making, writing and
 # counting some fifteen references for each. Nodes, handles, the sinks of leaves and tuples do so. `reuse` gives the class its
 # tp_dealloc, which empties an object between `revive` and `keep`; `take` hands out the last one, if `count` says so.
+# Where many have died at once, `burial` puts them in order of address: what is recorded next then lies in one direction.
 
 from cpython.object cimport PyObject
 from libc.string cimport memset
@@ -21,6 +22,7 @@ cdef enum:
 cdef struct Waiting:
     PyObject* objects[ROOM]
     Py_ssize_t count
+    Py_ssize_t ordered  # so many of them have not been handed out since they were put in order
     Py_ssize_t room
     Py_ssize_t before  # bytes of an object before its header
     Py_ssize_t size  # bytes from there on
@@ -48,6 +50,8 @@ cdef inline void keep(Waiting* waiting, PyObject* dying) noexcept:
 cdef inline object take(Waiting* waiting):
     cdef Py_ssize_t offset
     waiting.count -= 1
+    if waiting.count < waiting.ordered:
+        waiting.ordered = waiting.count
     if waiting.count >= NEXT:  # they were left where they died, far from each other
         for offset in range(-waiting.before, waiting.size, 64):
             prefetch(<char*>waiting.objects[waiting.count - NEXT] + offset)

@@ -1,3 +1,5 @@
 cpdef tuple contiguous_strides(tuple shape)
 cpdef bint is_contiguous(tuple shape, tuple strides)
+cpdef object kept_strides(tuple shape, object strides)
+cpdef tuple expanded_strides(tuple shape, tuple strides, tuple target)
 cdef tuple common_shape(tuple one, tuple other, str name)

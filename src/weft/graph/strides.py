@@ -53,6 +53,12 @@ def dense_order(shape: tuple, strides: tuple):
     return tuple(axes)
 
 
+@cython.ccall
+def kept_strides(shape: tuple, strides):
+    """The strides of a new value like one of these (None: row-major): the same where they are dense, else row-major."""
+    return strides if strides is not None and dense_order(shape, strides) else None
+
+
 def overlaps(shape: tuple, strides: tuple) -> bool:
     """Whether two index tuples may name one element (judged as PyTorch judges it: sorted strides must nest)."""
     pairs = sorted(
@@ -205,3 +211,28 @@ def reshape_strides(shape: tuple, strides: tuple, target: tuple):
         result[axis] = result[axis + 1] * target[axis + 1] if axis + 1 < len(target) else 1
         axis -= 1
     return tuple(result)
+
+
+@cython.ccall
+def expanded_strides(shape: tuple, strides: tuple, target: tuple) -> tuple:
+    """Strides of a value of `shape` as one of the shape `target`: 0 along the dimensions that repeat it."""
+    more: cython.Py_ssize_t = len(target) - len(shape)
+    found: list = [0] * len(target)
+    axis: cython.Py_ssize_t
+    for axis in range(len(shape)):
+        if shape[axis] != 1 or target[more + axis] == 1:
+            found[more + axis] = strides[axis]
+    return tuple(found)
+
+
+def reordered(values: tuple, order: tuple) -> tuple:
+    """Values of dimensions, the dimensions in another order."""
+    return tuple([values[axis] for axis in order])
+
+
+def inverse_order(order: tuple) -> tuple:
+    """The order of dimensions that undoes another."""
+    found: list = [0] * len(order)
+    for place, axis in enumerate(order):
+        found[axis] = place
+    return tuple(found)

@@ -98,14 +98,22 @@ class Tape:
 @cython.cfunc
 def nodes_from(tape: Tape, position: cython.Py_ssize_t) -> list:
     """The nodes of a tape from a position on."""
-    nodes: list = []
-    while position < tape.filled:
-        if position + FAR < tape.filled and tape.nodes[position + FAR] != cython.NULL:
-            prefetch_node(tape.nodes[position + FAR])
-        pointer: cython.p_void = tape.nodes[position]
+    place: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    for place in range(position, tape.filled):
+        count += tape.nodes[place] != cython.NULL
+    nodes: list = [None] * count  # making it may run the collector, and nodes may leave the tape
+    count = 0
+    for place in range(position, tape.filled):
+        if count == len(nodes):
+            break
+        if place + FAR < tape.filled and tape.nodes[place + FAR] != cython.NULL:
+            prefetch_node(tape.nodes[place + FAR])
+        pointer: cython.p_void = tape.nodes[place]
         if pointer != cython.NULL:
-            nodes.append(cython.cast(Node, pointer))
-        position += 1
+            nodes[count] = cython.cast(Node, pointer)
+            count += 1
+    del nodes[count:]
     return nodes
 
 

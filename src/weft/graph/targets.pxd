@@ -23,6 +23,7 @@ cdef class OutputEdge:
 
 cdef class AccumulateGrad:
     cdef readonly object variable
+    cdef public tuple expects
     cdef void** known_at
     cdef public long long mark
     cdef public long long count

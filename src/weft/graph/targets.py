@@ -25,6 +25,7 @@ class GradientFunction:
         self.outputs = 1
 
     requires_grad = True
+    behind = None  # the edge that users see and observe in place of one to this record
 
     def check_usable(self):
         """Raise where saved values have been freed; called before a walk runs anything."""
@@ -66,7 +67,8 @@ def new_edge(function: GradientFunction, number: cython.int) -> OutputEdge:
 @cython.cclass
 class AccumulateGrad:
     """The sink of a leaf. The edge to it and its reference to the leaf are strong; the leaf knows it weakly: at
-    `known_at`, which lies in the leaf."""
+    `known_at`, which lies in the leaf. `expects` is None, or the shape that the leaf had when it was first recorded,
+    where it has been given data of another since: that of the gradients that come."""
 
     requires_grad = True
 
@@ -97,6 +99,8 @@ def _empty(sink: AccumulateGrad) -> cython.void:
         sink.scratch = None
     if sink.observers is not None:
         sink.observers = None
+    if sink.expects is not None:
+        sink.expects = None
     sink.variable = None
 
 

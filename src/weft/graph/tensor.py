@@ -23,7 +23,9 @@ from cython.cimports.weft.graph.edges import edge_now, function_of, needs_grad
 from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.mutation import in_place
 from cython.cimports.weft.graph.node import Node
+from cython.cimports.weft.graph.overriding import answers, answers_within
 from cython.cimports.weft.graph.recording import binary, record_elementwise
+from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import note_idle
 from cython.cimports.weft.graph.tape import ambient
 from cython.cimports.weft.graph.views import alias_of
@@ -95,6 +97,23 @@ def _is_bool(other) -> cython.bint:
     if isinstance(other, Tensor):
         return cython.cast(Tensor, other)._dtype.category == 0
     return type(other) is bool
+
+
+@cython.cfunc
+@cython.inline
+def _asked(name: str, tensor: Tensor, other):
+    """What the type of the other operand of an in-place operator answers; NotImplemented where it leaves that to us."""
+    if not answers(cython.cast(cython.pointer(PyObject), other)):
+        return NotImplemented
+    return late["ask_in_place"](name, tensor, other)
+
+
+@cython.cfunc
+@cython.inline
+def _updated(name: str, row: OpRow, tensor: Tensor, other):
+    """The tensor with the value of a binary operation, or what the other operand's type answers instead."""
+    made = _asked(name, tensor, other)
+    return in_place(tensor, binary(row, tensor, other)) if made is NotImplemented else made
 
 
 @cython.cclass
@@ -243,16 +262,20 @@ class Tensor:
         return binary(rows["remainder"], other, self)
 
     def __pow__(self, other, modulo):
-        return late["pow"](self, other)
+        made = late["pow"](self, other)
+        return late["ask_operand"]("pow", self, other) if made is NotImplemented else made
 
     def __rpow__(self, other, modulo):
-        return late["pow"](other, self)
+        made = late["pow"](other, self)
+        return late["ask_operand"]("pow", other, self) if made is NotImplemented else made
 
     def __matmul__(self, other):
-        return late["matmul"](self, other)
+        made = late["matmul"](self, other)
+        return late["ask_operand"]("matmul", self, other) if made is NotImplemented else made
 
     def __rmatmul__(self, other):
-        return late["matmul"](other, self)
+        made = late["matmul"](other, self)
+        return late["ask_operand"]("matmul", other, self) if made is NotImplemented else made
 
     def __and__(self, other):
         return binary(rows["bitwise_and"], self, other)
@@ -315,53 +338,74 @@ class Tensor:
         return binary(rows["ge"], self, other)
 
     def __iadd__(self, other):
-        return in_place(self, binary(add_row, self, other))
+        return _updated("__iadd__", add_row, self, other)
 
     def __isub__(self, other):
+        made = _asked("__isub__", self, other)
+        if made is not NotImplemented:
+            return made
         if self._dtype.category == 0 or _is_bool(other):
             late["check_subtraction"](self, other)
         return in_place(self, binary(sub_row, self, other))
 
     def __imul__(self, other):
-        return in_place(self, binary(mul_row, self, other))
+        return _updated("__imul__", mul_row, self, other)
 
     def __itruediv__(self, other):
-        return in_place(self, binary(div_row, self, other))
+        return _updated("__itruediv__", div_row, self, other)
 
     def __ifloordiv__(self, other):
+        made = _asked("__ifloordiv__", self, other)
+        if made is not NotImplemented:
+            return made
         if self._dtype.category < 2:
             late["check_divisor"](self, other)
         return in_place(self, binary(rows["floor_divide"], self, other))
 
     def __imod__(self, other):
+        made = _asked("__imod__", self, other)
+        if made is not NotImplemented:
+            return made
         if self._dtype.category < 2:
             late["check_divisor"](self, other)
         return in_place(self, binary(rows["remainder"], self, other))
 
     def __ipow__(self, other):
+        made = _asked("__ipow__", self, other)
+        if made is not NotImplemented:
+            return made
         return in_place(self, late["pow"](self, other))
 
     def __iand__(self, other):
-        return in_place(self, binary(rows["bitwise_and"], self, other))
+        return _updated("__iand__", rows["bitwise_and"], self, other)
 
     def __ior__(self, other):
-        return in_place(self, binary(rows["bitwise_or"], self, other))
+        return _updated("__ior__", rows["bitwise_or"], self, other)
 
     def __ilshift__(self, other):
-        return in_place(self, binary(rows["bitwise_left_shift"], self, other))
+        return _updated("__ilshift__", rows["bitwise_left_shift"], self, other)
 
     def __irshift__(self, other):
-        return in_place(self, binary(rows["bitwise_right_shift"], self, other))
+        return _updated("__irshift__", rows["bitwise_right_shift"], self, other)
 
     def __ixor__(self, other):
-        return in_place(self, binary(rows["bitwise_xor"], self, other))
+        return _updated("__ixor__", rows["bitwise_xor"], self, other)
 
     # -- special methods whose meaning lies above ------------------------------------------------------------------
 
     def __getitem__(self, index):
+        if answers_within(index):
+            made = late["ask_item"]("__getitem__", (self, index))
+            if made is not NotImplemented:
+                return made
         return late["getitem"](self, index)
 
     def __setitem__(self, index, new):
+        asked: cython.bint = answers_within(index)
+        asked = asked or answers(cython.cast(cython.pointer(PyObject), new))
+        args: tuple = (self, index, new)
+        if asked and late["ask_item"]("__setitem__", args) is not NotImplemented:
+            return
         late["setitem"](self, index, new)
 
     def __delitem__(self, index):

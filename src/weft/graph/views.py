@@ -17,6 +17,7 @@ from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.graph.tape import Mode, ambient, current_tape
+from cython.cimports.weft.graph.targets import AccumulateGrad
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
 from cython.cimports.weft.graph.tuples import one, put
 from cython.cimports.weft.graph.views import (
@@ -202,12 +203,33 @@ def logical_strides(tensor: Tensor):
 
 
 def replace_value(tensor: Tensor, other: Tensor):
-    """Make a handle show another tensor's storage (`x.data = y`); gradient state stays."""
+    """Make a handle show another tensor's storage (`x.data = y`); gradient state stays. Gradients of what is recorded
+    with it from now on have another shape or dtype than its history if the other has."""
+    shape, dtype = tensor._shape, tensor._dtype
     share(other)  # first: it may be the same handle
     if tensor.node is not None:
         tensor.node.live -= 1
         tensor.node = None
     _show_region(tensor, other)
+    if tensor._shape != shape:
+        if tensor.accumulator != cython.NULL:
+            _keep_shape(tensor, shape, dtype)
+    elif tensor._dtype is dtype:
+        return
+    if tensor.edge is not None:
+        late["refit"](tensor, shape, dtype)
+
+
+@cython.cfunc
+def _keep_shape(leaf: Tensor, shape: tuple, dtype: DType) -> cython.void:
+    """A leaf that has been recorded has another shape now: its sink goes on expecting gradients of the one that it had.
+    With another dtype as well, what is recorded from now on has a sink of its own."""
+    sink: AccumulateGrad = cython.cast(AccumulateGrad, cython.cast(object, leaf.accumulator))
+    if sink.expects is None:
+        sink.expects = shape
+    if leaf._dtype is not dtype:
+        sink.known_at = cython.NULL
+        leaf.accumulator = cython.NULL
 
 
 def become(tensor: Tensor, source: Tensor):

@@ -30,8 +30,8 @@ _ELEMENTWISE = (
     "gt heaviside hypot imag isclose isfinite isin isinf isnan isneginf isposinf isreal ldexp le lerp lgamma log log10 "
     "log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt masked_fill maximum "
     "minimum mul mvlgamma nan_to_num ne neg polar polygamma positive pow rad2deg real reciprocal relu remainder "
-    "resolve_conj resolve_neg round rsqrt rsub select_where sgn sigmoid sign signbit sin sinc sinh sqrt square sub tan "
-    "tanh trunc xlogy bernoulli clone "
+    "resolve_conj resolve_neg round rsqrt rsub sgn sigmoid sign signbit sin sinc sinh sqrt square sub tan "
+    "tanh trunc where xlogy bernoulli clone "
     # of neural networks
     "alpha_dropout celu dropout elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 "
     "rrelu selu silu softplus softshrink softsign tanhshrink threshold "

@@ -12,6 +12,7 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import NotDefinedError, ShapeError, TensorIndexError
+from weft.graph.strides import inverse_order
 from weft.nested.elementwise import fit, same_structure
 from weft.nested.rows import Rows, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text
@@ -200,11 +201,11 @@ def items_of(tensor: NestedTensor) -> tuple[Any, ...]:
 
 def _item(tensor: NestedTensor, number: int, part: Any) -> Any:
     """One item: dense where its rows are equal."""
-    order = [dim - 1 for dim in (*tensor.dims, *tensor.uniform)]  # where each axis belongs
+    order = tuple(dim - 1 for dim in (*tensor.dims, *tensor.uniform))  # where each axis belongs
     sizes = _sizes(tensor.rows, number)
     if sizes is not None:
         part = part if len(sizes) == 1 else part.reshape(*sizes, *part.shape[1:])
-        return part if order == sorted(order) else part.permute(*np.argsort(order).tolist())
+        return part if order == tuple(sorted(order)) else part.permute(inverse_order(order))
     if tensor.dims[0] != 1:
         raise _refuse("by item", tensor, "the outer ragged dimension before the others")
     rows, _ = tensor.rows.select(np.array([number]))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.graph.strides import inverse_order
 from weft.nested.rows import Rows, buckets_of, constant, indices
 from weft.nested.tensor import NestedTensor
 from weft.ops.primitives import take
@@ -68,8 +69,8 @@ def with_edge(tensor: NestedTensor, fill: Any) -> Any:
 def pad(tensor: NestedTensor, edged: Any, padded: Padded) -> Any:
     """A bucket of items, padded, in the tensor's order of dimensions."""
     found = take(edged, 0, padded.index)  # (items, *sizes, *uniform)
-    order = [0, *tensor.dims, *tensor.uniform]
-    return found if order == sorted(order) else found.permute(*np.argsort(order).tolist())
+    order = (0, *tensor.dims, *tensor.uniform)
+    return found if order == tuple(sorted(order)) else found.permute(inverse_order(order))
 
 
 class Buckets:
@@ -116,5 +117,5 @@ def to_padded(tensor: NestedTensor, fill: Any, sizes: Sequence[int] | None = Non
     places = places_of(rows, items, wanted)
     values = tensor.packed if (places < rows.total).all() else with_edge(tensor, fill)
     found = take(values, 0, indices(places))
-    order = [0, *tensor.dims, *tensor.uniform]
-    return found if order == sorted(order) else found.permute(*np.argsort(order).tolist())
+    order = (0, *tensor.dims, *tensor.uniform)
+    return found if order == tuple(sorted(order)) else found.permute(inverse_order(order))

@@ -17,6 +17,7 @@ from weft.functional.arguments import Shape, describe, need_integer, need_tensor
 from weft.functional.formats import in_order, like_channels
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
+from weft.graph.compositions import composed_of_primitives
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, take
@@ -96,16 +97,19 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
     return input if spatial == 3 else like_channels(input, given)
 
 
+@composed_of_primitives
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Means over `output_size` nearly equal parts of (N, C, L)."""
     return adaptive_avg_pool(input, output_size, 1)
 
 
+@composed_of_primitives
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Means over nearly equal parts of (N, C, H, W)."""
     return adaptive_avg_pool(input, output_size, 2)
 
 
+@composed_of_primitives
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means over nearly equal parts of (N, C, D, H, W)."""
     return adaptive_avg_pool(input, output_size, 3)
@@ -161,16 +165,19 @@ def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
     return linear
 
 
+@composed_of_primitives
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of nearly equal parts of (N, C, L)."""
     return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
 
 
+@composed_of_primitives
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of nearly equal parts of (N, C, H, W)."""
     return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
 
 
+@composed_of_primitives
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of nearly equal parts of (N, C, D, H, W)."""
     found = _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)

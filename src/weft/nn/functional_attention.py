@@ -15,6 +15,7 @@ from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import product
 from weft.functional.softmax import masked_softmax, softmax
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import Part
 from weft.graph.recording import cast
 from weft.graph.strides import elementwise_strides
 from weft.graph.tape import tape
@@ -154,21 +155,16 @@ def _fused(q: Any, k: Any, v: Any, mask: Any, factor: float, is_causal: bool) ->
     return result
 
 
-def scaled_dot_product_attention(
+def _attention(
     query: Any,
     key: Any,
     value: Any,
-    attn_mask: Any = None,
+    attn_mask: Any,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
     dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
 ) -> Any:
-    """softmax(query key^T scale + mask) value; a row whose keys are all masked gives zeros.
-
-    Shapes: (..., L, E), (..., S, E), (..., S, V) -> (..., L, V). Cost: the L x S scores are not kept, but with dropout,
-    with E or V above 256, with leading dimensions that broadcast, or with a mask that has a gradient.
-    """
     _check(query, key, value)
     q, k, v = widen(query), widen(key), widen(value)
     factor = 1 / math.sqrt(q._shape[-1]) if scale is None else scale
@@ -192,6 +188,29 @@ def scaled_dot_product_attention(
     return cast(
         product(weights, v, "scaled_dot_product_attention"), query._dtype
     )  # (..., L, S) @ (..., S, V)
+
+
+_certainly = Part(_attention)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """softmax(query key^T scale + mask) value; a row whose keys are all masked gives zeros.
+
+    Shapes: (..., L, E), (..., S, E), (..., S, V) -> (..., L, V). Cost: the L x S scores are not kept, but with dropout,
+    with E or V above 256, with leading dimensions that broadcast, or with a mask that has a gradient.
+    """
+    if dropout_p == 0:
+        return _certainly(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    return _attention(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p)
 
 
 __all__ = ["scaled_dot_product_attention"]

@@ -19,6 +19,7 @@ from weft.functional.arguments import (
     widen,
 )
 from weft.functional.formats import like_channels
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.recording import cast
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
@@ -41,7 +42,7 @@ def _checked(value: Any, name: str) -> int:
 
 def numbers(value: Any, count: int, name: str) -> Shape:
     """One number per spatial dimension. Errors: ArgumentError."""
-    if isinstance(value, int):
+    if isinstance(value, int) or getattr(value, "ndim", 1) == 0:
         return (_checked(value, name),) * count
     found = tuple([_checked(v, name) for v in value])
     if len(found) == 1:
@@ -185,6 +186,7 @@ def convolve(
     spatial: int,
 ) -> Any:
     """The convolution in `spatial` dimensions."""
+    groups = need_integer(name, groups, "groups")
     _check(name, input, weight, bias, groups, spatial)
     kernel = weight._shape[2:]
     steps, gaps = numbers(stride, spatial, "stride"), numbers(dilation, spatial, "dilation")
@@ -205,6 +207,7 @@ def convolve(
     return reshape(result, result._shape[1:])
 
 
+@composed_of_primitives
 def conv1d(
     input: Any,
     weight: Any,
@@ -218,6 +221,7 @@ def conv1d(
     return convolve("conv1d", input, weight, bias, stride, padding, dilation, groups, 1)
 
 
+@composed_of_primitives
 def conv2d(
     input: Any,
     weight: Any,
@@ -231,6 +235,7 @@ def conv2d(
     return convolve("conv2d", input, weight, bias, stride, padding, dilation, groups, 2)
 
 
+@composed_of_primitives
 def conv3d(
     input: Any,
     weight: Any,
@@ -260,6 +265,7 @@ def _transposed(
     spatial: int,
 ) -> Any:
     """The transpose of a convolution."""
+    groups = need_integer(name, groups, "groups")
     need_tensor(name, input)
     _check_weight(name, weight, bias, spatial)
     need_rank(name, input, spatial + 1)
@@ -300,6 +306,7 @@ def _transposed(
     return reshape(result, result._shape[1:])
 
 
+@composed_of_primitives
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -325,6 +332,7 @@ def conv_transpose1d(
     )
 
 
+@composed_of_primitives
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -350,6 +358,7 @@ def conv_transpose2d(
     )
 
 
+@composed_of_primitives
 def conv_transpose3d(
     input: Any,
     weight: Any,

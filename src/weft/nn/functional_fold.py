@@ -11,12 +11,14 @@ from typing import Any
 from weft.errors import ShapeError
 from weft.functional.arguments import describe, need_integer, need_rank, need_tensor
 from weft.functional.formats import like_channels
+from weft.graph.compositions import composed_of_primitives
 from weft.nn.functional_conv import check_kernel, numbers
 from weft.ops import convolution
 from weft.ops.primitives import permute, reshape
 from weft.ops.structure import sum_of_windows
 
 
+@composed_of_primitives
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
@@ -82,6 +84,7 @@ def _check_columns(input: Any, kernel: Any, output: Any, counts: Any) -> None:
     )
 
 
+@composed_of_primitives
 def fold(
     input: Any,
     output_size: Any,
@@ -109,6 +112,7 @@ def fold(
     return result if len(input._shape) == 3 else reshape(result, result._shape[1:])
 
 
+@composed_of_primitives
 def channel_shuffle(input: Any, groups: int) -> Any:
     """(N, g c, *) seen as (N, g, c, *) and transposed to (N, c, g, *)."""
     need_rank("channel_shuffle", need_tensor("channel_shuffle", input), 3)

@@ -19,15 +19,16 @@ from cython.cimports.weft.graph.tensor import Tensor
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
+from weft.functional.limits import need_within
 from weft.functional.making import write_out
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import mean, sum
 from weft.functional.special import xlogy
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
 from weft.graph.strides import broadcast_shapes
 from weft.nn.functional_activation import logsigmoid
-from weft.nn.probabilities import need_probabilities
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, where
@@ -86,7 +87,8 @@ def binary_cross_entropy(
             fix="reshape the target",
         )
     need_floating("binary_cross_entropy", input)
-    input, target = need_probabilities("input", input), need_probabilities("target", target)
+    input = need_within("binary_cross_entropy", "input", input)
+    target = need_within("binary_cross_entropy", "target", target)
     x, y = widen(input), cast(target, widen(input)._dtype)
     with untracked():
         first = call("clamp_min", call("log", x), -100)
@@ -264,6 +266,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along a dimension."""
     shape = broadcast_shapes([x1._shape, x2._shape], "cosine_similarity")
@@ -273,6 +276,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return sum(first * second, dim)
 
 
+@composed_of_primitives
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:

@@ -27,6 +27,7 @@ from weft.functional.arguments import (
 )
 from weft.functional.formats import in_order, like_channels
 from weft.functional.reductions import count_of, reduce_over
+from weft.graph.compositions import Part, composed_of_primitives
 from weft.graph.mutation import in_place
 from weft.graph.recording import cast, record_gradient
 from weft.ops import TABLE
@@ -89,6 +90,7 @@ def _last_axes(name: str, input: Any, normalized_shape: Any) -> tuple[Shape, Sha
     return shape, tuple(range(rank - len(shape), rank))
 
 
+@composed_of_primitives
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -101,6 +103,7 @@ def layer_norm(
     return in_order(cast(_affine(normal, weight, bias, shape), input._dtype))
 
 
+@composed_of_primitives
 def rms_norm(
     input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -158,15 +161,11 @@ def batch_norm(
         )
     if input._shape == (0,):  # PyTorch takes it, without channels
         return call("clone", input)
+    if not training:
+        return _by_statistics(input, running_mean, running_var, weight, bias, eps)
     shape = _channel_shape(input)
     axes = tuple(axis for axis in range(len(input._shape)) if axis != 1)
     x = widen(input)
-    if not training:
-        scale = call("rsqrt", running_var + eps)
-        if weight is not None:
-            scale = scale * weight
-        shifted = (x - reshape(running_mean, shape)) * reshape(scale, shape)
-        return cast(_affine(shifted, None, bias, shape), input._dtype)
     count = count_of(x._shape, axes)
     if count == 1:
         raise ArgumentError(
@@ -179,6 +178,21 @@ def batch_norm(
     if running_mean is not None and count:
         _move_statistics(x, axes, count, running_mean, running_var, momentum)
     return cast(result, input._dtype)
+
+
+def _normed_by_statistics(
+    input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    """Each channel normalised by a mean and a variance of its own."""
+    shape = _channel_shape(input)
+    scale = call("rsqrt", variance + eps)
+    if weight is not None:
+        scale = scale * weight
+    shifted = (widen(input) - reshape(mean, shape)) * reshape(scale, shape)
+    return cast(_affine(shifted, None, bias, shape), input._dtype)
+
+
+_by_statistics = Part(_normed_by_statistics)
 
 
 def _move_statistics(
@@ -197,6 +211,7 @@ def _move_statistics(
         )
 
 
+@composed_of_primitives
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -204,7 +219,7 @@ def group_norm(
     _check_channels("group_norm", input, weight, bias)
     need_rank("group_norm", input, 2)
     batch, channels = input._shape[:2]
-    need_integer("group_norm", num_groups, "num_groups", 1)
+    num_groups = need_integer("group_norm", num_groups, "num_groups", 1)
     if channels % num_groups:
         raise ShapeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "

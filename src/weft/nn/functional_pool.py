@@ -25,6 +25,7 @@ from weft.functional.formats import in_order, like_channels
 from weft.functional.making import write_out
 from weft.functional.reductions import first_extreme
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.recording import cast, record_gradient
 from weft.graph.tape import tape
 from weft.nn.functional_windows import Windows, windows_of
@@ -207,6 +208,7 @@ def need_order(name: str, input: Any) -> None:
         )
 
 
+@composed_of_primitives
 def max_pool1d(
     input: Any,
     kernel_size: Any,
@@ -222,6 +224,7 @@ def max_pool1d(
     )
 
 
+@composed_of_primitives
 def max_pool2d(
     input: Any,
     kernel_size: Any,
@@ -237,6 +240,7 @@ def max_pool2d(
     )
 
 
+@composed_of_primitives
 def max_pool3d(
     input: Any,
     kernel_size: Any,
@@ -308,6 +312,7 @@ def _avg_pool(
     return in_order(result) if spatial == 3 else result  # as PyTorch's kernel for volumes
 
 
+@composed_of_primitives
 def avg_pool1d(
     input: Any,
     kernel_size: Any,
@@ -322,6 +327,7 @@ def avg_pool1d(
     )
 
 
+@composed_of_primitives
 def avg_pool2d(
     input: Any,
     kernel_size: Any,
@@ -348,6 +354,7 @@ def avg_pool2d(
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def avg_pool3d(
     input: Any,
     kernel_size: Any,

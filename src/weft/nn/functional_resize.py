@@ -28,6 +28,7 @@ from weft.functional.comparing import fill_value
 from weft.functional.formats import like_channels
 from weft.functional.views import movedim
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.edges import rename_record
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
@@ -38,6 +39,7 @@ from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, reshape, slice_axis
 
 
+@composed_of_primitives
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Elements added (or, with negative widths, cut) at both ends of the last dimensions, last dimension first."""
     need_tensor("pad", input)
@@ -256,6 +258,7 @@ def _check_options(mode: str, size: Any, align_corners: Any, recompute: Any) -> 
         )
 
 
+@composed_of_primitives
 def interpolate(
     input: Any,
     size: Any = None,
@@ -451,6 +454,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
+@composed_of_primitives
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
@@ -471,6 +475,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return like_channels(made, input)
 
 
+@composed_of_primitives
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
     need_rank("pixel_unshuffle", need_tensor("pixel_unshuffle", input), 3)

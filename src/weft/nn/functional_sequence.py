@@ -1,20 +1,19 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """Losses over sequences and large vocabularies: connectionist temporal classification, linear cross entropy.
 
-The alignments of CTC are summed by NumPy at the call, in float64, vectorised over examples and states; the derivative
-is explicit.
+The alignments of CTC are summed at the call (`weft.nn.alignments`); the derivative is explicit.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import weft
 from weft.autograd import Function, enable_grad, grad
-from weft.errors import ArgumentError, ArgumentTypeError, KindError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, IndexRangeError, KindError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_floating, need_tensor
 from weft.functional.arguments import sizes as whole_sizes
@@ -25,6 +24,7 @@ from weft.functional.scattering import gather
 from weft.graph import tape as tapes
 from weft.graph.tensor import Tensor
 from weft.graph.views import alias_of
+from weft.nn.alignments import Alignments, stranger
 from weft.nn.functional_cross_entropy import cross_entropy
 from weft.nn.functional_loss import reduced, reduction_of
 from weft.nn.functional_resize import pad
@@ -33,84 +33,29 @@ from weft.ops.primitives import reshape, where
 NEVER = -1e30  # the log of nothing, whose derivatives are numbers
 
 
-class _Alignments:
-    """The sums over alignments of one batch. Source: Graves et al. (2006), sections 4.1 and 4.2."""
+class _Batch(NamedTuple):
+    """What the losses of a batch are computed from, as arrays, beside its log probabilities."""
 
-    def __init__(self, logs: Any, targets: Any, lengths: Any, labels: Any, blank: int) -> None:
-        """`logs` (T, N, C); `targets` (N, S) padded; `lengths` and `labels` the numbers of steps and targets."""
-        self.logs, self.lengths, self.labels = logs, lengths, labels
-        steps, examples, _ = logs.shape
-        states = 2 * targets.shape[1] + 1
-        self.states = np.full(
-            (examples, states), blank
-        )  # a blank before, between and after the labels
-        self.states[:, 1::2] = targets
-        self.ends = 2 * labels  # the last state of each example
-        self.skips = np.zeros(
-            (examples, states), bool
-        )  # a blank between different labels may be left out
-        self.skips[:, 3::2] = targets[:, 1:] != targets[:, :-1]
-        self.emitted = np.take_along_axis(
-            logs, np.broadcast_to(self.states, (steps, examples, states)), 2
-        )  # (T, N, states)
-
-    def forward_sums(self) -> Any:
-        """log of the sum over the beginnings that end in each state, after each step. Shapes: (T, N, states)."""
-        emitted = self.emitted
-        sums = np.full(emitted.shape, -np.inf)
-        if not len(sums):
-            return sums
-        sums[0, :, 0] = emitted[0, :, 0]
-        if emitted.shape[2] > 1:
-            sums[0, :, 1] = np.where(self.labels > 0, emitted[0, :, 1], -np.inf)
-        for step in range(1, len(sums)):
-            before = sums[step - 1]
-            total = np.logaddexp(before, _shifted(before, 1))
-            total = np.logaddexp(total, np.where(self.skips, _shifted(before, 2), -np.inf))
-            sums[step] = total + emitted[step]
-        return sums
-
-    def backward_sums(self) -> Any:
-        """log of the sum over the endings that begin in each state, this step included. Shapes: (T, N, states)."""
-        emitted, rows = self.emitted, np.arange(len(self.ends))
-        sums = np.full(emitted.shape, -np.inf)
-        skips = np.zeros_like(self.skips)
-        skips[:, :-2] = self.skips[:, 2:]
-        for step in reversed(range(len(sums))):
-            after = sums[step + 1] if step + 1 < len(sums) else np.full_like(sums[0], -np.inf)
-            total = np.logaddexp(after, _shifted(after, -1))
-            total = np.logaddexp(total, np.where(skips, _shifted(after, -2), -np.inf))
-            total = total + emitted[step]
-            last = self.lengths == step + 1
-            total[last] = -np.inf
-            chosen, ends = rows[last], self.ends[last]
-            total[chosen, ends] = emitted[step, chosen, ends]
-            some = ends > 0
-            total[chosen[some], ends[some] - 1] = emitted[step, chosen[some], ends[some] - 1]
-            total[self.lengths <= step] = -np.inf
-            sums[step] = total
-        return sums
-
-    def losses(self, sums: Any) -> Any:
-        """-log of the sum over all alignments. Shapes: (N)."""
-        rows = np.arange(len(self.ends))
-        if not len(sums):
-            return np.where(self.labels > 0, np.inf, 0.0)
-        final = sums[np.maximum(self.lengths - 1, 0), rows]
-        total = final[rows, self.ends]
-        before = final[rows, np.maximum(self.ends - 1, 0)]
-        total = np.logaddexp(total, np.where(self.labels > 0, before, -np.inf))
-        return np.where(self.lengths > 0, -total, np.where(self.labels > 0, np.inf, 0.0))
+    targets: Any  # (N, S), anything behind an example's own
+    lengths: Any  # (N), steps
+    labels: Any  # (N), targets
+    blank: int
 
     def recorded_losses(self, logs: Any) -> Any:
         """The losses as operations on tensors, so that they can be differentiated. Shapes: (N)."""
-        steps, examples, states = self.emitted.shape
-        index = np.broadcast_to(self.states, (steps, examples, states))
+        steps, examples, _ = logs._shape
+        states = 2 * self.targets.shape[1] + 1
+        classes = np.full((examples, states), self.blank)  # a blank around each target
+        inside = np.arange(self.targets.shape[1]) < self.labels[:, None]
+        classes[:, 1::2] = np.where(inside, self.targets, self.blank)
+        may_skip = np.zeros((examples, states), bool)  # the blank between different targets
+        may_skip[:, 3::2] = self.targets[:, 1:] != self.targets[:, :-1]
+        index = np.broadcast_to(classes, (steps, examples, states))
         emitted = gather(logs.double(), 2, host.from_numpy(np.ascontiguousarray(index)))
         emitted = where(emitted > NEVER, emitted, NEVER)
         states_in = np.arange(states)
         first = host.from_numpy((states_in == 0) | ((states_in == 1) & (self.labels[:, None] > 0)))
-        skips = host.from_numpy(self.skips)
+        skips = host.from_numpy(may_skip)
         sums = where(first, emitted[0], NEVER)
         final = sums
         for step in range(1, steps):
@@ -118,30 +63,9 @@ class _Alignments:
             two = where(skips, pad(sums, (2, 0), value=NEVER)[:, :states], NEVER)
             sums = logsumexp(stack([sums, one, two]), 0) + emitted[step]
             final = where(host.from_numpy(self.lengths[:, None] == step + 1), sums, final)
-        at_end = (states_in == self.ends[:, None]) | (states_in == self.ends[:, None] - 1)
+        ends = 2 * self.labels[:, None]
+        at_end = (states_in == ends) | (states_in == ends - 1)
         return -logsumexp(where(host.from_numpy(at_end), final, NEVER), 1)
-
-    def gradient(self, sums: Any, losses: Any) -> Any:
-        """exp(logs) less the share of alignments that emit each class at each step. Shapes: (T, N, C)."""
-        steps, examples, classes = self.logs.shape
-        both = sums + self.backward_sums() - self.emitted + losses[:, None]
-        share = np.zeros((steps, examples, classes))
-        index = (np.arange(steps)[:, None, None], np.arange(examples)[:, None], self.states)
-        np.add.at(share, index, np.exp(np.where(np.isnan(both), -np.inf, both)))
-        result = np.exp(self.logs) - share
-        result[:, np.isinf(losses)] = np.nan
-        result[np.arange(steps)[:, None] >= self.lengths] = 0
-        return result
-
-
-def _shifted(x: Any, by: int) -> Any:
-    """Each state's value `by` states before it; -inf where there is none."""
-    moved = np.full_like(x, -np.inf)
-    if by > 0:
-        moved[:, by:] = x[:, :-by]
-    else:
-        moved[:, :by] = x[:, -by:]
-    return moved
 
 
 class CtcLoss(Function):
@@ -150,20 +74,19 @@ class CtcLoss(Function):
     _ending = "Backward0"
 
     @staticmethod
-    def forward(ctx: Any, logs: Any, alignments: Any, zero_infinity: bool) -> Any:
+    def forward(ctx: Any, logs: Any, batch: _Batch, zero_infinity: bool) -> Any:
         """All losses."""
-        ctx.alignments = alignments
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = alignments.forward_sums()
-            losses = alignments.losses(sums)
-            ctx.dead = np.isinf(losses)
-            ctx.infinite = infinite = ctx.dead & zero_infinity
-            ctx.save_for_backward(logs)
-            if ctx.needs_input_grad[0]:
-                gradient = alignments.gradient(sums, losses)
-                gradient[:, infinite] = 0
-                ctx.save_for_backward(logs, host.from_numpy(gradient, logs._dtype))
-        return host.from_numpy(np.where(infinite, 0, losses), logs._dtype)
+        values = np.array(host.to_numpy(logs), np.float64, order="C")
+        alignments = Alignments(values, *batch)
+        losses = alignments.losses(ctx.needs_input_grad[0])
+        ctx.batch, ctx.dead, ctx.zero_infinity = batch, np.isinf(losses), zero_infinity
+        ctx.save_for_backward(logs)
+        if ctx.needs_input_grad[0]:
+            gradient = alignments.gradient(0.0 if zero_infinity else math.nan)
+            ctx.save_for_backward(logs, host.from_numpy(gradient, logs._dtype))
+        if zero_infinity:
+            losses[ctx.dead] = 0
+        return host.from_numpy(losses, logs._dtype)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -185,22 +108,20 @@ class CtcLoss(Function):
     def slope(ctx: Any) -> Any:
         """The gradient of each example's loss, recorded: it has derivatives of its own. Shapes: (T, N, C)."""
         logs = ctx.saved_tensors[0]
-        alignments = ctx.alignments
-        steps, examples, classes = logs._shape
+        batch, dead = ctx.batch, ctx.dead[:, None]
         with enable_grad():
             point = logs
             if not point.requires_grad:
                 point = alias_of(logs)  # with the tangents that it has
                 point.requires_grad = True
-            plain = alignments.recorded_losses(point)
+            plain = batch.recorded_losses(point)
             (share,) = grad(
                 plain.sum(), point, create_graph=True, allow_unused=True, materialize_grads=True
             )
-        inside = np.arange(steps)[:, None] < alignments.lengths
-        kept = host.from_numpy(inside[:, :, None] & ~ctx.infinite[:, None])
-        found = where(kept, logs.exp() + share, 0)
-        lost = host.from_numpy((ctx.dead & ~ctx.infinite)[:, None] & inside[:, :, None])
-        return where(lost, float("nan"), found)
+        inside = (np.arange(len(logs))[:, None] < batch.lengths)[:, :, None]
+        kept = inside & ~dead if ctx.zero_infinity else inside
+        found = where(host.from_numpy(kept), logs.exp() + share, 0)
+        return where(host.from_numpy(kept & dead), math.nan, found)
 
 
 def _lengths(name: str, value: Any, examples: int) -> Any:
@@ -213,21 +134,22 @@ def _lengths(name: str, value: Any, examples: int) -> Any:
             fix="convert with .long()",
         )
     plain = host.to_numpy(value) if isinstance(value, Tensor) else whole_sizes((value,), name)
-    found = np.atleast_1d(np.asarray(plain)).astype(np.int64)
-    if found.min(initial=0) < 0:
+    found = np.array(plain, np.int64, ndmin=1)
+    if found.shape != (examples,):
         raise ShapeError(
-            f"Expected {name} to have value at least 0, but got value {found.min()} (while checking arguments for "
+            f"{name} must be of size batch_size",
+            expected=f"{examples} lengths",
+            got=f"lengths of shape {found.shape}",
+            fix="give one length per example",
+        )
+    least = min(found.tolist(), default=0)
+    if least < 0:
+        raise ShapeError(
+            f"Expected {name} to have value at least 0, but got value {least} (while checking arguments for "
             "ctc_loss)",
             expected="lengths of at least 0",
             got=str(found.tolist()),
             fix="pass the numbers of steps, and of labels",
-        )
-    if len(found) != examples:
-        raise ShapeError(
-            f"{name} must be of size batch_size",
-            expected=f"{examples} lengths",
-            got=f"{len(found)}",
-            fix="give one length per example",
         )
     return found
 
@@ -235,13 +157,16 @@ def _lengths(name: str, value: Any, examples: int) -> Any:
 def _padded_targets(targets: Any, labels: Any, blank: int) -> Any:
     """The targets as (N, longest), from (N, S) or from one line. Errors: ShapeError."""
     values = host.to_numpy(targets).astype(np.int64)
-    longest = int(labels.max(initial=0))
+    longest = max(labels.tolist(), default=0)
     if values.ndim == 2:
-        if values.shape[1] < longest:
+        if len(values) != len(labels) or values.shape[1] < longest:
+            size, at = (
+                (f"at least {longest}", 1) if len(values) == len(labels) else (len(labels), 0)
+            )
             raise ShapeError(
-                f"Expected tensor to have size at least {longest} at dimension 1, but got size "
-                f"{list(values.shape)} for targets",
-                expected=f"targets of at least {longest} columns",
+                f"Expected tensor to have size {size} at dimension {at}, but got size {values.shape[at]} for argument "
+                "#2 'targets' (while checking arguments for ctc_loss)",
+                expected=f"targets of shape ({len(labels)}, at least {longest})",
                 got=describe("targets", targets),
                 fix="check target_lengths",
             )
@@ -261,6 +186,17 @@ def _padded_targets(targets: Any, labels: Any, blank: int) -> Any:
     return table
 
 
+def _check_classes(table: Any, labels: Any, classes: int) -> None:
+    found = stranger(table, labels, classes)
+    if found is not None:
+        raise IndexRangeError(
+            f"ctc_loss: target {found} is out of bounds for {classes} classes",
+            expected=f"0 <= target < {classes}",
+            got=str(found),
+            fix="check the targets, or the last dimension of log_probs",
+        )
+
+
 def _check_ctc(log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
     steps, _, classes = log_probs._shape
     need_floating("ctc_loss", log_probs)
@@ -278,9 +214,10 @@ def _check_ctc(log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
             got=str(blank),
             fix="choose a class",
         )
-    if lengths.max(initial=0) > steps or lengths.min(initial=0) < 0:
+    longest = max(lengths.tolist(), default=0)
+    if longest > steps:
         raise ShapeError(
-            f"Expected input_lengths to have value at most {steps}, but got value {lengths.max(initial=0)} "
+            f"Expected input_lengths to have value at most {steps}, but got value {longest} "
             "(while checking arguments for ctc_loss)",
             expected=f"0 <= input_lengths <= {steps}",
             got=str(lengths.tolist()),
@@ -319,9 +256,8 @@ def ctc_loss(
     labels = _lengths("target_lengths", target_lengths, examples)
     _check_ctc(logs, targets, lengths, blank)
     table = _padded_targets(targets, labels, blank)
-    table = np.where(np.arange(table.shape[1]) < labels[:, None], table, blank)
-    values = host.to_numpy(logs).astype(np.float64)
-    losses = CtcLoss.apply(logs, _Alignments(values, table, lengths, labels, blank), zero_infinity)
+    _check_classes(table, labels, logs._shape[2])
+    losses = CtcLoss.apply(logs, _Batch(table, lengths, labels, blank), zero_infinity)
     if reduction == "mean":
         losses = losses / host.from_numpy(np.maximum(labels, 1), logs._dtype)
     return reshape(losses, ()) if alone and reduction == "none" else reduced(losses, reduction)

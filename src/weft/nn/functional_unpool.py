@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
+from weft.functional.arguments import Shape, describe, need_integer, need_tensor
 from weft.functional.formats import in_order
 from weft.functional.reductions import first_extreme
 from weft.generator import unit
@@ -335,6 +335,7 @@ def local_response_norm(
         )
     if not input.numel():
         return input
+    size = need_integer("local_response_norm", size, "size")
     edges = ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (rank - 2))
     neighbours = pad(call("square", input), edges).unfold(1, size, 1)
     mean = neighbours.sum(-1) / size

@@ -13,6 +13,7 @@ from weft import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import need_flag, need_tensor
 from weft.graph.overriding import disabled
+from weft.graph.repeating import plain_kinds
 from weft.tensor.subclasses import asks
 
 
@@ -62,6 +63,9 @@ class Parameter(Tensor, metaclass=_Kind):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.detach(), self.requires_grad)
+
+
+plain_kinds.add(Parameter)
 
 
 def _of_type(data: Tensor, requires_grad: bool) -> Any:

@@ -24,7 +24,7 @@ from weft.graph.recording import TO_FLOAT, cast
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
-from weft.ops.row import define
+from weft.ops.row import elementwise_row
 
 require(__name__, cython.compiled)
 
@@ -81,16 +81,9 @@ def _analytic(name: str, numpy: str, pull: Any, takes: str = "float") -> None:
 def _kernel(name: str, numpy: str, pull: Any) -> None:
     """A row whose value is an elementary function of kernels."""
     reference = _scipy(numpy)
-    define(
-        name,
-        kind="elementwise",
-        operands="self",
-        numpy=lambda x: reference(x, None),
-        pull={"self": pull},
-        samples=["unit" if name == "erfinv" else "positive"],
-        rule=TO_FLOAT,
-        lower=name,
-        takes="float",
+    samples = "unit" if name == "erfinv" else "positive"
+    elementwise_row(
+        name, "self", lambda x: reference(x, None), samples, {"self": pull}, TO_FLOAT, takes="float"
     )
 
 

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Scaled dot product attention and its gradient as two primitives, and the gradient record that joins them.
 
 Operands are (B, H, L, E), (B, G, S, E) and (B, G, S, V), where G divides H: neighbouring query heads share a head of
@@ -15,8 +17,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.graph.recording import record, record_gradient
 from weft.graph.tape import tape
 from weft.ops.primitives import (
@@ -33,6 +37,8 @@ from weft.ops.primitives import (
 )
 from weft.ops.row import TABLE, define, not_differentiable
 
+require(__name__, cython.compiled)
+
 Shape = tuple[int, ...]
 Params = tuple[
     float, bool, Shape
@@ -42,7 +48,7 @@ LARGEST = 256  # depth and width of a head, as in `weft.codegen.attention`
 
 
 def _size(*shapes: Shape) -> int:
-    return sum(math.prod(shape) for shape in shapes)
+    return sum([math.prod(shape) for shape in shapes])
 
 
 def result_shapes(query: Shape, value: Shape) -> tuple[Shape, Shape]:
@@ -95,7 +101,7 @@ def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: A
     if tape().mode.grad:
         return _composed(number, g, operands, stats, at.params)
     name = "attention_masked_backward" if len(operands) > 3 else "attention_backward"
-    query, key, value = (x._shape for x in operands[:3])
+    query, key, value = [x._shape for x in operands[:3]]
     shapes = gradient_shapes(query, key, value)
     inputs = (g, *operands[:3], out, stats, *operands[3:])
     shape = (*g._shape[:-4], *packed_shape(shapes))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph import dtype as dtypes
-from weft.ops.row import define, not_differentiable
+from weft.ops.row import elementwise_row, not_differentiable
 
 _WHY = not_differentiable("bits are no function that has a derivative")
 INTEGER_OF = {
@@ -36,16 +36,15 @@ def _of_bits_numpy(name: str) -> Any:
 
 
 def _define(name: str, numpy: Any, samples: str, takes: str, result: Any) -> None:
-    define(
+    elementwise_row(
         name,
-        kind="elementwise",
-        operands="self",
-        numpy=numpy,
-        pull=_WHY,
-        samples=[samples],
-        takes=takes,
-        dtype=lambda params, d: result,
+        "self",
+        numpy,
+        samples,
+        _WHY,
         lower=lambda e, d, x: e.reinterpret(x, d),
+        dtype=lambda params, d: result,
+        takes=takes,
     )
 
 

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Contractions: the matrix product in all ranks from two up, leading dimensions broadcast."""
 
 from __future__ import annotations
@@ -5,12 +7,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.errors import ShapeError
 from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import conj, linear, matmul, reduce, reshape, transpose
 from weft.ops.row import define
+
+require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 

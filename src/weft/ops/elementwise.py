@@ -5,6 +5,9 @@ A derivative is the linear map that one output element's cotangent goes through;
 octave (inside (1, 2)), integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `takes` are the
 operand types that have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or
 its function.
+
+Not compiled: where in a rule an operation is recorded is part of its place (`weft.graph.frames`), by which batches tell
+the operations of one cell apart. Without it a cell that is written by hand takes a fifth more kernels backward.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from weft.graph.recording import (
     COMPARE,
     INTEGRAL,
     LOGICAL,
-    PROMOTE,
     SELECT,
     TO_FLOAT,
     cast,
@@ -34,45 +36,16 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.row import (
     EVERY_TYPE,
     TABLE,
-    NotDifferentiable,
     Rule,
     define,
     not_differentiable,
 )
+from weft.ops.row import elementwise_row as _row
 
 REAL_TYPES = "bool integer float"
 INDEX_VALUES = not_differentiable(
     "the result takes discrete values: its derivative is zero or undefined everywhere"
 )
-
-
-def _row(
-    name: str,
-    operands: str,
-    numpy: Rule,
-    samples: str,
-    pull: dict[str, Rule] | NotDifferentiable,
-    rule: int = PROMOTE,
-    lower: Any = None,
-    dtype: Rule | None = None,
-    grad_name: str = "",
-    takes: str = EVERY_TYPE,
-    push: str = "diagonal",
-) -> None:
-    define(
-        name,
-        kind="elementwise",
-        operands=operands,
-        numpy=numpy,
-        pull=pull,
-        samples=samples.split(),
-        rule=rule,
-        lower=name if lower is None else lower,
-        dtype=dtype,
-        grad_name=grad_name,
-        takes=takes,
-        push=push,
-    )
 
 
 def _where(g: Any, mask: Any) -> Any:

@@ -13,21 +13,12 @@ from typing import Any
 import numpy as np
 
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import Rule, define
+from weft.ops.row import Rule, elementwise_row
 
 
 def _gate_row(name: str, operands: str, numpy: Rule, pull: dict[str, Rule]) -> None:
-    define(
-        name,
-        kind="elementwise",
-        operands=operands,
-        numpy=numpy,
-        pull=pull,
-        samples=["real"] * len(operands.split()),
-        lower=name,
-        takes="float",
-        push="diagonal",
-    )
+    samples = "real " * len(operands.split())
+    elementwise_row(name, operands, numpy, samples, pull, takes="float")
 
 
 def _sigmoid_numpy(x: Any) -> Any:

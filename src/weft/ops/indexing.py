@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Rows that read or write through integer indices: gather, take and their transposes.
 
 Indices are int64, count from 0, and are checked when the kernel runs: where a negative one counts from the end, the
@@ -10,8 +12,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph import tape as tapes
 from weft.ops.primitives import (
@@ -27,6 +31,8 @@ from weft.ops.primitives import (
 )
 from weft.ops.primitives import scatter as scatter_store
 from weft.ops.row import define
+
+require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 

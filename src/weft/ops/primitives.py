@@ -183,11 +183,11 @@ def _is_whole(region: tuple, shape: tuple, offset: int, strides: tuple) -> cytho
 def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):
     """`length` elements along an axis."""
     params = (axis, start, length, step)
-    return record(TABLE["slice"], (x,), params, _resized(x._shape, axis, length), x._dtype)
+    return record(TABLE["slice"], (x,), params, resized(x._shape, axis, length), x._dtype)
 
 
-@cython.cfunc
-def _resized(shape: tuple, axis: cython.Py_ssize_t, size) -> tuple:
+@cython.ccall
+def resized(shape: tuple, axis: cython.Py_ssize_t, size) -> tuple:
     """A shape with another size along an axis: what the shape rules of slices and joins say."""
     sizes: list = list(shape)
     sizes[axis] = size
@@ -205,7 +205,7 @@ def concat(tensors: tuple[Tensor, ...], axis: int):
     size: cython.longlong = 0
     for tensor in tensors:
         size += cython.cast(cython.longlong, cython.cast(Tensor, tensor)._shape[axis])
-    return record(TABLE["cat"], tensors, (axis,), _resized(first._shape, axis, size), first._dtype)
+    return record(TABLE["cat"], tensors, (axis,), resized(first._shape, axis, size), first._dtype)
 
 
 def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Any = 0):

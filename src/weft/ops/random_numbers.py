@@ -1,4 +1,4 @@
-"""Rows of random numbers: bits, uniform and normal numbers of a Philox sequence, one node each.
+"""Rows of random numbers: bits, integers, uniform and normal numbers of a Philox sequence, one node each.
 
 Operands are the key, the offset of the first number, and the place of each element from 0 on; where an element takes
 several numbers of the sequence, `count` elements take their first ones before any takes a second one. Which operations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph import dtype as dtypes
-from weft.ops.row import define, not_differentiable
+from weft.ops.row import elementwise_row, not_differentiable
 
 _WHY = not_differentiable("random numbers depend on the generator, not on a tensor")
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of a uniform number
@@ -39,6 +39,15 @@ def _philox_reference(key: Any, offset: Any, place: Any) -> Any:
         ]
         k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
     return c[0].astype(np.int64)
+
+
+def _wide_reference(key: Any, offset: Any, place: Any, count: Any) -> Any:
+    upper = _philox_reference(key, offset, place) >> 1
+    return (upper << 32) + _philox_reference(key, offset + count, place)
+
+
+def _integers_reference(key: Any, offset: Any, place: Any, span: Any) -> Any:
+    return _philox_reference(key, offset, place) * span >> 32
 
 
 def _unit_reference(name: str) -> Any:
@@ -74,6 +83,18 @@ def _bits(e: Any, key: Any, offset: Any, place: Any) -> Any:
     return e.philox(key, e.add(place, offset))
 
 
+def _wide(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -> Any:
+    """Integers of 63 bits: the upper 31 of one number, all of another."""
+    upper = e.shr(_bits(e, key, offset, place), e.constant(1, dtype))
+    lower = _bits(e, key, e.add(offset, count), place)
+    return e.add(e.mul(upper, e.constant(2**32, dtype)), lower)
+
+
+def _integers(e: Any, dtype: str, key: Any, offset: Any, place: Any, span: Any) -> Any:
+    """Integers in [0, span), for spans up to 2^31: the upper half of 32 bits times the span."""
+    return e.shr(e.mul(_bits(e, key, offset, place), span), e.constant(32, dtype))
+
+
 def _unit(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any = None) -> Any:
     """Uniform numbers in [0, 1): the top bits of one number, for float64 of two."""
     if dtype == "float64":
@@ -99,16 +120,16 @@ def _normal(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -
 
 
 def _define(name: str, operands: str, numpy: Any, lower: Any, result: Any) -> None:
-    define(
+    samples = "counter " * len(operands.split())
+    elementwise_row(
         name,
-        kind="elementwise",
-        operands=operands,
-        numpy=numpy,
-        pull=_WHY,
-        samples=["counter"] * len(operands.split()),
-        takes="int64",
-        dtype=lambda params, d: result,
+        operands,
+        numpy,
+        samples,
+        _WHY,
         lower=lower,
+        dtype=lambda params, d: result,
+        takes="int64",
     )
 
 
@@ -119,11 +140,13 @@ _define(
     lambda e, d, *operands: _bits(e, *operands),
     dtypes.int64,
 )
+_define("random_wide", "key offset place count", _wide_reference, _wide, dtypes.int64)
+_define("random_integers", "key offset place span", _integers_reference, _integers, dtypes.int64)
 for _name in MANTISSA:
-    _wide = " count" if _name == "float64" else ""
+    _more = " count" if _name == "float64" else ""
     _define(
         f"uniform_{_name}",
-        "key offset place" + _wide,
+        "key offset place" + _more,
         _unit_reference(_name),
         _unit,
         dtypes.by_name(_name),

@@ -157,6 +157,36 @@ def define(
     return row
 
 
+def elementwise_row(
+    name: str,
+    operands: str,
+    numpy: Rule,
+    samples: str,
+    pull: dict[str, Rule] | NotDifferentiable,
+    rule: int = 0,
+    lower: Rule | str | None = None,
+    dtype: Rule | None = None,
+    grad_name: str = "",
+    takes: str = EVERY_TYPE,
+    push: str = "diagonal",
+) -> None:
+    """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
+    define(
+        name,
+        kind="elementwise",
+        operands=operands,
+        numpy=numpy,
+        pull=pull,
+        samples=samples.split(),
+        rule=rule,
+        lower=name if lower is None else lower,
+        dtype=dtype,
+        grad_name=grad_name,
+        takes=takes,
+        push=push,
+    )
+
+
 def every_row(params: Any, shapes: Any, axis: int) -> bool:
     """`rowwise` of operations that know no rows: each element of the result comes from one row of the operands."""
     return True

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Rows that move, repeat, join and reduce: views, regions, sources, reductions, scans.
 
 A view row gives the strides of its result over its operand's memory (`strides`), so that no element moves; its
@@ -9,11 +11,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
-from weft.graph.strides import contiguous_strides, overlaps, reshape_strides
+from weft.graph.strides import (
+    contiguous_strides,
+    expanded_strides,
+    inverse_order,
+    overlaps,
+    reordered,
+    reshape_strides,
+)
 from weft.ops.primitives import (
     concat,
     conj,
@@ -26,6 +37,7 @@ from weft.ops.primitives import (
     put,
     reduce,
     reshape,
+    resized,
     scalar,
     slice_axis,
     strided,
@@ -34,6 +46,8 @@ from weft.ops.primitives import (
     unreduce,
 )
 from weft.ops.row import define, not_differentiable
+
+require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 
@@ -75,12 +89,9 @@ def _view(
     )
 
 
-def _set(values: Shape, axis: int, new: int) -> Shape:
-    return (*values[:axis], new, *values[axis + 1 :])
-
-
-def _drop(values: Shape, axis: int) -> Shape:
-    return (*values[:axis], *values[axis + 1 :])
+@cython.cfunc
+def _drop(values: tuple[int, ...], axis: cython.Py_ssize_t) -> tuple[int, ...]:
+    return values[:axis] + values[axis + 1 :]
 
 
 _view(
@@ -94,27 +105,18 @@ _view(
 )
 _view(
     "permute",
-    lambda order, shape: tuple(shape[axis] for axis in order),
-    lambda order, shape, strides, offset: (tuple(strides[axis] for axis in order), offset),
+    lambda order, shape: reordered(shape, order),
+    lambda order, shape, strides, offset: (reordered(strides, order), offset),
     lambda x, params: np.transpose(x, params),
     [((2, 3, 4), (2, 0, 1))],
-    lambda order, shapes, flags, n: (0, *(axis + 1 for axis in order)),
-    lambda g, at: permute(g, tuple(int(axis) for axis in np.argsort(at.params))),
+    lambda order, shapes, flags, n: (0, *[axis + 1 for axis in order]),
+    lambda g, at: permute(g, inverse_order(at.params)),
     rowwise=lambda p, shapes, axis: p[: axis + 1] == tuple(range(axis + 1)),
 )
 _view(
     "expand",
     lambda target, shape: target,
-    lambda target, shape, strides, offset: (
-        (0,) * (len(target) - len(shape))
-        + tuple(
-            0 if size == 1 and want != 1 else stride
-            for size, want, stride in zip(
-                shape, target[len(target) - len(shape) :], strides, strict=True
-            )
-        ),
-        offset,
-    ),
+    lambda target, shape, strides, offset: (expanded_strides(shape, strides, target), offset),
     lambda x, params: np.broadcast_to(x, params),
     [((2, 1), (3, 2, 4)), ((2, 1), (2, 4))],
     # New leading dimensions would come before the batch dimension: such expansions stay apart.
@@ -123,9 +125,9 @@ _view(
 )
 _view(
     "slice",
-    lambda p, shape: _set(shape, p[0], p[2]),
+    lambda p, shape: resized(shape, p[0], p[2]),
     lambda p, shape, strides, offset: (
-        _set(strides, p[0], strides[p[0]] * p[3]),
+        resized(strides, p[0], strides[p[0]] * p[3]),
         offset + p[1] * strides[p[0]],
     ),
     lambda x, params: x[
@@ -153,9 +155,9 @@ _view(
 )
 _view(
     "unfold",
-    lambda p, shape: (*_set(shape, p[0], (shape[p[0]] - p[1]) // p[2] + 1), p[1]),
+    lambda p, shape: (*resized(shape, p[0], (shape[p[0]] - p[1]) // p[2] + 1), p[1]),
     lambda p, shape, strides, offset: (
-        (*_set(strides, p[0], strides[p[0]] * p[2]), strides[p[0]]),
+        (*resized(strides, p[0], strides[p[0]] * p[2]), strides[p[0]]),
         offset,
     ),
     lambda x, params: np.moveaxis(
@@ -184,12 +186,12 @@ _view(
     "flip",
     lambda axes, shape: shape,
     lambda axes, shape, strides, offset: (
-        tuple(-s if i in axes else s for i, s in enumerate(strides)),
-        offset + sum(strides[i] * max(shape[i] - 1, 0) for i in axes),
+        tuple([-s if i in axes else s for i, s in enumerate(strides)]),
+        offset + sum([strides[i] * max(shape[i] - 1, 0) for i in axes]),
     ),
     lambda x, params: np.flip(x, params),
     [((2, 3), (1,))],
-    lambda axes, shapes, flags, n: tuple(axis + 1 for axis in axes),
+    lambda axes, shapes, flags, n: tuple([axis + 1 for axis in axes]),
     lambda g, at: flip(g, at.params),
 )
 
@@ -211,7 +213,7 @@ def sum_of_windows(g: Any, axis: int, step: int, shape: Shape, gap: int = 1) -> 
     """Elements of windows, the last dimension of g, summed back along an axis of `shape`: one strided region per place
     in the window. Windows begin `step` apart, their elements are `gap` apart."""
     strides = contiguous_strides(shape)
-    target = _set(strides, axis, strides[axis] * step)
+    target = resized(strides, axis, strides[axis] * step)
     total = None
     for place in range(g.shape[-1]):
         piece = reshape(slice_axis(g, g.ndim - 1, place, 1), tuple(g.shape[:-1]))
@@ -297,7 +299,7 @@ define(
     operands="tensors",
     numpy=lambda *xs, params: np.concatenate(xs, params[0]),
     samples=[((2, 3), (1, 3), (0,))],
-    shape=lambda p, *shapes: _set(shapes[0], p[0], sum(s[p[0]] for s in shapes)),
+    shape=lambda p, *shapes: resized(shapes[0], p[0], sum([s[p[0]] for s in shapes])),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
     pull={"tensors": lambda g, at: _pull_cat(g, at)},
     push="linear",
@@ -310,6 +312,32 @@ def _pull_cat(g: Any, at: Any) -> list[Any]:
         parts.append(slice_axis(g, axis, start, shape[axis]))
         start += shape[axis]
     return parts
+
+
+define(
+    "stack",
+    kind="region",
+    operands="tensors",
+    numpy=lambda *xs, params: np.stack(xs, params[0]),
+    samples=[((2, 3), (2, 3), (1,))],
+    shape=lambda p, *shapes: (*shapes[0][: p[0]], len(shapes), *shapes[0][p[0] :]),
+    lower=lambda *tensors: _lower_stack(tensors[:-1], tensors[-1][0]),
+    batch=lambda p, shapes, flags, n: (p[0] + 1,),
+    pull={"tensors": lambda g, at: _pull_stack(g, at)},
+    push="linear",
+)
+
+
+def _lower_stack(tensors: tuple[Any, ...], axis: int) -> Any:
+    """Joined, each with one element along the new dimension."""
+    shape = tuple(tensors[0].shape)
+    single = (*shape[:axis], 1, *shape[axis:])
+    return concat(tuple([reshape(tensor, single) for tensor in tensors]), axis)
+
+
+def _pull_stack(g: Any, at: Any) -> list[Any]:
+    axis = at.params[0]
+    return [reshape(slice_axis(g, axis, place, 1), shape) for place, shape in enumerate(at.shapes)]
 
 
 # -- sources -------------------------------------------------------------------------------------------------------
@@ -335,8 +363,8 @@ define(
 def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
     axes, keepdim = p
     if keepdim:
-        return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+        return tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
+    return tuple([size for axis, size in enumerate(shape) if axis not in axes])
 
 
 def _reduction(
@@ -357,7 +385,7 @@ def _reduction(
         push=push,
         takes=takes,
         numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
-        batch=lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
+        batch=lambda p, shapes, flags, n: (tuple([axis + 1 for axis in p[0]]), p[1]),
         rowwise=lambda p, shapes, axis: min(p[0], default=axis + 1) > axis,
         samples=samples
         or [((3, 4), ((1,), False)), ((3, 4), ((0, 1), True)), ((2, 3, 2), ((0, 2), False))],
@@ -376,12 +404,12 @@ def _pull_prod(g: Any, self: Any, at: Any) -> Any:
     """The product of the others, exact with any number of zeros: prefix and suffix products along a flat axis."""
     axes = at.params[0]
     shape = at.shapes[0]
-    order = (*(a for a in range(len(shape)) if a not in axes), *axes)
+    order = (*[a for a in range(len(shape)) if a not in axes], *axes)
     moved = permute(self, order)
     outer = tuple(moved.shape[: len(shape) - len(axes)])
     flat = reshape(moved, (*outer, -1 if 0 in shape else _count(moved.shape[len(outer) :])))
     others = _others(flat)
-    back = tuple(int(a) for a in np.argsort(order))
+    back = inverse_order(order)
     return unreduce(g, at) * conj(permute(reshape(others, tuple(moved.shape)), back))
 
 

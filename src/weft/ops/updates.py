@@ -10,47 +10,32 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import Rule, define
+from weft.ops.row import elementwise_row
 
-
-def _update_row(
-    name: str, operands: str, numpy: Rule, samples: list[str], pull: dict[str, Rule]
-) -> None:
-    define(
-        name,
-        kind="elementwise",
-        operands=operands,
-        numpy=numpy,
-        pull=pull,
-        samples=samples,
-        lower=name,
-        takes="float",
-        push="diagonal",
-    )
-
-
-_update_row(
+elementwise_row(
     "blend",
     "mean value share",
     lambda mean, value, share: mean + (value - mean) * share,
-    ["real"] * 3,
+    "real real real",
     {
         "mean": lambda g, share: g - g * share,
         "value": lambda g, share: g * share,
         "share": lambda g, mean, value: g * (value - mean),
     },
+    takes="float",
 )
-_update_row(
+elementwise_row(
     "add_product",
     "total one other factor",
     lambda total, one, other, factor: total + one * factor * other,
-    ["real"] * 4,
+    "real real real real",
     {
         "total": lambda g: g,
         "one": lambda g, other, factor: g * other * factor,
         "other": lambda g, one, factor: g * one * factor,
         "factor": lambda g, one, other: g * one * other,
     },
+    takes="float",
 )
 
 
@@ -58,15 +43,16 @@ def _pull_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
     return call("neg", g * factor * above / (below * below))
 
 
-_update_row(
+elementwise_row(
     "add_quotient",
     "total above below factor",
     lambda total, above, below, factor: total + above / below * factor,
-    ["real", "real", "nonzero", "real"],
+    "real real nonzero real",
     {
         "total": lambda g: g,
         "above": lambda g, below, factor: g * factor / below,
         "below": _pull_below,
         "factor": lambda g, above, below: g * (above / below),
     },
+    takes="float",
 )

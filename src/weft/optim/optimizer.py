@@ -157,7 +157,7 @@ class Optimizer:
                 forget_gradients(group["params"])
                 continue
             for parameter in group["params"]:
-                clear_gradient(parameter, set_to_none)
+                clear_gradient(parameter, False)
 
     # -- stepping ------------------------------------------------------------------------------
 

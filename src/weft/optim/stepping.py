@@ -18,6 +18,7 @@ from cython.cimports.weft.graph.meta import is_meta
 from cython.cimports.weft.graph.mutation import Snapshot
 from cython.cimports.weft.graph.node import FAILED, Node
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
 from weft._compiled import require
@@ -153,7 +154,7 @@ def check_gradients(parameters):
     found: cython.bint = False
     parameter: Tensor
     for number, parameter in enumerate(parameters):
-        gradient: Tensor = parameter._grad if parameter.leaf_grad else parameter.grad
+        gradient: Tensor = gradient_of(parameter)
         if gradient is None:
             continue
         found |= gradient.lens & _sparse != 0

@@ -14,19 +14,18 @@ from typing import Any
 import cython
 from cython.cimports.weft.graph.mutation import in_place
 from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
 from weft._compiled import require
 from weft.errors import GradientError
 from weft.graph.lens import SPARSE
-from weft.graph.repeating import Formula, accept, operands
-from weft.nn.parameter import Parameter
+from weft.graph.repeating import Formula, operands
 from weft.ops.primitives import elementwise as call
 from weft.optim.optimizer import Group, Optimizer
 
 require(__name__, cython.compiled)
 
-accept(Parameter)
 _sparse = cython.declare(cython.int, SPARSE)
 Update = tuple[Tensor, Any, Group, Group]
 
@@ -69,7 +68,7 @@ def _with_state(
     states = optimizer.state
     parameter: Tensor
     for parameter in group["params"]:
-        gradient: Tensor = parameter._grad if parameter.leaf_grad else parameter.grad
+        gradient: Tensor = gradient_of(parameter)
         if gradient is None:
             continue
         if not sparse and gradient.lens & _sparse and gradient.is_sparse:

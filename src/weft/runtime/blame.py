@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, WeftError
+from weft.errors import WeftError
 from weft.graph.bounds import range_error
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.rows import SCALAR_ROW
 from weft.ops.indexing import public_name
+from weft.ops.limits import limit_error
 from weft.schedule.members import batched_operands, rows_along
 
 
@@ -183,17 +184,11 @@ def index_failure(node: Any, values: Any) -> Failure:
 
 def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: Any) -> WeftError:
     """The error of an index out of range, or of what an index was made to find."""
-    what, found, _ = name.partition("_of_binary_cross_entropy")
-    if not found:
-        error: WeftError = range_error(name, values, size, axis, wraps, where)
-        return error
-    return ArgumentError(
-        f"binary_cross_entropy: all elements of {what} should be between 0 and 1",
-        where=where,
-        expected="probabilities",
-        got=f"{int((values != 0).sum())} of {values.size} elements outside",
-        fix="use sigmoid, or binary_cross_entropy_with_logits for scores",
+    outside = f"{int((values != 0).sum())} of {values.size} elements outside"
+    error: WeftError = limit_error(name, outside, where) or range_error(
+        name, values, size, axis, wraps, where
     )
+    return error
 
 
 def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, Any]:

@@ -29,10 +29,12 @@ _scalar_row = cython.declare(OpRow, SCALAR_ROW)
 _CELL = cython.declare(cython.Py_ssize_t, SCALAR_CELL)
 
 
+@cython.final
+@cython.cclass
 class Run:
     """The memory of one execution: `buffers[slot]` and `addresses[slot]`, the status cells, the launches."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __cinit__(self, lowering: Lowering):
         self.lowering = lowering
         self.buffers, self.addresses = [], []
         _bind(lowering.plan.external, self.buffers, self.addresses)
@@ -43,10 +45,10 @@ class Run:
         nbytes: cython.Py_ssize_t = 8 * max(len(self.checked), 1)
         _reserve([nbytes], self.buffers, self.addresses)
         self.status = self.buffers[self.status_slot]
-        status: Buffer = self.status
-        memset(cython.cast(cython.p_void, status.address), 0, nbytes)
+        memset(cython.cast(cython.p_void, self.status.address), 0, nbytes)
 
-    def fill_tables(self) -> None:
+    @cython.cfunc
+    def fill_tables(self):
         """Write the row address tables of gathering launches, now that addresses are known."""
         launch: Launch
         tables: list[Any] = []
@@ -55,6 +57,7 @@ class Run:
                 tables.append(launch.table)
         fill_tables(tables, self.addresses)
 
+    @cython.cfunc
     def executable(self) -> Program:
         """The flat program for the executor."""
         program: Program = Program()
@@ -74,7 +77,8 @@ class Run:
         return program
 
 
-def is_compiled(lowering: Lowering) -> bool:
+@cython.cfunc
+def is_compiled(lowering: Lowering) -> cython.bint:
     """Whether all kernels of a program have their code."""
     launch: Launch
     for launch in lowering.launches:

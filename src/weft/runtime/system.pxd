@@ -49,7 +49,13 @@ cdef extern from "<signal.h>" nogil:
     int pthread_sigmask(int how, const sigset_t* new, sigset_t* old)
 
 cdef extern from "<sched.h>" nogil:
+    ctypedef struct cpu_set_t:
+        pass
     int sched_yield()
+    int sched_getcpu()
+    void CPU_SET(int core, cpu_set_t* cores)
+    void CPU_CLR(int core, cpu_set_t* cores)
+    int CPU_COUNT(cpu_set_t* cores)
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_t:
@@ -67,6 +73,8 @@ cdef extern from "<pthread.h>" nogil:
     int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                        void* (*body)(void*) noexcept nogil, void* argument)
     int pthread_detach(pthread_t thread)
+    int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t* cores)
+    int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t* cores)
     int pthread_mutex_init(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes)
     int pthread_mutex_lock(pthread_mutex_t* mutex)
     int pthread_mutex_unlock(pthread_mutex_t* mutex)

@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from weft.runtime.system cimport pthread_cond_t, pthread_mutex_t
+from weft.runtime.system cimport pthread_cond_t, pthread_mutex_t, pthread_t
 
 ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int64_t end) noexcept nogil
 
@@ -27,6 +27,8 @@ cdef struct Seat:
     uint64_t asleep
     Team* team
     int number
+    int avoided  # one more than the core that its thread keeps off; 0: none
+    pthread_t thread
     pthread_mutex_t mutex
     pthread_cond_t wake
     uint64_t[16] pad_seat

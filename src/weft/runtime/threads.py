@@ -22,6 +22,9 @@ from cython.cimports.weft.runtime.system import (
     __ATOMIC_RELEASE,
     __ATOMIC_SEQ_CST,
     CLOCK_MONOTONIC,
+    CPU_CLR,
+    CPU_COUNT,
+    CPU_SET,
     FE_DFL_ENV,
     SIG_SETMASK,
     atomic_add,
@@ -30,6 +33,7 @@ from cython.cimports.weft.runtime.system import (
     atomic_load,
     atomic_store,
     clock_gettime,
+    cpu_set_t,
     fesetenv,
     pthread_atfork,
     pthread_cond_init,
@@ -37,11 +41,13 @@ from cython.cimports.weft.runtime.system import (
     pthread_cond_wait,
     pthread_create,
     pthread_detach,
+    pthread_getaffinity_np,
     pthread_mutex_init,
     pthread_mutex_lock,
     pthread_mutex_unlock,
+    pthread_setaffinity_np,
     pthread_sigmask,
-    pthread_t,
+    sched_getcpu,
     sched_yield,
     sigfillset,
     sigset_t,
@@ -180,9 +186,31 @@ def _work(argument: cython.p_void) -> cython.p_void:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def _keep_apart(seat: cython.pointer(Seat)) -> cython.void:
+    """Let a sleeping worker run on any of its cores but the caller's: some systems wake it there, behind the caller,
+    who does all of the work before it gets its turn. Nothing is done where there is no other core."""
+    cores: cpu_set_t
+    core: cython.int = sched_getcpu()
+    if core < 0 or core == seat.avoided - 1:
+        return
+    if pthread_getaffinity_np(seat.thread, cython.sizeof(cpu_set_t), cython.address(cores)) != 0:
+        return
+    if seat.avoided > 0:
+        CPU_SET(seat.avoided - 1, cython.address(cores))
+    CPU_CLR(core, cython.address(cores))
+    if CPU_COUNT(cython.address(cores)) == 0:
+        return
+    if pthread_setaffinity_np(seat.thread, cython.sizeof(cpu_set_t), cython.address(cores)) == 0:
+        seat.avoided = core + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def _publish(seat: cython.pointer(Seat), word: uint64_t) -> cython.void:
     atomic_store(cython.address(seat.range), word, __ATOMIC_SEQ_CST)
     if atomic_load(cython.address(seat.asleep), __ATOMIC_SEQ_CST) != 0:
+        _keep_apart(seat)
         pthread_mutex_lock(cython.address(seat.mutex))
         pthread_cond_signal(cython.address(seat.wake))
         pthread_mutex_unlock(cython.address(seat.mutex))
@@ -263,15 +291,15 @@ def _start_workers(team: cython.pointer(Team), wanted: uint64_t) -> cython.void:
     """Start threads, deaf to signals, until `wanted` seats are taken or the system refuses."""
     everything: sigset_t
     before: sigset_t
-    thread: pthread_t
+    seat: cython.pointer(Seat)
     sigfillset(cython.address(everything))
     pthread_sigmask(SIG_SETMASK, cython.address(everything), cython.address(before))
     while team.started < wanted:
         # A new worker has seen ticket 0; an old range left in its seat is exhausted.
-        seat: cython.p_void = cython.address(team.seats[team.started])
-        if pthread_create(cython.address(thread), cython.NULL, _work, seat) != 0:
+        seat = cython.address(team.seats[team.started])
+        if pthread_create(cython.address(seat.thread), cython.NULL, _work, seat) != 0:
             break
-        pthread_detach(thread)
+        pthread_detach(seat.thread)
         team.started += 1
     pthread_sigmask(SIG_SETMASK, cython.address(before), cython.NULL)
 
@@ -312,8 +340,14 @@ def leave(team: cython.pointer(Team)) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def _after_fork_in_child() -> cython.void:
-    """The workers exist only in the parent: forget them. Their memory is too small to matter."""
+    """The workers exist only in the parent: forget them. Their memory is too small to matter. A program that a signal
+    handler has forked in the middle goes on alone: nobody is to be woken, whose mutex a worker may have held."""
     global _team
+    seat: cython.int
+    if _team != cython.NULL:
+        atomic_store(cython.address(_team.size), 1, __ATOMIC_SEQ_CST)
+        for seat in range(MAX_THREADS):
+            atomic_store(cython.address(_team.seats[seat].asleep), 0, __ATOMIC_SEQ_CST)
     _team = cython.NULL
     atomic_store(cython.address(_in_use), 0, __ATOMIC_SEQ_CST)
 

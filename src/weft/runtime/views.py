@@ -15,6 +15,8 @@ from weft.graph.rows import SCALAR_ROW
 
 require(__name__, cython.compiled)
 
+WORDS = np.dtype(np.uint16)  # the bits of bfloat16
+
 
 def array_over(node: Node) -> np.ndarray[Any, Any]:
     """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
@@ -25,29 +27,12 @@ def array_over(node: Node) -> np.ndarray[Any, Any]:
             scalar_bytes(node.params, node.dtype), dtype=node.dtype.numpy or np.uint16
         )
         return raw.reshape(())
-    dtype = node.dtype.numpy or np.dtype(np.uint16)
+    dtype = node.dtype.numpy or WORDS
     if node.numel == 0:
         return np.zeros(node.shape, dtype)
-    if node.strides is None:
-        flat = np.frombuffer(node.buffer, np.uint8, node.numel * dtype.itemsize, node.offset)
-        array = flat.view(dtype).reshape(node.shape)
-    else:
-        base = np.frombuffer(node.buffer, np.uint8)[node.offset :]
-        low = sum(
-            min(0, (size - 1) * stride)
-            for size, stride in zip(node.shape, node.strides, strict=True)
-        )
-        start = node.offset + low * dtype.itemsize
-        span = (
-            sum(
-                abs((size - 1) * stride)
-                for size, stride in zip(node.shape, node.strides, strict=True)
-            )
-            + 1
-        )
-        base = np.frombuffer(node.buffer, np.uint8, span * dtype.itemsize, start).view(dtype)
-        array = np.lib.stride_tricks.as_strided(
-            base[-low:], node.shape, [stride * dtype.itemsize for stride in node.strides]
-        )
-    array.flags.writeable = False
+    strides = None
+    if node.strides is not None:
+        strides = tuple([stride * dtype.itemsize for stride in node.strides])
+    array = np.ndarray(node.shape, dtype, node.buffer, node.offset, strides)
+    array.setflags(write=False)
     return array

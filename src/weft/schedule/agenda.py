@@ -25,6 +25,7 @@ from cython.cimports.weft.graph.prefetch import (
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.schedule.hashing import mix
 from cython.cimports.weft.schedule.likeness import (
+    ADDED_UP,
     LEAST_ROWS,
     PRODUCT_BYTES,
     ROW_BYTES,
@@ -33,6 +34,7 @@ from cython.cimports.weft.schedule.likeness import (
     alike,
     edge_matters,
     hash_of,
+    is_one_gather,
     line_of,
     most_bytes,
     role_of,
@@ -43,6 +45,7 @@ from cython.cimports.weft.schedule.order import MOST_SLOTS, Order
 
 from weft._compiled import require
 from weft.graph.rows import CONTRACT, ELEMENTWISE, SOURCE, VIEW
+from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
@@ -56,6 +59,7 @@ _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
+_stack_row = cython.declare(OpRow, TABLE["stack"])
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -71,15 +75,16 @@ class Signature:
     """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those.
 
     Of levels, where they are counted (`slot`): how many nodes of each are not ready, the lowest of which some is not
-    (`front`), the highest of which one is (`reached`). Where nodes read each other (`chained`, a sum that grows), their
-    levels say nothing: none is counted, and they go on one by one."""
+    (`front`), the highest of which one is (`reached`). Where nodes read each other (`links` of them), their levels say
+    nothing: none is counted, and they go on one by one."""
 
     first = cython.declare(Node)
     number = cython.declare(cython.Py_ssize_t)
     remaining = cython.declare(cython.Py_ssize_t)
     ready = cython.declare(Integers)  # places of nodes
     height = cython.declare(cython.int)
-    chained = cython.declare(cython.bint)
+    links = cython.declare(cython.Py_ssize_t)  # operands of its nodes that are its nodes too
+    uneven = cython.declare(cython.bint)  # its nodes differ in height
     longest = cython.declare(cython.int)  # way of nodes that read each other, in steps
     slot = cython.declare(cython.int)
     unready = cython.declare(cython.p_int)
@@ -139,6 +144,7 @@ class Agenda:
     needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
     joined = cython.declare(cython.p_char)  # per node: whether it is in a group
     steps = cython.declare(cython.p_int)  # per node: the way of its own signature that ends in it
+    begun = cython.declare(Integers)  # places of sums that others of equal signature go on from
     notes = cython.declare(
         list
     )  # for `weft.explain`: what was taken, in order; None where nobody asks
@@ -157,6 +163,7 @@ class Agenda:
         self.heap = []
         self.alone = integers(0, 0)
         self.later = []
+        self.begun = integers(0, 0)
         self.known = []
         self.order = Order(len(nodes))
         self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
@@ -198,6 +205,8 @@ class Agenda:
                 if may_join(node):
                     signature = self.signature_of(node)
                     signature.remaining += 1
+                    if node.shape is not signature.first.shape:
+                        signature.uneven = signature.uneven or node.shape != signature.first.shape
                     self.crowded = self.crowded or signature.remaining >= LEAST_ROWS
                     self.signatures[position] = signature
             if node.quotient is not None:
@@ -222,9 +231,24 @@ class Agenda:
         self.order.note(place, position)
         signature: Signature = self.signatures[place]
         if signature is not None and signature is self.signatures[position]:
-            signature.chained = True
+            signature.links += 1
+            self.note_sum(position, place)
             self.steps[position] = max(self.steps[position], self.steps[place] + 1)
             signature.longest = max(signature.longest, self.steps[position])
+
+    @cython.cfunc
+    @cython.inline
+    def note_sum(self, position: cython.Py_ssize_t, place: cython.longlong) -> cython.void:
+        """Keep where a sum of rows goes on from one of equal signature, if that might be its beginning and no more."""
+        node: Node = self.nodes[position]
+        below: Node = self.nodes[place]
+        if (
+            adds_rows(node)
+            and node.inputs[0] is below
+            and below.observers is None
+            and (node.edges is None or node.edges[0] is below or node.edges[0] is None)
+        ):
+            push(self.begun, cython.cast(cython.int, place))
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
@@ -285,7 +309,26 @@ class Agenda:
             if signature is not None and self.order.height[position] == 0:
                 signature.remaining -= 1  # dead: it may have lost operands, and joins nobody
                 self.signatures[position] = None
+        self.add_up()
         self.find_levels()
+
+    @cython.cfunc
+    def add_up(self) -> cython.void:
+        """Take sums that grow for one operation of as many operands: all but the last addition run by themselves, if
+        the last is in no group, or not at all."""
+        order: Order = self.order
+        index: cython.Py_ssize_t
+        for index in range(self.begun.count):
+            place: cython.int = self.begun.items[index]
+            signature: Signature = self.signatures[place]
+            if signature is None or signature.uneven or self.needed[place]:
+                continue
+            if order.starts[place + 1] - order.starts[place] != 1:
+                continue  # something else reads it
+            cython.cast(Node, self.nodes[place]).qrow = ADDED_UP
+            self.signatures[place] = None
+            signature.remaining -= 1
+            signature.links -= 1
 
     @cython.cfunc
     def find_levels(self) -> cython.void:
@@ -294,7 +337,7 @@ class Agenda:
         signature: Signature
         counted: list = []
         for signature in self.known:
-            if signature.remaining >= LEAST_ROWS and not signature.chained:
+            if signature.remaining >= LEAST_ROWS and signature.links == 0:
                 cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
                 counted.append((cheap, -signature.remaining, signature.number, signature))
         counted.sort()
@@ -357,9 +400,9 @@ class Agenda:
         are few."""
         places: Integers = _ready_of(signature)
         other: Signature
-        if places.count < LEAST_ROWS and not signature.chained:
+        if places.count < LEAST_ROWS and signature.links == 0:
             for other in signature.others:
-                if 0 < other.ready.count < LEAST_ROWS and not other.chained:
+                if 0 < other.ready.count < LEAST_ROWS and other.links == 0:
                     extend(places, _ready_of(other), 0)
         places.sort()
         return places
@@ -374,6 +417,8 @@ class Agenda:
         if not self.copies_little(node):
             return _NEVER
         batched: cython.bint = self.reads_batch(node)
+        if batched and node.row.code == _stack_row.code and len(node.inputs) >= _LONG_SUM:
+            return 1 if is_one_gather(node) else LEAST_ROWS
         if node.row.kind != _ELEMENTWISE or nbytes > ROW_BYTES:
             return max(_PAIR, min(LEAST_ROWS, nbytes >> 10)) if batched else LEAST_ROWS
         if not batched:

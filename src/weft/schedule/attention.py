@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Lowering of attention: one launch of its kernel for a node, operands read where they lie.
 
 In come a node of one of the four rows of `weft.ops.attention` and the Lowering in hand. A batch of nodes is one launch;
@@ -12,8 +14,13 @@ import struct
 from functools import cache, lru_cache
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.graph.strides import contiguous_strides
 from weft.ops.attention import PLAIN, gradient_shapes, result_shapes
+
+require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 Region = tuple[
@@ -109,7 +116,7 @@ def _launch(
     )
     for place in itertools.product(*map(range, lead[:skipped])):
         pointers = [
-            (slot, offset + size * sum(map(int.__mul__, place, strides)))
+            (slot, offset + size * sum([i * step for i, step in zip(place, strides, strict=False)]))
             for slot, offset, strides in regions
         ]
         lowering.add(spec, pointers, list(arguments), units, grain, work)

@@ -20,7 +20,15 @@ from cython.cimports.weft.schedule.columns import (
     column_of,
     read_columns,
 )
-from cython.cimports.weft.schedule.likeness import LEAST_ROWS, adds_rows, edge_identity, identity
+from cython.cimports.weft.schedule.likeness import (
+    LEAST_ROWS,
+    adds_rows,
+    edge_identity,
+    goes_on,
+    identity,
+    is_one_gather,
+    role_of,
+)
 from cython.cimports.weft.schedule.members import adopt, height_in, in_ragged, with_height
 from cython.cimports.weft.schedule.ragged import (
     EQUAL,
@@ -44,6 +52,7 @@ from weft.schedule.stacking import FOLLOWED
 require(__name__, cython.compiled)
 
 _cat_row = cython.declare(OpRow, TABLE["cat"])
+_stack_row = cython.declare(OpRow, TABLE["stack"])
 _watcher = None
 
 
@@ -109,6 +118,9 @@ def _build(members: list, stacks: dict) -> cython.void:
     columns: list = read_columns(members, arity)
     _bring_in_order(members, columns)
     first = members[0]
+    if _goes_on(members):
+        _build_sums(members, stacks)
+        return
     axis: cython.Py_ssize_t = axis_of_operands(members)
     if axis != EQUAL:
         _build_ragged(members, columns, axis, stacks)
@@ -120,7 +132,9 @@ def _build(members: list, stacks: dict) -> cython.void:
     for index in range(arity):
         flags.append(count == 1 or not _shared(members, columns[index], index))
     if True not in flags:
-        return
+        if not _is_row_by_weight(first):
+            return
+        flags[0] = True
     aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
     if not aligned and row.name != "take":
         flags = [True] * arity
@@ -131,15 +145,14 @@ def _build(members: list, stacks: dict) -> cython.void:
         params = row.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
-    if row.code == _cat_row.code and _is_one_gather(first):
+    if row.code in (_cat_row.code, _stack_row.code) and is_one_gather(first):
         operands = [_joined_blocks(members, stacks)]
         _stack_quotient(members, operands, params, shapes, [True] * arity)
         return
     for index in range(arity):
         operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
     if count == 1 or (operands[0] is None and operands[arity - 1] is None and adds_rows(first)):
-        operands = [gathered_sums(columns[0], columns[1])]
-        _stack_quotient(members, operands, params, shapes, flags)
+        _build_sums(members, stacks)
         return
     for index in range(arity):
         if not flags[index]:
@@ -149,6 +162,31 @@ def _build(members: list, stacks: dict) -> cython.void:
         if aligned:
             operands[index] = _align(operands[index], len(shapes[index]), first)
     _stack_quotient(members, operands, params, shapes, flags)
+
+
+@cython.cfunc
+def _goes_on(members: list) -> cython.bint:
+    """Whether some members are sums that begin with another sum, which nothing else reads."""
+    node: Node
+    if not adds_rows(members[0]):
+        return False
+    for node in members:
+        if goes_on(node.inputs[0]):
+            return True
+    return False
+
+
+@cython.cfunc
+def _build_sums(members: list, stacks: dict) -> cython.void:
+    """The quotient of sums of rows, each of any number of them, which is a gather."""
+    first: Node = members[0]
+    node: Node
+    operands: list = [gathered_sums(members, stacks)]
+    _stack_quotient(members, operands, first.params, (first.shape, first.shape), [True, True])
+    for node in members:
+        while goes_on(node.inputs[0]):
+            node = node.inputs[0]
+            finish(node)
 
 
 @cython.cfunc
@@ -210,17 +248,6 @@ def _align(stacked: Node, rank: cython.Py_ssize_t, like: Node) -> Node:
 
 
 @cython.cfunc
-def _is_one_gather(node: Node) -> cython.bint:
-    """Whether equal blocks are joined: then all blocks of all members are rows of one gather."""
-    source: Node
-    first: Node = node.inputs[0]
-    for source in node.inputs:
-        if source.shape != first.shape:
-            return False
-    return node.params[0] == 0 and first.numel > 0
-
-
-@cython.cfunc
 def _joined_blocks(members: list, stacks: dict) -> Node:
     """All blocks of all members in order, as the joined value."""
     sources: list = []
@@ -268,6 +295,18 @@ def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.b
         if node.edges[index] is not first.edges[index] and edge_identity(node.edges[index]) != edge:
             return False
     return True
+
+
+@cython.cfunc
+def _is_row_by_weight(node: Node) -> cython.bint:
+    """Whether a node multiplies a vector with a weight, for its gradient: where such nodes are all one value, as of the
+    zeros that recurrent cells start from, each is a row none the less, and the reverse walk comes to all at once."""
+    return (
+        node.row.kind == CONTRACT
+        and node.edges is not None
+        and len(cython.cast(Node, node.inputs[0]).shape) == 1
+        and role_of(node, 0) == "b"
+    )
 
 
 @cython.cfunc

@@ -29,14 +29,20 @@ from weft.graph.making import make_node
 from weft.graph.rows import MACRO, ROWS, SCALAR_ROW, VIEW
 from weft.ops.row import TABLE
 from weft.schedule.expand import expand
+from weft.schedule.gathered import exchanged
 
 require(__name__, cython.compiled)
 
 _add_row = cython.declare(OpRow, TABLE["add"])
 _cat_row = cython.declare(OpRow, TABLE["cat"])
+_stack_row = cython.declare(OpRow, TABLE["stack"])
 _sum_row = cython.declare(OpRow, TABLE["sum"])
 _strided_row = cython.declare(OpRow, TABLE["strided"])
 _view_row = cython.declare(OpRow, TABLE["view"])
+_linear_bias_row = cython.declare(OpRow, TABLE["linear_bias"])
+_linear_row = cython.declare(OpRow, TABLE["linear"])
+_matmul_row = cython.declare(OpRow, TABLE["matmul"])
+_take_add_row = cython.declare(OpRow, TABLE["take_add"])
 _scalar_row = cython.declare(OpRow, SCALAR_ROW)
 _macro = cython.declare(cython.int, MACRO)
 _rows = cython.declare(cython.int, ROWS)
@@ -112,8 +118,8 @@ def _visit(program: Program, start: Node, known: dict) -> cython.void:
             if not has_place(program, node.quotient):
                 stack.append(node.quotient)
                 ready = False
-        elif node.state == PENDING and node.row.kind == _macro:
-            source = _stands_for(program, node)
+        elif node.state == PENDING and _stands_for(program, node) is not None:
+            source = program.expanded[node]
             if not has_place(program, source):
                 stack.append(source)
                 ready = False
@@ -131,12 +137,37 @@ def _visit(program: Program, start: Node, known: dict) -> cython.void:
 
 
 @cython.cfunc
-def _stands_for(program: Program, macro: Node) -> Node:
-    """The value of a macro in primitives."""
-    value = program.expanded.get(macro)
-    if value is None:
-        value = program.expanded[macro] = expand(macro)
-    return value
+@cython.inline
+@cython.exceptval(check=False)
+def _is_macro(node: Node) -> cython.bint:
+    """Whether a node stands for others: a macro, or a stack whose parts no gather has brought together."""
+    return node.row.kind == _macro or (node.row.code == _stack_row.code and len(node.inputs) > 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _may_be_exchanged(node: Node) -> cython.bint:
+    """Whether a node is a product, or a scatter of rows."""
+    code: cython.int = node.row.code
+    return (
+        code == _matmul_row.code
+        or code == _linear_row.code
+        or code == _linear_bias_row.code
+        or code == _take_add_row.code
+    )
+
+
+@cython.cfunc
+def _stands_for(program: Program, node: Node) -> Node:
+    """What is computed in place of a node: a macro's value in primitives, a product of gathered rows in rows of a
+    product; None where that is the node itself."""
+    macro: cython.bint = _is_macro(node)
+    if not macro and not _may_be_exchanged(node):
+        return None
+    if node not in program.expanded:
+        program.expanded[node] = expand(node) if macro else exchanged(node)
+    return program.expanded[node]
 
 
 @cython.cfunc
@@ -170,7 +201,7 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         _place_value(program, node, known)
     elif node.quotient is not None:
         _place_member(program, node)
-    elif node.row.kind == _macro:
+    elif program.expanded.get(node) is not None:
         program.set_place(node, place_of(program, program.expanded[node]))
     elif node.row.kind == _rows:
         _place_computed(program, node, known)
@@ -179,6 +210,10 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         other = known.get(key)
         if other is not None and _is_same(program, node, other):
             program.set_place(node, place_of(program, other))
+            return
+        if other is not None and _is_reshaped(program, node, other):
+            place = place_of(program, other)
+            program.set_place(node, region(place, place.offset, row_major(node.shape), node.shape))
             return
         _place_computed(program, node, known)
         if other is None:
@@ -204,7 +239,9 @@ def _place_computed(program: Program, node: Node, known: dict) -> cython.void:
     place: Place = None
     if node.row.kind == _view:
         place = _view_place(program, node, known)
-    elif len(node.inputs) == 1 and (node.row is _cat_row or node.row is _add_row):
+    elif len(node.inputs) == 1 and (
+        node.row is _cat_row or node.row.code == _stack_row.code or node.row is _add_row
+    ):
         place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
     elif node.row is _sum_row:
         place = _sum_place(program, node)
@@ -239,7 +276,7 @@ def _sum_place(program: Program, node: Node) -> Place:
 def _digest(program: Program, node: Node):
     """A number that is the same for two nodes which compute the same."""
     h: cython.ulonglong = mix(node.row.code, node.numel << 8 | node.dtype.code)
-    if node.params is not None:
+    if node.params is not None and not _is_of_rows(node):
         h = mix(h, hash(node.params))
     source: Node
     place: Place
@@ -270,6 +307,47 @@ def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
         if not equal(here.strides, there.strides) or not equal(here.shape, there.shape):
             return False
     return True
+
+
+@cython.cfunc
+def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
+    """Whether a node computes the elements of one that has a place, in their order, and shapes alone differ: parts
+    below each other, or sums over the leading dimensions, of the same memory. So the rows of all times of a loop, which
+    a weight's gradient and the sequence's cotangent both want, are laid out once."""
+    if node.row is not other.row or node.dtype is not other.dtype or node.numel != other.numel:
+        return False
+    if not (_is_of_rows(node) and _is_of_rows(other)) or len(node.inputs) != len(other.inputs):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        here: Place = place_of(program, node.inputs[index])
+        there: Place = operand(program, other, index)
+        part: Node = node.inputs[index]
+        if here.root is not there.root or here.offset != there.offset:
+            return False
+        if part.numel != cython.cast(Node, other.inputs[index]).numel:
+            return False
+        if not (_is_dense(here) and _is_dense(there)):
+            return False
+    return _is_dense(place_of(program, other))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_of_rows(node: Node) -> cython.bint:
+    """Whether a node lays its parts below each other, or sums over leading dimensions."""
+    if node.row is _cat_row:
+        return node.params[0] == 0
+    if node.row is not _sum_row or node.params[1]:
+        return False
+    axes: tuple = node.params[0]
+    return axes == tuple(range(len(axes)))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_dense(place: Place) -> cython.bint:
+    return equal(place.strides, row_major(place.shape))
 
 
 @cython.cfunc

@@ -20,9 +20,4 @@ COSTS: dict[str, float] = {
     "normal_float32": 120.0,
     "normal_float64": 240.0,
 }
-UNKNOWN = 30.0
-
-
-def cost_of(name: str) -> float:
-    """The cost of one operation."""
-    return COSTS.get(name, UNKNOWN)
+UNKNOWN = 30.0  # of any other

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Lowering of scans, orders and scatters.
 
 Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
@@ -10,7 +12,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import cython
+
+from weft._compiled import require
 from weft.graph.strides import contiguous_strides
+
+require(__name__, cython.compiled)
 
 ORDER_WORK, RUNNING_WORK = 100, 10  # of an element, in additions
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches

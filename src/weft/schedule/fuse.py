@@ -24,6 +24,7 @@ from cython.cimports.weft.schedule.records import (
 )
 from cython.cimports.weft.schedule.reducing import join_reduce
 from cython.cimports.weft.schedule.sinking import sink
+from cython.cimports.weft.schedule.twins import make_twins
 
 from weft._compiled import require
 from weft.errors import VerificationError
@@ -59,6 +60,8 @@ def fuse(program: Program) -> Program:
     if _max_nodes > 1 and recompute(program):
         _form(program)
     if _max_nodes > 1 and take_sums(program, _max_staged):
+        mark_stores(program)
+    if _max_nodes > 1 and make_twins(program, _max_nodes):
         mark_stores(program)
     return program
 
@@ -412,8 +415,8 @@ def verify(program: Program):
             seen[node], ranks[node] = kernel, rank
     for kernel in program.kernels:
         for node in kernel.nodes:
-            for source in node.inputs:
-                place: Place = program.place(source)
+            for number in range(len(node.inputs)):
+                place: Place = operand(program, node, number)
                 root = place.root
                 if root.state != PENDING:
                     continue

@@ -6,6 +6,13 @@ cdef enum:
     LONG_BYTES = 524288  # of operations on rows that lie in batches already
     LEAST_ROWS = 3  # smaller groups cost more in gathering than they save
 
+cdef enum:
+    ADDED_UP = -2  # the `qrow` of a sum that only one other sum goes on from: it is added up in that one's row
+
+cdef inline bint goes_on(Node node) noexcept:
+    """Whether a sum is nothing but the beginning of its only reader."""
+    return node.qrow == ADDED_UP and node.quotient is None
+
 cdef object identity(Node node)
 cdef object edge_identity(object edge)
 cdef long long most_bytes(Node node)
@@ -22,3 +29,4 @@ cdef bint adds_rows(Node node)
 cdef Py_ssize_t operand_axis(Node node, Py_ssize_t index, Py_ssize_t axis)
 cdef Py_ssize_t axis_between(tuple one, tuple other)
 cdef bint same_for_all(Node one, Node other, Py_ssize_t index)
+cdef bint is_one_gather(Node node)

@@ -301,3 +301,14 @@ def adds_rows(node: Node) -> cython.bint:
         and one.shape == node.shape
         and other.shape == node.shape
     )
+
+
+@cython.cfunc
+def is_one_gather(node: Node) -> cython.bint:
+    """Whether equal blocks are joined: then all blocks of all members are rows of one gather."""
+    source: Node
+    first: Node = node.inputs[0]
+    for source in node.inputs:
+        if source.shape != first.shape:
+            return False
+    return node.params[0] == 0 and first.numel > 0

@@ -43,6 +43,10 @@ _NAMES = {LOAD: "load", OFFSET: "offset"}
 _TYPES = {dtype.code: dtype.name for dtype in dtypes.ALL}
 _PARTS = {BODY: "b", REDUCED: "r", EPILOGUE: "e"}
 BLOCK = 4096
+MARGIN = 64  # columns of a row of scratch beyond those of the kernel, as in `weft.codegen.ir`
+COLUMNS = 64  # that are worth a thread
+NARROW = 128  # columns that are few, of at least TALL rows
+TALL = 1024
 _real = cython.declare(cython.int, REAL)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _IN_WORD = cython.declare(cython.Py_ssize_t, 40)  # classes of axes in a word of a key
@@ -87,7 +91,7 @@ _WHOLE = cython.declare(
 def prepared_key(kernel: Kernel):
     """The named key of a prepared kernel."""
     builder: Builder = kernel.prepared
-    return loop_key(builder, _vector_axis(builder))
+    return _whole_key(builder, _vector_axis(builder))
 
 
 @cython.cfunc
@@ -113,15 +117,37 @@ def _vector_axis(builder: Builder) -> cython.Py_ssize_t:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _is_narrow(builder: Builder, axis: cython.Py_ssize_t) -> cython.bint:
+    """Whether a reduction with its lanes across rows has few columns, of many rows."""
+    outer: cython.Py_ssize_t = builder.rank - builder.reduced
+    rows: cython.longlong = 1
+    number: cython.Py_ssize_t
+    if builder.reduced == 0 or axis != outer - 1 or axis < 0:
+        return False
+    for number in range(outer, builder.rank):
+        rows *= builder.dims.words[number]
+    return builder.dims.words[axis] < NARROW and rows >= TALL
+
+
+@cython.cfunc
+def _whole_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
+    """The named key of a builder, with whether it is narrow."""
+    key: tuple = loop_key(builder, axis)
+    return (*key, "narrow") if _is_narrow(builder, axis) else key
+
+
+@cython.cfunc
 def find_spec(builder: Builder) -> KernelSpec:
     """The spec of a builder whose axes have been collapsed."""
     key: Array = empty()
     axis: cython.Py_ssize_t = _vector_axis(builder)
     try:
         put_key(builder, axis, cython.address(key))
+        put(cython.address(key), _is_narrow(builder, axis))
         spec = look_up(cython.address(key))
         if spec is None:
-            spec = _spec_of(loop_key(builder, axis))
+            spec = _spec_of(_whole_key(builder, axis))
             remember(cython.address(key), spec)
     finally:
         drop(cython.address(key))
@@ -345,9 +371,33 @@ def launch_loops(
         last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
         last.final = True
         return
-    if builder.reduced and _vector_axis(builder) < rank - 1 and rank - builder.reduced == 1:
-        grain = 64
+    axis = _vector_axis(builder)
+    if rank - builder.reduced == 1 and _is_narrow(builder, axis):
+        _launch_blocks(lowering, builder, pointers, total // units, work)
+        return
+    if builder.reduced and axis < rank - 1 and rank - builder.reduced == 1:
+        grain = COLUMNS
     new_launch(lowering, spec, pointers, arguments, units, grain, work)
+
+
+@cython.cfunc
+def _launch_blocks(
+    lowering: Lowering,
+    builder: Builder,
+    pointers: cython.pointer(Array),
+    rows: cython.longlong,
+    work: cython.longlong,
+) -> cython.void:
+    """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    columns: cython.longlong = arguments.words[0]
+    blocks: cython.longlong = (rows + BLOCK - 1) // BLOCK
+    nbytes: cython.longlong = blocks * (columns + MARGIN) * 16 * (builder.reduces.count // 3)
+    put(pointers, lowering.temporary(nbytes))
+    put(pointers, 0)
+    new_launch(lowering, builder.spec, pointers, arguments, blocks, 1, work)
+    last: Launch = new_launch(lowering, builder.spec, pointers, arguments, columns, COLUMNS, 0)
+    last.final = True
 
 
 def symbol_of(key, names) -> str:
@@ -360,10 +410,11 @@ def _spec_of(key):
     """The spec of a key; the loop IR is built only when the spec is compiled."""
     if key in _specs:
         return _specs[key]
-    _, _, reduced, _, _, body, reduces, epilogue, _ = key
+    _, rank, reduced, _, _, body, reduces, epilogue, _, *narrow = key
     names = [item[0] for item in (*body, *reduces, *epilogue) if item[0] not in ("load", "offset")]
     name = symbol_of(key, names)
-    symbols = (name, name + "_final") if reduced == key[1] else (name,)
+    in_blocks = reduced == rank or (narrow and rank - reduced == 1)
+    symbols = (name, name + "_final") if in_blocks else (name,)
 
     def build(symbol):
         from weft.schedule.specs import loop_text

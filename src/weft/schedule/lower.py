@@ -208,7 +208,7 @@ def lower(program: Program, plan: Plan) -> Lowering:
 @cython.cfunc
 def _close(lowering: Lowering, launches: list, members: list) -> cython.void:
     """Append a gang; before it the copies that several of its members read."""
-    if lowering.turned is not None:
+    if lowering.turned is not None and lowering.turned.copies:
         launches.extend(lowering.turned.take_copies())
     launches.extend(joined(members))
 

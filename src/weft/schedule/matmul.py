@@ -11,13 +11,14 @@ from functools import cache, lru_cache
 import cython
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.schedule.arrays import Array, drop, empty, put
+from cython.cimports.weft.schedule.hashing import equal
 from cython.cimports.weft.schedule.lower import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.schedule.matmul import Product
 from cython.cimports.weft.schedule.plan import value_of
 from cython.cimports.weft.schedule.records import Place, operand, row_major
 
 from weft._compiled import require
-from weft.schedule.turning import turned
+from weft.schedule.turning import Turned
 
 require(__name__, cython.compiled)
 
@@ -105,10 +106,20 @@ def _set_right(
     product.b_slot = right.value.slot
     product.b_offset = right.offset * node.dtype.itemsize
     if len(right.strides) == 2 and product.b_row == 1 and product.b_column != 1:
-        place = (product.b_slot, product.b_offset, (product.b_row, product.b_column))
-        place = turned(lowering, node, place)
-        product.b_slot, product.b_offset = place[0], place[1]
-        product.b_row, product.b_column = place[2]
+        if lowering.turned is None:
+            lowering.turned = Turned(lowering.program)
+        if lowering.turned.places:
+            _set_turned(lowering, node, product)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_turned(lowering: Lowering, node: Node, product: cython.pointer(Product)) -> cython.int:
+    place = (product.b_slot, product.b_offset, (product.b_row, product.b_column))
+    slot, offset, strides = lowering.turned.place_for(lowering, node, place)
+    product.b_slot, product.b_offset = slot, offset
+    product.b_row, product.b_column = strides
     return 0
 
 
@@ -240,16 +251,23 @@ def _put_pointers(
 ) -> cython.int:
     """Both operands, the result, the bias, which is copied where it has gaps."""
     size: cython.longlong = node.dtype.itemsize
-    bias: list = [lowering.contiguous(vector) for vector in node.inputs[2:]]
+    bias: Place
+    index: cython.Py_ssize_t
     put(pointers, left.value.slot)
     put(pointers, left.offset * size)
     put(pointers, product.b_slot)
     put(pointers, product.b_offset)
     put(pointers, value_of(lowering.plan, node).slot)
     put(pointers, 0)
-    for slot, offset in bias:
-        put(pointers, slot)
-        put(pointers, offset)
+    for index in range(2, len(node.inputs)):
+        bias = operand(lowering.program, node, index)
+        if equal(bias.strides, row_major(bias.shape)):
+            put(pointers, bias.value.slot)
+            put(pointers, bias.offset * size)
+        else:
+            slot, offset = lowering.contiguous(node.inputs[index])
+            put(pointers, slot)
+            put(pointers, offset)
     return 0
 
 

@@ -11,6 +11,7 @@ from cython.cimports.weft.graph.node import PENDING, Node
 from cython.cimports.weft.graph.prefetch import prefetch_inputs
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
 from cython.cimports.weft.graph.tape import Tape
+from cython.cimports.weft.schedule.likeness import goes_on
 from cython.cimports.weft.schedule.members import row_axis
 
 from weft._compiled import require
@@ -156,3 +157,7 @@ def _leave(node: Node) -> cython.void:
         acquire_saves(node, node.edges)
     release_saves(quotient)
     rejoin(node, quotient)
+    while goes_on(node.inputs[0]):
+        node = node.inputs[0]
+        node.qrow = -1
+        rejoin(node, quotient)

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
 """Matrix products that read their operands through a reshape: windows of an image are never copied to memory.
 
 A reshape that strides cannot express is a copy. Where all that reads it are matrix products, it is left out instead:
@@ -12,8 +14,13 @@ import math
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+import cython
+
+from weft._compiled import require
 from weft.graph.rows import VIEW
 from weft.graph.strides import contiguous_strides
+
+require(__name__, cython.compiled)
 
 Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost dimension first
 DTYPES = ("float32", "float64")
@@ -57,6 +64,8 @@ def absorb(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
     found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
     found -= program.kept
+    if not any([_overlaps(program, node) for node in found]):
+        return
     readers: dict[Any, list[Any]] = {}  # of each reshape, in order
     for node in program.order:
         for source in node.inputs:
@@ -286,7 +295,7 @@ def _packing(run: int, step: int, turning: bool) -> float:
 def _cost(form: Form) -> float:
     """About how many cycles a product takes: multiplying, packing both operands, writing."""
     axes = form.axes
-    m, n, k = (max(_size(dims), 1) for dims in axes[1:])
+    m, n, k = [max(_size(dims), 1) for dims in axes[1:]]
     along = (axes.k, 2) if form.b_along_k else (axes.n, 1)
     packing_a = 3 if form.a_step == 0 else _packing(_run(axes.k, 1, form.a_step), 1, False)
     packing_b = _packing(_run(*along, form.b_step), form.b_step, form.b_along_k)
@@ -313,7 +322,7 @@ def lower_axes(lowering: Any, node: Any) -> None:
     """The launches of a product that has operands with nested strides."""
     from weft.codegen.gemm import launch_axes
 
-    left, right = (lowering.place_of(source) for source in node.inputs)
+    left, right = [lowering.place_of(source) for source in node.inputs]
     shapes = [source.shape for source in node.inputs]
     form = choose(node.shape, (shapes[0], left[2]), (shapes[1], right[2]))
     assert form is not None, "absorb has asked before"
@@ -322,7 +331,7 @@ def lower_axes(lowering: Any, node: Any) -> None:
     if form.turned:
         places[:2] = places[1::-1]
     *outer, inner = axes.batch or ((1, 0, 0, 0),)
-    m, n, k = (_size(dims) for dims in axes[1:])
+    m, n, k = [_size(dims) for dims in axes[1:]]
     row = axes.m[-1][2] if axes.m else 0
     arguments = [m, n, k, *inner, row]
     for dims in axes[1:]:

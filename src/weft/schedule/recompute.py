@@ -282,7 +282,7 @@ def _twins_of(program: Program, choice: Choice) -> dict:
     twins: dict = {}
     for node in choice.nodes:
         inputs = [twins.get(_root(program, source), source) for source in node.inputs]
-        twins[node] = _copy(node, tuple(inputs))
+        twins[node] = copy_of(node, tuple(inputs))
     program.twins.update(twins.values())
     return twins
 
@@ -293,7 +293,7 @@ def _root(program: Program, node: Node) -> Node:
 
 
 @cython.cfunc
-def _copy(node: Node, inputs: tuple) -> Node:
+def copy_of(node: Node, inputs: tuple) -> Node:
     """A node that computes the same from other values; it is on no tape."""
     copy: Node = make_node(node.row, inputs, node.params, node.shape, node.dtype)
     copy.considered = True
@@ -327,11 +327,11 @@ def _with_twins(program: Program, reader: Node, twins: dict) -> Node:
         elif source is place.root:
             inputs.append(twin)
         else:
-            view: Node = _copy(source, source.inputs)
+            view: Node = copy_of(source, source.inputs)
             own: Place = place_of(program, twin)
             program.set_place(view, region(own, place.offset, place.strides, place.shape))
             inputs.append(view)
-    return _copy(reader, tuple(inputs))
+    return copy_of(reader, tuple(inputs))
 
 
 @cython.cfunc

@@ -23,7 +23,7 @@ def lookup(name: str) -> Callable[..., Any]:
 
 def loop_kernel(key: tuple[Any, ...]) -> LoopKernel:
     """The loop IR of a key made by `weft.schedule.loops`."""
-    _, rank, reduced, axis, operands, body, reduces, epilogue, stores = key
+    _, rank, reduced, axis, operands, body, reduces, epilogue, stores, *narrow = key
     base = {"b": 0, "r": len(body), "e": len(body) + len(reduces)}
 
     def number(value: tuple[str, int]) -> int:
@@ -49,6 +49,7 @@ def loop_kernel(key: tuple[Any, ...]) -> LoopKernel:
             for name, value, classes, late, kind in stores
         ),
         vector_axis=axis,
+        narrow=bool(narrow),
     )
 
 

@@ -6,17 +6,17 @@ in place, views of members become the same view of their batch, and only what is
 """
 
 import cython
-from cython.cimports.weft.graph.integers import Integers, integers
+from cython.cimports.weft.graph.integers import Integers, integers, push
 from cython.cimports.weft.graph.making import count_elements, new_node, new_value
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
-from cython.cimports.weft.graph.prefetch import NEXT, prefetch_node
+from cython.cimports.weft.graph.prefetch import NEXT, prefetch_node, prefetch_sources
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.saves import acquire_saves, drop_inputs, note_idle
 from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.schedule.columns import Column, same_operands
+from cython.cimports.weft.schedule.columns import Column, column_of, same_operands
 from cython.cimports.weft.schedule.gathers import Sources
 from cython.cimports.weft.schedule.hashing import equal
-from cython.cimports.weft.schedule.likeness import identity
+from cython.cimports.weft.schedule.likeness import goes_on, identity
 from cython.cimports.weft.schedule.members import become_row, height_in, in_ragged, row_axis
 from cython.cimports.weft.schedule.ragged import piece
 from cython.cimports.weft.schedule.records import row_major
@@ -181,19 +181,36 @@ def _view_of_gathered(column: Column, stacks: dict) -> Node:
 
 
 @cython.cfunc
-def gathered_sums(one: Column, other: Column) -> Node:
-    """A gather of the sums of two operands."""
+def gathered_sums(members: list, stacks: dict) -> Node:
+    """A gather of sums, each of all rows that an addition and those that it goes on from add up, in their order."""
     sources: Sources = Sources()
+    terms: list = []
+    offsets: Integers = integers(1, 0)
+    node: Node
     index: cython.Py_ssize_t
-    for index in range(one.count):
-        sources.add(one.at(index))
-        sources.add(other.at(index))
-    offsets: Integers = integers(one.count + 1, 0)
-    for index in range(offsets.count):
-        offsets.items[index] = cython.cast(cython.int, 2 * index)
-    first: Node = one.at(0)
-    shape: tuple = (one.count,) + first.shape
-    return sources.gather(offsets, shape, first.dtype)
+    for index in range(len(members)):
+        prefetch_sources(members, index)
+        _list_terms(members[index], terms)
+        push(offsets, cython.cast(cython.int, len(terms)))
+    column: Column = column_of(terms)
+    if column.viewed:
+        _follow(column, stacks)
+    for node in terms:
+        sources.add(node)
+    first: Node = members[0]
+    return sources.gather(offsets, (len(members),) + first.shape, first.dtype)
+
+
+@cython.cfunc
+def _list_terms(node: Node, terms: list) -> cython.void:
+    """List what a sum adds up, the first one first."""
+    start: cython.Py_ssize_t = len(terms)
+    terms.append(node.inputs[1])
+    while goes_on(node.inputs[0]):
+        node = node.inputs[0]
+        terms.append(node.inputs[1])
+    terms.append(node.inputs[0])
+    terms[start:] = terms[start:][::-1]
 
 
 @cython.cfunc

@@ -41,7 +41,7 @@ from weft.graph import dtype as dtypes
 from weft.graph.rows import REDUCE
 from weft.ops.row import TABLE
 from weft.schedule import loops
-from weft.schedule.costs import cost_of
+from weft.schedule.costs import COSTS, UNKNOWN
 from weft.schedule.fuse import LONGEST_ROW
 from weft.schedule.loops import symbol_of
 
@@ -119,7 +119,7 @@ class Staging:
             number = max(number, cython.cast(cython.Py_ssize_t, self.born[root]) + waits)
         self.compute(node, number)
         self.born[node] = number
-        cost: cython.double = cost_of(node.row.name) + len(node.inputs)
+        cost: cython.double = COSTS.get(node.row.name, UNKNOWN) + len(node.inputs)
         for root in self.inside(node):
             if not self.by_row(root) and root not in self.held:
                 cost += cython.cast(cython.double, self.costs[root]) - 1

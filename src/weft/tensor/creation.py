@@ -25,7 +25,7 @@ from weft.tensor.data import dtype_of_array, need_fit, to_array
 from weft.tensor.device import on_meta
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
-from weft.tensor.memory import import_array, need_room, tensor_of_array
+from weft.tensor.memory import import_array, is_compact, need_room, tensor_of_array
 from weft.tensor.meta import moved
 from weft.tensor.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.reading import item
@@ -211,7 +211,7 @@ def share_array(array: Any) -> Tensor:
         )
     dtype = dtype_of_array(array)
     size = array.itemsize
-    if array.size and any([stride % size for stride in strides]):
+    if not is_compact(array) and any([stride % size for stride in strides]):
         raise ArgumentError(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array "
             "to reallocate the memory.",

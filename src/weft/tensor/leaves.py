@@ -15,6 +15,7 @@ from weft.errors import (
     ArgumentTypeError,
     DeviceError,
     DTypeError,
+    ExportError,
     GradientError,
     MutationError,
     ShapeError,
@@ -22,14 +23,14 @@ from weft.errors import (
 from weft.functional import arguments
 from weft.graph.bound import bound_to
 from weft.graph.dtype import DType
-from weft.graph.edges import edge_for, set_edge
+from weft.graph.edges import edge_for, set_edge, value_of
 from weft.graph.lens import SPARSE
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.meta import is_on_meta
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.strides import contiguous_strides
-from weft.graph.tensor import Tensor, VersionCounter
+from weft.graph.tensor import Tensor, VersionCounter, replace_node
 from weft.graph.views import (
     KIND_OF_VIEW,
     MULTIPLE_OUTPUTS,
@@ -42,7 +43,7 @@ from weft.graph.views import (
 from weft.ops import TABLE
 from weft.ops.primitives import concat, full, reshape
 from weft.tensor.layout import format_strides
-from weft.tensor.memory import need_room
+from weft.tensor.memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
@@ -278,18 +279,24 @@ def set_data(tensor: Tensor, other: Any) -> None:
     show_data(tensor, other)
 
 
-def show_data(tensor: Tensor, other: Tensor) -> None:
-    """`set_data` without checks: also for a tensor that gets memory, or loses it."""
+def show_data(tensor: Tensor, other: Tensor, writes: int = 0) -> None:
+    """`set_data` without checks: also for a tensor that gets memory, or loses it. It counts versions of its own from
+    now on, and this as so many writes."""
     counter = VersionCounter()
-    counter.version = tensor._version
-    edge = None if tensor.leaf_grad or tensor.base is None else edge_for(tensor)
-    replace_value(tensor, other)
-    if (
-        edge is not None
-    ):  # a view that now shows other memory keeps its history, as an ordinary result
-        tensor.base = None
-        set_edge(tensor, edge)
+    counter.version = 0 if tensor.inference else tensor._version + writes
+    show_other(tensor, other)
     tensor.counter = counter
+
+
+def show_other(tensor: Tensor, other: Tensor) -> None:
+    """Show the memory of another tensor. A view that now shows other memory keeps its history, as an ordinary
+    result."""
+    if tensor.base is not None and not tensor.leaf_grad:
+        edge = edge_for(tensor)
+        if edge is not None:
+            tensor.base = None
+            set_edge(tensor, edge)
+    replace_value(tensor, other)
 
 
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
@@ -325,6 +332,14 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
             got=result._dtype.name,
             fix=f"pass an out of dtype {result._dtype.name}",
         )
+    if is_on_meta(out) != is_on_meta(result):
+        raise DeviceError(
+            f"Attempting to copy from device {result.device} to device {out.device}, but cross-device copies are not "
+            "allowed!",
+            expected=f"an out= on the device {result.device}",
+            got=describe(out),
+            fix="make out on the device of the operands",
+        )
     made = cast(result, out._dtype)
     if out._shape == made._shape:
         return mutate(out, made)
@@ -335,15 +350,50 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
             UserWarning,
             stacklevel=3,
         )
-    replace_value(out, made)
+    if out._cell is not None and not out.requires_grad and _has_room(out, prod(made._shape)):
+        return mutate(resize_(out, *made._shape), made)
+    show_other(out, made)
     return out
+
+
+def _has_room(tensor: Tensor, count: int) -> bool:
+    """Whether so many elements fit into a tensor's memory from where it begins."""
+    end = (tensor.offset + count) * tensor._dtype.itemsize
+    return bool(end <= storage_of(tensor).node.nbytes)
+
+
+def _grow(tensor: Tensor, count: int) -> None:
+    """Make the memory of a tensor long enough for so many elements from where it begins, with zeros behind; all that
+    show it go on doing so. Errors: RuntimeError where it belongs to others."""
+    cell = storage_of(tensor)
+    if cell.foreign is not None:
+        raise ExportError(
+            "Trying to resize storage that is not resizable",
+            expected="memory of Weft",
+            got="memory that is shared with NumPy",
+            fix="clone the tensor first",
+        )
+    have = cell.node.numel
+    kept = reshape(handle_of(cell).detach(), (have,))
+    more = full((tensor.offset + count - have,), 0, tensor._dtype)
+    replace_node(cell, value_of(concat((kept, more), 0)))
+
+
+def _count_write(tensor: Tensor) -> None:
+    """A tensor has been changed in place: it and all that count with it have another version."""
+    cell = tensor._cell
+    cell.version += 1
+    tensor.seen = cell.version
+    if tensor.counter is not None:
+        tensor.counter.version += 1
+        cell.apart += 1
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Give the tensor another shape: its elements in row-major order (or laid out in the named format), with zeros
     behind where there are too few. It stays in its memory where that suffices, and as it is where it has the shape.
 
-    Errors: RuntimeError where it requires grad.
+    Errors: RuntimeError where it requires grad, and where its memory is too small and belongs to others.
     """
     if self.requires_grad:
         raise GradientError(
@@ -367,10 +417,14 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     steps = contiguous_strides(shape) if steps is None else steps
     need, have = prod(shape), prod(self._shape)
     shown, start = self, self.offset
-    if start + need > storage_of(self).node.numel:
-        more = full((need - have,), 0, self._dtype)
-        shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
+    if not _has_room(self, need):
+        if self.lens:  # memory of another type, or of numbers that are bent
+            more = full((need - have,), 0, self._dtype)
+            shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
+        else:
+            _grow(self, need)
     replace_value(self, view(TABLE["strided"], shown, (start, steps), shape, steps, start))
+    _count_write(self)
     return self
 
 
@@ -406,7 +460,7 @@ def retains_grad(self: Tensor) -> bool:
 
 def output_nr(self: Tensor) -> int:
     """Which output of `grad_fn` the tensor is."""
-    edge = edge_for(self)
+    edge = bound_to("observed_edge")(edge_for(self))
     if hasattr(edge, "number"):
         return int(edge.number)
     several = self.creation & KIND_OF_VIEW == MULTIPLE_OUTPUTS

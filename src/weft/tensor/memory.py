@@ -28,6 +28,7 @@ from weft.graph.views import alias_of, logical_strides, storage_of, view
 from weft.ops import TABLE, primitives
 
 pipeline = later("weft.pipeline")
+host = later("weft.functional.host")
 pool = later("weft.runtime.pool")
 
 Shape = tuple[int, ...]
@@ -145,23 +146,27 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
 # -- memory of others ----------------------------------------------------------------------------------------------
 
 
+def is_compact(array: Any) -> bool:
+    """Whether an array's strides are those of its shape, or it has no elements. Dimensions of 1 have any strides."""
+    return array.size == 0 or (array.flags.c_contiguous and 1 not in array.shape)
+
+
 def import_array(array: Any, dtype: DType) -> Tensor:
     """A tensor that shares the memory of an array with non-negative strides of whole elements."""
-    size = array.itemsize
-    shape, strides = array.shape, tuple([stride // size for stride in array.strides])
-    plain = contiguous_strides(shape)
-    strides = strides if array.size else plain
+    size, shape = array.itemsize, array.shape
+    strides = plain = contiguous_strides(shape)
+    if not is_compact(array):
+        strides = tuple([stride // size for stride in array.strides])
     if strides == plain and type(array) is np.ndarray:
         whole_shape, flat = shape, array.reshape(-1)
     else:
         reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
         whole_shape = (1 + reach if array.size else 0,)
         flat = np.lib.stride_tricks.as_strided(array, whole_shape, (size,))
-    address = array.__array_interface__["data"][0]
-    memory = pool.wrap(address, flat.size * size, array, not array.flags.writeable)
-    whole = wrap_node(make_value(dtype, whole_shape, memory, 0))
+    memory = pool.wrap(host.address_of(flat), flat.nbytes, array, not array.flags.writeable)
+    whole: Tensor = wrap_node(make_value(dtype, whole_shape, memory, 0))
     storage_of(whole).foreign = Foreign(flat)
-    return region(whole, shape, strides, 0)
+    return alias_of(whole) if whole_shape is shape else region(whole, shape, strides, 0)
 
 
 def export_array(tensor: Tensor) -> Any:

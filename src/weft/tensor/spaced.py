@@ -248,9 +248,10 @@ def eye(
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere. Shapes: (n, m), m = n unless given."""
     absent = on_meta(device, "eye")
-    columns = n if m is None else m
+    n = need_integer("eye", n, "n")
+    columns = n if m is None else need_integer("eye", m, "m")
     for name, size in (("n", n), ("m", columns)):
-        if need_integer("eye", size, name) < 0:
+        if size < 0:
             raise ShapeError(
                 f"{name} must be greater or equal to 0, got {size}",
                 expected="sizes >= 0",

@@ -20,6 +20,7 @@ from weft.graph.meta import is_on_meta, no_data_here
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import storage_of
 from weft.ops import primitives as ops
+from weft.tensor.conversion import CONVERSIONS
 from weft.tensor.creation import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr
@@ -376,19 +377,9 @@ def _conversion(name: str, dtype: DType) -> Any:
     return convert
 
 
-for _name, _dtype in {
-    "float": dtypes.float32,
-    "double": dtypes.float64,
-    "half": dtypes.float16,
-    "bfloat16": dtypes.bfloat16,
-    "long": dtypes.int64,
-    "int": dtypes.int32,
-    "short": dtypes.int16,
-    "char": dtypes.int8,
-    "byte": dtypes.uint8,
-    "bool": dtypes.bool_,
-}.items():
-    setattr(TypedStorage, _name, _conversion(_name, _dtype))
+for _name, _dtype in CONVERSIONS.items():
+    if not _dtype.is_complex:
+        setattr(TypedStorage, _name, _conversion(_name, _dtype))
 
 
 def _typed(memory: Tensor) -> TypedStorage:

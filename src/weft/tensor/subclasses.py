@@ -105,10 +105,17 @@ _OF_ROWS = {
     "bitwise_right_shift": "__rshift__",
 }
 _SWAPPED_ROWS = {
-    "rsub": "__rsub__",
+    "sub": "__rsub__",
     "div": "__rtruediv__",
     "floor_divide": "__rfloordiv__",
     "remainder": "__rmod__",
+    "pow": "__rpow__",
+    "matmul": "__rmatmul__",
+    "bitwise_and": "bitwise_and",
+    "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor",
+    "bitwise_left_shift": "__rlshift__",
+    "bitwise_right_shift": "__rrshift__",
 }
 replaced: dict[str, Any] = {}  # the members of Tensor that `seeing` has put others in the place of
 _NOT_CONVERTED = ("_base", "grad", "_grad")
@@ -255,6 +262,23 @@ def ask_operand(row: str, a: Any, b: Any) -> Any:
     straight = _OF_ROWS.get(row, row)
     swapped = straight if args[0] is a else _SWAPPED_ROWS.get(row, straight)
     return ask(members_of_tensor()[swapped], args, args, {})
+
+
+def ask_in_place(name: str, tensor: Any, other: Any) -> Any:
+    """What the type of another operand makes of an operator that changes a plain tensor; NotImplemented where it is
+    not asked."""
+    if is_muted() or not answering_of((other,)):
+        return NotImplemented
+    return ask(method_of(name), (other,), (tensor, other), {})
+
+
+def ask_item(name: str, args: tuple[Any, ...]) -> Any:
+    """What the type of an index, or of what is written there, makes of indexing a plain tensor (its method, and what
+    that is called with); NotImplemented where it is not asked."""
+    relevant = answering_of(args[1:])
+    if is_muted() or not relevant:
+        return NotImplemented
+    return ask(method_of(name), relevant, args, {})
 
 
 def _iterate(self: Any) -> Any:

@@ -295,6 +295,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "strided": (_GRID, (5, (70, 2)), (299, 30)),
     "put": (_GRID, (299, 30), (5, (70, 2))),
     "cat": (_GRID, (30, 70), _GRID, (0,)),
+    "stack": (_GRID, _GRID, _GRID, (0,)),
     "iota": ((_GRID, 0),),
     "gather": (_GRID, (400, 70), (0,)),
     "lstm_memory": ((300, 280), _GRID, None),

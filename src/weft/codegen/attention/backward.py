@@ -22,10 +22,11 @@ from ..gemm.code import (
     quotient,
     remainder,
 )
+from ..gemm.micro import row_panel
 from ..gemm.spec import Spec
 from ..text import I1, I64, POINTER, Builder, Value
 from .choose import LARGEST
-from .frame import KEYS, LANES, Frame, Rows, across, products
+from .frame import KEYS, LANES, Frame, Rows, across
 
 
 class Spread(Rows):
@@ -92,7 +93,7 @@ class Backward(Frame):
 
     def __init__(self, module: ir.Module, name: str, spec: Spec, masked: bool) -> None:
         super().__init__(module, name, "backward", spec, masked)
-        self.multiply_across, more = products(module, f"{name}.across", across(spec))
+        self.multiply_across, more = row_panel(module, f"{name}.across", across(spec))
         self.spread, self.dots = Spread(self), Dots(self)
         self.parts += [*more, self.spread.build(), self.dots.build()]
         rows, stride = self.block, spec.a_stride

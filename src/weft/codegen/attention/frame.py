@@ -25,7 +25,7 @@ from ..gemm.code import (
     minimum,
     number,
 )
-from ..gemm.micro import Micro, row_panel
+from ..gemm.micro import row_panel
 from ..gemm.output import Put
 from ..gemm.panels import Gather
 from ..gemm.spec import DEPTH, Spec
@@ -69,14 +69,6 @@ def across(spec: Spec) -> Across:
     return Across(**{f.name: getattr(spec, f.name) for f in fields(spec) if f.init})
 
 
-def products(module: ir.Module, name: str, spec: Spec) -> tuple[Function, list[Builder]]:
-    """The function that multiplies panels, and all functions that it needs."""
-    sizes = (spec.rows, *spec.smaller_tiles)
-    micros = {rows: Micro(module, f"{name}{rows}", spec, rows).build() for rows in sizes}
-    whole = row_panel(module, f"{name}.rows", spec, micros)
-    return whole, [*micros.values(), whole]
-
-
 class Frame:
     """A kernel's builder, its functions and its arguments by name."""
 
@@ -86,7 +78,7 @@ class Frame:
         self.module, self.name, self.spec, self.masked = module, name, spec, masked
         self.element = spec.number.compute
         self.block = panel_rows(spec, self.PANELS)
-        self.multiply, self.parts = products(module, f"{name}.tile", spec)
+        self.multiply, self.parts = row_panel(module, f"{name}.tile", spec)
         self.gather = Gather(module, f"{name}.gather", spec).build()
         self.put = Put(module, f"{name}.put", spec).build()
         self.parts += [self.gather, self.put]

@@ -22,12 +22,12 @@ from ..elementary.lanes import Lanes
 from ..target import Target
 from ..text import I64, POINTER, Builder, Value, integer
 from .code import (
-    Function,
     Index,
     address,
     alternatives,
     buffer,
     ceiling,
+    ceiling_by,
     either,
     loop,
     minimum,
@@ -36,8 +36,8 @@ from .code import (
     remainder,
     when,
 )
-from .driver import ceiling_by, maximum
-from .micro import Straight, row_panel
+from .driver import maximum
+from .micro import Straight, height_of_tiles, row_panel
 from .output import fold
 from .runs import DIMENSIONS, GROUP, Copy, Line, Offsets, Runs, Spread, Turn, record_size, walk
 from .spec import CHUNK, Spec, parse
@@ -51,6 +51,10 @@ DEPTH = 192  # elements of K in one block: a panel of B and one of A fit into th
 @dataclass(frozen=True)
 class AxesSpec(Spec):
     """The constants of such a kernel."""
+
+    @property
+    def streams(self) -> bool:
+        return False
 
     @property
     def depth(self) -> int:
@@ -71,8 +75,7 @@ class Parts:
     """The functions that a kernel calls."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
-        self.all: list[Builder] = []
-        self.rows = self.tiles(module, f"{name}.tile", spec)
+        self.rows, self.all = row_panel(module, f"{name}.tile", spec, Straight)
         self.fold = fold(module, f"{name}.fold", spec)
         self.offsets = Offsets(module, f"{name}.offsets").build()
         self.runs = Runs(module, f"{name}.runs", spec).build()
@@ -82,17 +85,6 @@ class Parts:
         self.spread = Spread(module, f"{name}.spread", spec).build()
         self.all += [self.fold, self.offsets, self.runs]
         self.all += [self.copy, self.turn, self.line, self.spread]
-
-    def tiles(self, module: ir.Module, name: str, spec: Spec) -> Function:
-        """The register tile for any number of rows, with B packed or where it lies."""
-        sizes = (spec.rows, *spec.smaller_tiles)
-        micros = {rows: Straight(module, f"{name}{rows}", spec, rows).build() for rows in sizes}
-        self.all += micros.values()
-        if spec.exact:
-            return micros[spec.rows]
-        rows = row_panel(module, f"{name}.rows", spec, micros, Straight)
-        self.all.append(rows)
-        return rows
 
 
 class Table:
@@ -335,9 +327,10 @@ class AxesDriver:
     ) -> None:  # fmt: skip
         """All tiles of rows with a panel of B, whose elements the tables find from `b`."""
         f, spec = self.f, self.spec
-        with loop(f, rows, spec.rows) as i:
+        height = height_of_tiles(f, spec, rows)
+        with loop(f, rows, height) as i:
             out, stride = self.place_of_tile(panel, row, i)
-            leading = () if spec.exact else (minimum(rows - i, spec.rows),)
+            leading = () if spec.exact else (minimum(rows - i, height),)
             a = address(f, self.packed_a, i * spec.a_stride, self.element)
             self.parts.rows.invoke(
                 f, *leading, a, b, number(f, 0), depth, out, stride, start > 0, places, columns

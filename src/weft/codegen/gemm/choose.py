@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..target import AVX2, Target, host
-from .spec import INTEGERS, NUMBERS, full_tile, parse
+from .spec import INTEGERS, NUMBERS, UNIT_ROWS, full_tile, parse
 
 PIECE_FLOPS = 1e6  # with less work than this a second thread does not pay
 READING = 4  # rows whose products take as long as reading the other operand from afar
@@ -42,7 +42,8 @@ def launch_gemm(
     """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]; `along` says of A and of B whether neighbours in
     memory are neighbours along k."""
     if dtype not in NUMBERS:
-        return Launch(INTEGERS, batch * m, grain(2.0 * n * max(k, 1)))
+        units = batch * -(-m // UNIT_ROWS)
+        return Launch(INTEGERS, units, grain(2.0 * min(m, UNIT_ROWS) * n * max(k, 1)))
     chosen = target or host()
     variant = pick(dtype, m, n, chosen, along)
     spec = parse(dtype, variant, chosen)

@@ -109,6 +109,10 @@ def ceiling(a: Index, b: int) -> Index:
     return quotient(a + (b - 1), b)
 
 
+def ceiling_by(a: Index, b: Index) -> Index:
+    return quotient(a + b - 1, b)
+
+
 def _value(a: Index | int) -> Any:
     return a.value if isinstance(a, Lanes) else integer(a)
 

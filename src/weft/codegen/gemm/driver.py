@@ -24,6 +24,7 @@ from .code import (
     address,
     buffer,
     ceiling,
+    ceiling_by,
     either,
     loop,
     minimum,
@@ -32,10 +33,11 @@ from .code import (
     remainder,
     when,
 )
-from .micro import Micro, row_panel
+from .micro import height_of_tiles, row_panel
 from .output import Put, Shift, fold
 from .panels import STRETCH, Ahead, Gather, Sheet
 from .spec import CHUNK, DEPTH, Spec
+from .stream import Stream
 from .turned import Turned
 
 
@@ -43,25 +45,21 @@ class Parts:
     """The functions that a kernel calls, in the order of their text."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
-        sizes = (spec.rows, *spec.smaller_tiles)
-        micros = {rows: Micro(module, f"{name}.tile{rows}", spec, rows).build() for rows in sizes}
-        self.rows = (
-            micros[spec.rows] if spec.exact else row_panel(module, f"{name}.rows", spec, micros)
-        )
+        self.rows, tiles = row_panel(module, f"{name}.tile", spec)
         self.turned = (
             Turned(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
         )
         self.gather = Gather(module, f"{name}.gather", spec).build()
         native = spec.number.native and not spec.turned
         self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
-        tiles = native and not spec.exact
-        self.ahead = Ahead(module, f"{name}.ahead", spec).build() if tiles else None
+        asks = native and not spec.exact
+        self.ahead = Ahead(module, f"{name}.ahead", spec).build() if asks else None
+        self.stream = Stream(module, f"{name}.stream", spec).build() if spec.streams else None
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
-        own = () if spec.exact else (self.rows,)
-        self.all: list[Builder] = [*micros.values(), *own, self.gather, self.fold, self.put]
-        self.all += [part for part in (self.turned, self.sheet, self.ahead) if part]
+        self.all: list[Builder] = [*tiles, self.gather, self.fold, self.put]
+        self.all += [part for part in (self.turned, self.sheet, self.ahead, self.stream) if part]
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -184,14 +182,15 @@ class Driver:
             if self.spec.biased:
                 self.add_bias(row, rows)
 
-    def add_bias(self, row: Index, rows: Index) -> None:
+    def add_bias(self, row: Index, rows: Index, columns: Index | None = None) -> None:
         """The bias lies along the columns of the product, which are the rows here where the kernel is swapped."""
         f = self.f
+        columns = self.columns if columns is None else columns
         with loop(f, rows) as i:
             along = row + i if self.spec.swapped else self.column
             self.parts.shift.f.invoke(
                 f, self.element_address(self.c, self.c_strides, self.batch, row + i, self.column),
-                self.c_strides[2], self.columns, address(f, self.bias[0], along, self.element),
+                self.c_strides[2], columns, address(f, self.bias[0], along, self.element),
                 number(f, 0 if self.spec.swapped else 1),
             )  # fmt: skip
 
@@ -228,23 +227,46 @@ class Driver:
                 f, source, self.a_strides[1], self.a_strides[2], count, depth,
                 self.packed_a, number(f, spec.a_stride), number(f, spec.a_plane),
             )  # fmt: skip
-            tiles = ceiling(count, spec.rows)
+            height = height_of_tiles(f, spec, count)
+            tiles = ceiling_by(count, height)
             inner = self.few.where(tiles, self.panels)
-            with loop(f, tiles * self.panels) as number_of_tile:
+            done = self.stream(row + first, rows, start, depth, ends)
+            with loop(f, tiles * self.panels, start=done) as number_of_tile:
                 slow, fast = quotient(number_of_tile, inner), remainder(number_of_tile, inner)
-                panel, i = self.few.where(slow, fast), self.few.where(fast, slow) * spec.rows
+                panel, i = self.few.where(slow, fast), self.few.where(fast, slow) * height
                 b = panel_of_b(panel, first + i) if panel_of_b else None
                 self.look_ahead(row + first + i, step, start, panel)
-                self.tile(panel, row, first, i, count, start, depth, b, ends)
+                taken = minimum(count - i, height)
+                self.tile(panel, row, first, i, taken, start, depth, b, ends)
             if spec.biased and not spec.shifts:
                 with when(f, ends):
                     self.add_bias_behind(row, first + count, rows)
 
+    def stream(self, row: Index, rows: Index, start: Index, depth: Index, ends: Lanes) -> Index:
+        """A few rows by what can be read where it lies: how many panels that are."""
+        f, spec = self.f, self.spec
+        if self.parts.stream is None:
+            return number(f, 0)
+        along = self.b_strides[2].equals(1) & (rows <= spec.rows)
+        panels = along.where(quotient(self.columns, spec.columns), 0)
+        columns = panels * spec.columns
+        with when(f, panels > 0):
+            b = self.element_address(self.b, self.b_strides, self.batch, start, self.column)
+            out, out_stride = self.place_of_tile(number(f, 0), row, number(f, 0))
+            carry = (start & (CHUNK - 1)).equals(0) ^ 1
+            self.parts.stream.invoke(
+                f, self.packed_a, b, self.b_strides[1], depth, columns, out, out_stride, carry
+            )
+            if spec.shifts:
+                with when(f, ends):
+                    self.add_bias(row, rows, columns)
+        return panels
+
     def tile(
-        self, panel: Index, row: Index, first: Index, i: Index, count: Index, start: Index,
+        self, panel: Index, row: Index, first: Index, i: Index, rows: Index, start: Index,
         depth: Index, b: tuple[Value, Index] | None, ends: Lanes,
     ) -> None:  # fmt: skip
-        """One register tile: row `i` of the packed rows, which begin at row `first` of the group, and a panel of B.
+        """One register tile: `rows` packed rows from `i` on, which begin at row `first` of the group, and a panel of B.
         Where it `ends` an element's sum, a bias is added."""
         f, spec = self.f, self.spec
         carry = (start & (CHUNK - 1)).equals(0) ^ 1
@@ -254,7 +276,7 @@ class Driver:
             self.turned_panel(self.parts.turned, panel, start, depth, whole, out, out_stride, carry)
             return
         assert b is not None
-        leading = () if spec.exact else (minimum(count - i, spec.rows),)
+        leading = () if spec.exact else (rows,)
         a = address(f, self.packed_a, i * spec.a_stride, self.element)
         shift: tuple[Any, ...] = ()
         if spec.shifts:
@@ -295,16 +317,12 @@ class Driver:
         return (kept & known.equals(block)) ^ 1
 
     def look_ahead(self, row: Index, step: Index, start: Index, panel: Index) -> None:
-        """Ask for a part of the panel of A that comes `step` rows after, or in the next matrix where all rows are
-        packed; beyond the last one nothing happens."""
+        """Ask for a part of the panel of A that comes `step` rows after, where not all rows are packed; beyond the last
+        one nothing happens."""
         f = self.f
         if self.parts.ahead is not None:
-            matrix, row = (
-                self.batch + self.few.where(number(f, 1), 0),
-                row + self.few.where(0, step),
-            )
-            source = self.element_address(self.a, self.a_strides, matrix, row, start)
-            with when(f, panel < DEPTH // STRETCH):
+            source = self.element_address(self.a, self.a_strides, self.batch, row + step, start)
+            with when(f, (panel < DEPTH // STRETCH) & (self.few ^ 1)):
                 self.parts.ahead.invoke(
                     f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
                 )
@@ -389,7 +407,3 @@ def mirrored(strides: list[Index]) -> list[Index]:
 
 def maximum(a: Index, b: int) -> Index:
     return (a > b).where(a, b)
-
-
-def ceiling_by(a: Index, b: Index) -> Index:
-    return quotient(a + b - 1, b)

@@ -3,7 +3,8 @@
 In come a packed panel of A (one row after another, or one plane after another for complex), a panel
 of B (the columns of one k beside each other, `b_stride` elements from k to k), and the tile's place
 in C or in a buffer.  The accumulators start from zero or carry on from the tile; where a bias is
-added by the tiles, it comes last, if it is asked for.  One step of k
+added by the tiles, it comes last, if it is asked for.  A tile of several heights is told its rows;
+those beyond read what lies there, and their places are the first row's, which is written last.  One step of k
 is one fused multiply-add per element; for complex numbers the real part takes ar*br, then -ai*bi,
 the imaginary part ar*bi, then ai*br.
 """
@@ -16,8 +17,8 @@ from typing import Any
 from llvmlite import ir
 
 from ..elementary.lanes import Lanes
-from ..text import I1, I64, POINTER, Value, integer
-from .code import Function, address, fma
+from ..text import I1, I64, POINTER, Builder, Value, integer
+from .code import Function, Index, address, ceiling, ceiling_by, either, fma, number
 from .spec import Spec
 
 PARAMETERS = (
@@ -30,15 +31,16 @@ PARAMETERS = (
     ("carry", I1),
 )
 SHIFT = (("bias", POINTER), ("shift", I1))  # behind them where `spec.shifts`
+ROWS = ("rows", I64)  # before them where there are several heights
 
 
 class Micro:
-    """Writes the function for `rows` rows."""
+    """Writes the function for `rows` rows, or for `least` up to as many."""
 
     parameters: tuple[tuple[str, Any], ...] = PARAMETERS
 
-    def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int) -> None:
-        self.spec, self.rows = spec, rows
+    def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int, least: int = 0) -> None:
+        self.spec, self.rows, self.least = spec, rows, least or rows
         self.planes = spec.number.planes
         self.function = Function(module, name, parameters_of(type(self), spec))
         self.element, self.vector = spec.number.compute, spec.vector
@@ -52,6 +54,8 @@ class Micro:
         f, out = self.function, self.function.arguments["out"]
         stride = f.index("out_stride")
         starts = [address(f, out, stride * r if r else 0, self.element) for r in range(self.rows)]
+        for r in range(self.least, self.rows):
+            starts[r] = either(f, f.index("rows") > r, starts[r], starts[0])
         return [address(f, starts[r], offset, self.element) for r, offset in self.tile()]
 
     def build(self) -> Function:
@@ -88,8 +92,9 @@ class Micro:
         return f
 
     def store(self, results: list[tuple[Value, Value]]) -> None:
-        """Write the tile, with the bias where it is asked for, and return."""
+        """Write the tile, the first row last, with the bias where it is asked for, and return."""
         f, spec = self.function, self.spec
+        last_first = list(enumerate(results))[::-1]
         if spec.shifts:
             shifted, plain = f.append_basic_block("shifted"), f.append_basic_block("plain")
             f.cbranch(f.arguments["shift"], shifted, plain)
@@ -99,11 +104,11 @@ class Micro:
                 for v in range(spec.vectors)
             ]
             bias = [f.load(place, typ=self.vector, align=spec.size) for place in places]
-            for number, (value, place) in enumerate(results):
+            for number, (value, place) in last_first:
                 f.store(f.fadd(value, bias[number % spec.vectors]), place, align=spec.size)
             f.ret_void()
             f.position_at_end(plain)
-        for value, place in results:
+        for _, (value, place) in last_first:
             f.store(value, place, align=spec.size)
         f.ret_void()
 
@@ -192,34 +197,39 @@ class Straight(Micro):
 
 def parameters_of(kind: type[Micro], spec: Spec) -> tuple[tuple[str, Any], ...]:
     """The parameters of a kind of tile."""
-    return (*kind.parameters, *SHIFT) if spec.shifts else kind.parameters
+    leading = () if spec.exact else (ROWS,)
+    return (*leading, *kind.parameters, *SHIFT) if spec.shifts else (*leading, *kind.parameters)
 
 
 def row_panel(
-    module: ir.Module, name: str, spec: Spec, parts: dict[int, Function], kind: type[Micro] = Micro
-) -> Function:
-    """The function for any number of rows up to the full tile's: full, or smaller tiles."""
-    parameters = parameters_of(kind, spec)
-    f = Function(module, name, (("rows", I64), *parameters))
-    given = [f.arguments[key] for key, _ in parameters]
-    whole, pieces = f.append_basic_block("whole"), f.append_basic_block("pieces")
-    rows = f.index("rows")
-    f.cbranch(rows.equals(spec.rows).value, whole, pieces)
-    f.position_at_end(whole)
-    parts[spec.rows].invoke(f, *given)
-    f.ret_void()
-    f.position_at_end(pieces)
-    done = Lanes(f, integer(0))
-    for size in spec.smaller_tiles:
+    module: ir.Module, name: str, spec: Spec, kind: type[Micro] = Micro
+) -> tuple[Function, list[Builder]]:
+    """The function for any number of rows up to the full tile's, and all that it is made of."""
+    bounds = zip(spec.heights, (*spec.heights[1:], 0), strict=True)
+    tiles = [
+        (kind(module, f"{name}{rows}", spec, rows, 0 if spec.exact else below + 1).build(), below)
+        for rows, below in bounds
+    ]
+    parts: list[Builder] = [tile for tile, _ in tiles]
+    if spec.exact:
+        return tiles[0][0], parts
+    f = Function(module, f"{name}.rows", parameters_of(kind, spec))
+    for tile, below in tiles:
         yes, after = f.append_basic_block("then"), f.append_basic_block("after")
-        taken = rows & size
-        f.cbranch(taken.equals(0).value, after, yes)
+        f.cbranch((f.index("rows") > below).value, yes, after)
         f.position_at_end(yes)
-        a = address(f, given[0], done * spec.a_stride, spec.number.compute)
-        out = address(f, given[4], done * f.index("out_stride"), spec.number.compute)
-        parts[size].invoke(f, a, *given[1:4], out, *given[5:])
-        f.branch(after)
+        tile.invoke(f, *f.arguments.values())
+        f.ret_void()
         f.position_at_end(after)
-        done = done + taken
     f.ret_void()
-    return f
+    return f, [*parts, f]
+
+
+def height_of_tiles(f: Builder, spec: Spec, rows: Index) -> Index:
+    """Rows of each tile but the last one, so that `rows` are divided into as few and as equal tiles as there are."""
+    tiles = ceiling(rows, spec.rows)
+    equal = ceiling_by(rows, (tiles < 1).where(1, tiles))
+    height = number(f, spec.rows)
+    for lower in spec.heights[1:]:
+        height = (equal <= lower).where(lower, height)
+    return height

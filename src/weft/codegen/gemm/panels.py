@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..text import I32, I64, POINTER, Value, integer
+from ..text import FIRST_CACHE, I32, I64, POINTER, SECOND_CACHE, Value, ask_for
 from .code import (
     Function,
     Index,
@@ -27,7 +27,6 @@ from .spec import DOUBLE, FLOAT, Number, Spec
 
 STRETCH = 32  # columns of A that are asked for at once
 LINES_AHEAD = 16  # what is copied of B is asked for so many k ahead
-FIRST_CACHE, SECOND_CACHE = 3, 2  # as `llvm.prefetch` counts them
 
 PARAMETERS = (
     ("source", POINTER),
@@ -202,12 +201,6 @@ class Ahead:
         f = self.f
         offset = f.index("i_stride") * i + f.index("j_stride") * j
         ask_for(f, address(f, f.arguments["source"], offset, self.spec.number.memory), SECOND_CACHE)
-
-
-def ask_for(f: Function, place: Value, cache: int) -> None:
-    """Begin to read a line of memory into a cache; where there is no memory, nothing happens."""
-    read, data = integer(0, I32), integer(1, I32)
-    f.intrinsic("llvm.prefetch.p0", ir.VoidType(), [place, read, integer(cache, I32), data])
 
 
 def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:

@@ -17,9 +17,12 @@ from ..target import AVX2, AVX512, Target
 
 CHUNK = 2048  # elements of K in one chain; part of the definition of the result
 DEPTH = 256  # elements of K in one packed block; divides CHUNK
+SHALLOW = 64  # the same where B is streamed, whose blocks are wide
+STREAMED = 4  # rows up to which a B whose columns lie beside each other is read in long pieces
 PACKED_BYTES = 1 << 18  # of a packed block of B
 NEAR_BYTES = 1 << 20  # of B in the second cache
 INTEGERS = "loop"  # the variant that multiplies integers
+UNIT_ROWS = 64  # of integers that a packed panel serves
 I16 = ir.IntType(16)
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
@@ -81,6 +84,11 @@ class Spec:
         return self.biased and not self.swapped and not self.turned
 
     @property
+    def streams(self) -> bool:
+        """A B whose columns lie beside each other is read a few k at a time (see `stream`)."""
+        return self.exact and not self.turned and self.number.native and self.rows <= STREAMED
+
+    @property
     def vector(self) -> Any:
         return ir.VectorType(self.number.compute, self.lanes)
 
@@ -92,12 +100,17 @@ class Spec:
     @property
     def depth(self) -> int:
         """Elements of K in one block. What is not packed is walked as far as a chain goes."""
-        return CHUNK if self.turned else DEPTH
+        if self.turned:
+            return CHUNK
+        return SHALLOW if self.streams else DEPTH
 
     @property
     def width(self) -> int:
         """Columns of C in one unit: as many as a packed block of B holds."""
-        most = PACKED_BYTES // (DEPTH * self.size * self.number.planes)
+        return self.packed_columns(SHALLOW if self.streams else DEPTH)
+
+    def packed_columns(self, depth: int) -> int:
+        most = PACKED_BYTES // (depth * self.size * self.number.planes)
         return most // self.columns * self.columns
 
     @property
@@ -124,7 +137,7 @@ class Spec:
     @property
     def chain_rows(self) -> int:
         """Rows of C whose chains a buffer holds while K is walked, with `width` columns; more with fewer."""
-        return self.rows * max(1, 140 // self.rows)
+        return self.rows if self.streams else self.rows * max(1, 140 // self.rows)
 
     @property
     def a_stride(self) -> int:
@@ -157,11 +170,10 @@ class Spec:
         return self.columns * self.number.planes
 
     @property
-    def smaller_tiles(self) -> tuple[int, ...]:
-        """Row counts that sum to any number of rows below the full tile's."""
-        if self.exact:
-            return ()
-        return tuple(r for r in (8, 4, 2, 1) if r < self.rows)
+    def heights(self) -> tuple[int, ...]:
+        """Rows of the register tiles, highest first. A tile takes fewer rows as well, down to one more than the next
+        has: what it computes beyond them is written nowhere."""
+        return self.rows, *(() if self.exact else (r for r in (12, 8, 4) if r < self.rows))
 
     def units(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
         """How many units a product has, and their rows and columns."""
@@ -173,7 +185,7 @@ class Spec:
 
     def units_of_axes(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
         """The same of a product whose axes lie in several dimensions: the columns of a single matrix are cut finer."""
-        columns = self.narrow if batch == 1 else self.width
+        columns = self.narrow if batch == 1 else self.packed_columns(DEPTH)
         count = batch * -(-m // self.unit_rows) * -(-n // columns)
         return count, min(m, self.unit_rows), min(n, columns)
 

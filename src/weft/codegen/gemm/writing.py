@@ -17,7 +17,7 @@ def gemm(dtype: str, name: str, variant: str, target: Target) -> str:
     module = ir.Module(name)
     builders: list[Builder]
     if variant == INTEGERS:
-        builders = IntegerDriver(module, name, dtype).build()
+        builders = IntegerDriver(module, name, dtype, target.register_bits).build()
     else:
         builders = Driver(module, name, parse(dtype, variant, target)).build()
     return module_text(module, builders, target.register_bits)

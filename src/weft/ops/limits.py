@@ -1,0 +1,66 @@
+"""What operands of losses and draws have to lie within, and the rows that look whether they do.
+
+A row picks an operand's elements by an index that is 0 where an element fits, and outside its dimension where not: what
+checks indices when a kernel runs checks these. Here is which limits there are, and the error where one does not hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft.errors import ArgumentError
+from weft.ops.row import TABLE, named
+
+
+class Limit(NamedTuple):
+    """At least 0, and at most `high` if that is not None. `message` has a place for the operand's name."""
+
+    message: str
+    high: float | None
+    expected: str
+    fix: str
+
+
+LIMITS = {
+    "binary_cross_entropy": Limit(
+        "binary_cross_entropy: all elements of {} should be between 0 and 1",
+        1.0,
+        "probabilities",
+        "use sigmoid, or binary_cross_entropy_with_logits for scores",
+    ),
+    "bernoulli": Limit(
+        "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false: all elements of {} should be between 0 "
+        "and 1",
+        1.0,
+        "probabilities",
+        "use sigmoid, or clamp(0, 1)",
+    ),
+    "normal": Limit(
+        "normal expects all elements of {} >= 0.0",
+        None,
+        "numbers that are 0 or more",
+        "use softplus or exp, or take .abs()",
+    ),
+}
+
+
+def picking_row(function: str, operand: str) -> Any:
+    """The row that picks what fits of an operand of a function."""
+    words = f"{operand}_of_{function}".title().replace("_", "")
+    return named(TABLE["gather"], f"{words}Backward0")
+
+
+def limit_error(name: str, got: str, where: Any = None) -> ArgumentError | None:
+    """The error of an operand outside its limits, by the name of its picking row as users would call it; None where a
+    name is that of another row."""
+    operand, _, function = name.partition("_of_")
+    limit = LIMITS.get(function)
+    if limit is None:
+        return None
+    return ArgumentError(
+        limit.message.format(operand),
+        where=where,
+        expected=limit.expected,
+        got=got,
+        fix=limit.fix,
+    )

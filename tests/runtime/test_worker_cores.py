@@ -1,0 +1,72 @@
+"""Where workers run: on any of their cores but their caller's, whose own cores stay what they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+START = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from test_threads import run_shared, thread_count
+
+def others(before):
+    return [os.sched_getaffinity(int(name)) for name in os.listdir("/proc/self/task") if name not in before]
+
+before = os.listdir("/proc/self/task")
+assert run_shared(threads=3)
+started = others(before)
+time.sleep(0.2)  # the workers park
+"""
+
+
+def run(body: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START + body, FOLDER],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_woken_worker_keeps_off_one_core_which_is_the_callers():
+    run("""
+mine = os.sched_getaffinity(0)
+for _ in range(4):  # wherever the caller runs by then
+    assert run_shared(threads=3)
+    time.sleep(0.2)
+    for cores in others(before):
+        assert len(cores) == len(mine) - 1 and cores < mine, (cores, mine)
+assert os.sched_getaffinity(0) == mine
+""")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_workers_follow_a_caller_that_changes_its_core():
+    run("""
+mine = os.sched_getaffinity(0)
+for core in sorted(mine)[:2] * 2:
+    os.sched_setaffinity(0, {core})
+    assert run_shared(threads=3)
+    time.sleep(0.2)
+    assert all(cores == mine - {core} for cores in others(before)), others(before)
+""")
+
+
+def test_a_worker_with_one_core_keeps_it():
+    run("""
+core = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {core})
+for name in os.listdir("/proc/self/task"):
+    os.sched_setaffinity(int(name), {core})
+assert run_shared(threads=3)
+assert all(cores == {core} for cores in others(before))
+""")
