@@ -18,6 +18,8 @@ for _number, _usual in (
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
+_kept = 0  # nodes that are pending in spite of a collection
+
 
 def pytest_collection_finish() -> None:
     """What the tests import stays for as long as they run: no collection has to look through it again."""
@@ -27,8 +29,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def no_pending_garbage() -> Iterator[None]:
-    """What a test leaves pending in cycles (an exception's frames, as a rule) is no matter of the tests after it."""
+    """What a test leaves pending in cycles (an exception's frames, as a rule) is no matter of the tests after it. What
+    no collection frees is not looked for again after every other test."""
+    global _kept
     yield
     for generation in range(3):
-        if tape().count > 0:
+        if tape().count > _kept:
             gc.collect(generation)
+    _kept = tape().count

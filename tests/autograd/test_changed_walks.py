@@ -313,7 +313,10 @@ def show(
                 for kind, number in made:
                     CHANGES[kind % len(CHANGES)](program, number)
 
-            shown.append(Program(seed, example).carry_out(steps, place, change))
+            program = Program(seed, example)
+            shown.append(program.carry_out(steps, place, change))
+            for leaf in program.leaves:
+                leaf.grad = None  # a gradient that has a graph leads back to its leaf: a cycle, as in PyTorch
     return shown
 
 
