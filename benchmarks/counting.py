@@ -13,8 +13,9 @@ from typing import Any
 
 
 def snapshot() -> Counter[str]:
-    """The engine's counters as they stand."""
+    """The engine's counters as they stand. What a walk records counts as recorded, as what the program does."""
     from weft import pipeline
+    from weft.graph.tape import last_sequence
     from weft.runtime import jit, programs
 
     return Counter(
@@ -22,6 +23,7 @@ def snapshot() -> Counter[str]:
             **pipeline.counters,
             "compiled": jit.compiler().counters.compilations,
             "known": programs.counters["hits"],
+            "recorded": last_sequence(),
         }
     )
 
@@ -94,5 +96,6 @@ class Events:
         return [
             f"{each['nodes']:.4g} nodes in {each['kernels']:.4g} kernels, "
             f"{each['launches']:.4g} launches, {each['flushes']:.3g} flushes ({known:.0%} known), "
-            f"{each['compiled']:.3g} compiled, {self.stages.seconds / self.seconds:.0%} scheduling"
+            f"{each['compiled']:.3g} compiled, {self.stages.seconds / self.seconds:.0%} scheduling "
+            f"({self.stages.seconds / self.total['recorded'] * 1e9:.0f} ns per recorded operation)"
         ]

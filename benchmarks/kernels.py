@@ -39,22 +39,14 @@ class Timing(NamedTuple):
 def programs_made() -> Iterator[list[tuple[list[str], Any]]]:
     """The programs that are made within the block, known later or not: names of their kernels, and what runs them, with
     its clock on."""
-    from weft.runtime.launch import Run
+    from weft.runtime.launch import watch_programs
 
     made: list[tuple[list[str], Any]] = []
-    former = Run.executable
-
-    def clocked(self: Any) -> Any:
-        executable = former(self)
-        executable.record_times()
-        made.append(([launch.spec.name for launch in self.lowering.launches], executable))
-        return executable
-
-    Run.executable = clocked  # type: ignore[method-assign]
+    watch_programs(made)
     try:
         yield made
     finally:
-        Run.executable = former  # type: ignore[method-assign]
+        watch_programs(None)
 
 
 def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:

@@ -43,7 +43,14 @@ from weft.graph.saves import free_idle
 from weft.graph.tape import other_tapes, rejoin, tape_of
 from weft.runtime import outcomes
 from weft.runtime.interrupts import undisturbed
-from weft.runtime.programs import has_come, released, storable_as, store, worth_storing
+from weft.runtime.programs import (
+    comes_again,
+    has_come,
+    released,
+    storable_as,
+    store,
+    worth_storing,
+)
 from weft.runtime.views import array_over
 from weft.schedule import batch, collect, fuse, gang, lower, members, plan, select
 
@@ -258,7 +265,7 @@ def carry_out(
 ) -> cython.bint:
     """The stages after collecting; whether all is to run again, as `launch` says."""
     fuse.fuse(program)
-    select.select(program)
+    select.select(program, comes_again(form))
     if config.verify:
         select.verify(program)
     chosen = select.text(program) if config.explain else ""

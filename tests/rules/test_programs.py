@@ -151,6 +151,7 @@ def test_a_novel_structure_runs_as_single_operations_until_it_comes_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     x = weft.ones(10)
+    weft.realize(x)
     with weft.explaining("schedule"):
         recipe(9041, x).tolist()
         first = capsys.readouterr().err
@@ -159,6 +160,22 @@ def test_a_novel_structure_runs_as_single_operations_until_it_comes_again(
     assert "taken apart until it comes again: sigmoid sin neg cos" in first
     assert "compiled now" not in first
     assert second.count("compiled now: ") == 1 and "taken apart" not in second
+
+
+@pytest.mark.parametrize("size, turns", [(10, select.ENOUGH), (select.MEDIUM // 4, 2)])
+def test_where_programs_differ_a_structure_comes_several_times_first(
+    size: int, turns: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice, if its operations alone would take long."""
+    number = 8032 if size == 10 else 8023
+    x = weft.linspace(0.1, 1, size)
+    weft.realize(x)
+    compiled = []
+    with weft.explaining("schedule"):
+        for turn in range(turns + 1):
+            weft.realize(recipe(number, x), weft.ones(size + 1 + turn) + 1)
+            compiled.append("compiled now: relu" in capsys.readouterr().err)
+    assert compiled == [False] * (turns - 1) + [True, False]
 
 
 def test_what_takes_longer_than_the_compiler_is_compiled_at_once(

@@ -39,6 +39,7 @@ _scalar_row = cython.declare(OpRow, SCALAR_ROW)
 
 _templates: dict = {}
 _seen: OrderedDict = OrderedDict()
+_scheduled: OrderedDict = OrderedDict()
 _stored_nodes = 0
 _uses = cython.declare(cython.longlong, 0)
 _RECENT = cython.declare(cython.Py_ssize_t, 64)
@@ -122,12 +123,25 @@ def worth_storing(signature: Signature):
     """Whether this structure has come before; notes it otherwise."""
     if len(signature.nodes) > MAX_NODES // 8 or not signature.complete:
         return False
-    if signature.hash in _seen:
+    if _noted(_seen, signature):
         return True
-    _seen[signature.hash] = True
     _counters.seen += 1
-    if len(_seen) > MAX_SEEN:
-        _seen.popitem(last=False)
+    return False
+
+
+def comes_again(signature: Signature):
+    """Whether this structure has been scheduled before, also with kernels taken apart; notes it otherwise."""
+    return signature.complete and _noted(_scheduled, signature)
+
+
+@cython.cfunc
+def _noted(hashes: OrderedDict, signature: Signature) -> cython.bint:
+    """Whether a structure is among these; it is from now on, in place of the oldest one where there are many."""
+    if signature.hash in hashes:
+        return True
+    hashes[signature.hash] = True
+    if len(hashes) > MAX_SEEN:
+        hashes.popitem(last=False)
     return False
 
 

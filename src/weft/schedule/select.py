@@ -2,11 +2,12 @@
 """Select: which fused kernels are worth compiling now.
 
 In comes a fused Program; out goes the same with every kernel's spec worked out. A fused kernel that has never come
-before runs as single-operation kernels until it has come twice, and a flush compiles only so many new ones: dynamic
-programs then never wait long for the compiler, and rare structures are never compiled at all. A kernel over so many
-elements that the compiler takes less time than its operations would alone is compiled at once, and before the others:
-its intermediate values may not fit into memory either. Bits do not depend on it. A program with kernels taken apart
-is `provisional`: it is not stored as known.
+before runs as single-operation kernels until it has come often enough, and a flush compiles only so many new ones:
+dynamic programs then never wait long for the compiler, and rare structures are never compiled at all. That is the
+second time where the whole program comes again or the kernel's operations alone would take long, and else the eighth.
+A kernel over so many elements that the compiler takes less time than its operations would alone is compiled at once,
+and before the others: its intermediate values may not fit into memory either. Bits do not depend on it. A program with
+kernels taken apart is `provisional`: it is not stored as known.
 """
 
 import cython
@@ -26,12 +27,13 @@ from weft.schedule.staging import prepare, prepared_key, prepared_spec
 require(__name__, cython.compiled)
 
 NEW_PER_FLUSH = 12  # about 50 ms of compiling
-OCCURRENCES = 2
-LONG = 1 << 24  # elements, of all operations of a kernel
+ENOUGH = 8  # uses, after which a kernel is compiled
+MEDIUM = 1 << 20  # elements, of all operations of a kernel: about a millisecond
+LONG = 1 << 24
 
 
-def select(program: Program) -> Program:
-    """Work out specs; take novel fused kernels apart."""
+def select(program: Program, again: cython.bint = False) -> Program:
+    """Work out specs; take novel fused kernels apart. `again`: whether this program has come before."""
     novel: list = []
     long: list = []
     kernel: Kernel
@@ -42,15 +44,23 @@ def select(program: Program) -> Program:
         spec = prepare(program, kernel)
         if spec is None or not spec.fused or spec.address != 0:
             continue
-        if count_elements(kernel.shape) * len(kernel.nodes) >= LONG:
-            spec.uses = max(spec.uses + 1, OCCURRENCES)
-            long.append(kernel)
-        else:
-            spec.uses += 1
-            novel.append(kernel)
+        work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
+        spec.uses += _uses(work, again)
+        (long if work >= LONG else novel).append(kernel)
     if novel or long:
         _take_apart(program, long + novel)
     return program
+
+
+@cython.cfunc
+def _uses(work: cython.longlong, again: cython.bint) -> cython.longlong:
+    """For how many uses one counts: what has come once is compiled where its program comes again, or the second time
+    where its operations alone take long."""
+    if work >= LONG:
+        return ENOUGH
+    if again:
+        return ENOUGH - 1
+    return ENOUGH // 2 if work >= MEDIUM else 1
 
 
 @cython.cfunc
@@ -62,7 +72,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
         spec = prepared_spec(kernel)
         if spec in chosen:
             continue
-        if spec.uses >= OCCURRENCES and len(chosen) < NEW_PER_FLUSH:
+        if spec.uses >= ENOUGH and len(chosen) < NEW_PER_FLUSH:
             chosen.add(spec)
         else:
             apart.add(kernel)
@@ -115,10 +125,10 @@ def verify(program: Program):
             )
     _verify_specs(program)
     new: set = _new_specs(program)
-    if len(new) > NEW_PER_FLUSH or any(spec.uses < OCCURRENCES for spec in new):
+    if len(new) > NEW_PER_FLUSH or any(spec.uses < ENOUGH for spec in new):
         raise VerificationError(
             "select",
-            expected=f"at most {NEW_PER_FLUSH} new kernels, each at its occurrence {OCCURRENCES} or later",
+            expected=f"at most {NEW_PER_FLUSH} new kernels, each after {ENOUGH} uses",
             got=", ".join(f"{spec!r} at {spec.uses}" for spec in new),
         )
     for nodes in program.apart or ():
