@@ -375,5 +375,10 @@ def test_autocast_gives_pytorchs_types(call: Any, dtype: str) -> None:
             [[0.5 * i + j for i in range(4)] for j in range(4)], dtype=getattr(lib, dtype)
         )
         with lib.autocast("cpu", dtype=lib.bfloat16):
-            found.append(str(call(lib, x).dtype).split(".")[1])
+            try:
+                found.append(str(call(lib, x).dtype).split(".")[1])
+            except RuntimeError as error:
+                if lib is torch and "primitive descriptor" in str(error):
+                    pytest.skip("PyTorch has no such layer in bfloat16 on this processor")
+                raise
     assert found[0] == found[1]

@@ -94,6 +94,8 @@ def other_leaves(p: Program, number: int) -> None:
     for x in p.slots[number % programs.SLOTS :] + p.slots:
         if x.is_leaf:
             x.requires_grad_(not x.requires_grad)
+            if not any(x is leaf for leaf in p.leaves):
+                p.leaves.append(x)
             return
 
 

@@ -13,6 +13,7 @@ Spelling = Callable[..., Any]
 # Rows that no public function records alone: how the library makes random numbers, region writes and batches.
 PRIVATE = (
     *("random_bits", *(f"uniform_{kind}" for kind in MANTISSA), "normal_float32", "normal_float64"),
+    *("random_wide", "random_integers"),
     "cdist",  # PyTorch's value goes through products: functional/test_distances.py
     *("order", "running_place"),  # as sort, topk, cummax and others
     *("put", "gather_rows", "iota", "standardize", "tied", "first_power"),
