@@ -74,6 +74,13 @@ class Program(programs.Machine):
         result.values += [programs.array(g) for g in self.hooked if g is not None]
         return result
 
+    def fall_apart(self) -> None:
+        """Open the cycles that nothing collects, as in PyTorch: a gradient with a graph leads back to its leaf, a hook
+        of a value that others are made of to the program that holds it."""
+        for leaf in self.leaves:
+            leaf.grad = None
+        self.__dict__.clear()
+
 
 Change = Callable[[Program, int], None]
 CHANGES: list[Change] = []
@@ -317,8 +324,7 @@ def show(
 
             program = Program(seed, example)
             shown.append(program.carry_out(steps, place, change))
-            for leaf in program.leaves:
-                leaf.grad = None  # a gradient that has a graph leads back to its leaf: a cycle, as in PyTorch
+            program.fall_apart()
     return shown
 
 
