@@ -66,7 +66,9 @@ def test_other_steps_have_a_bounded_number_of_kernels(
     name: str, kernels: int, launches: int, flushes: int, counts: tuple[int, ...]
 ) -> None:
     for count in counts:
-        for _ in range(3):  # steps of one run differ, so that not all of their kernels are compiled at once
+        for _ in range(
+            3
+        ):  # steps of one run differ, so that not all of their kernels are compiled at once
             found = events_of_a_step(name, count)
         assert found <= (kernels, launches, flushes), (count, found)
         assert found[1] <= launches and found[2] == flushes
