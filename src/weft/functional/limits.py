@@ -50,7 +50,7 @@ def need_within(function: str, operand: str, tensor: Any) -> Any:
         values = host.to_numpy(tensor)
         if values.size and not (_least(values) >= 0 and (high is None or _most(values) <= high)):
             got = f"{describe(operand, tensor)} from {values.min():.6g} to {values.max():.6g}"
-            raise limit_error(f"{operand}_of_{function}", got)  # type: ignore[misc]
+            raise limit_error(function, operand, got)
         return tensor
     mode = tapes.tape().mode
     if _surely_fits(node, high) or mode.duals is not None or mode.extra is not None:

@@ -105,7 +105,7 @@ def _asked(name: str, tensor: Tensor, other):
     """What the type of the other operand of an in-place operator answers; NotImplemented where it leaves that to us."""
     if not answers(cython.cast(cython.pointer(PyObject), other)):
         return NotImplemented
-    return late["ask_in_place"](name, tensor, other)
+    return late["ask_others"](name, (tensor, other))
 
 
 @cython.cfunc
@@ -395,7 +395,7 @@ class Tensor:
 
     def __getitem__(self, index):
         if answers_within(index):
-            made = late["ask_item"]("__getitem__", (self, index))
+            made = late["ask_others"]("__getitem__", (self, index))
             if made is not NotImplemented:
                 return made
         return late["getitem"](self, index)
@@ -404,7 +404,7 @@ class Tensor:
         asked: cython.bint = answers_within(index)
         asked = asked or answers(cython.cast(cython.pointer(PyObject), new))
         args: tuple = (self, index, new)
-        if asked and late["ask_item"]("__setitem__", args) is not NotImplemented:
+        if asked and late["ask_others"]("__setitem__", args) is not NotImplemented:
             return
         late["setitem"](self, index, new)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from weft._compiled import require
 from weft.graph.recording import record, record_gradient
+from weft.graph.strides import inverse_order
 from weft.graph.tape import tape
 from weft.ops.primitives import (
     elementwise,
@@ -72,8 +73,7 @@ def _part(packed: Any, shapes: tuple[Shape, ...], number: int, order: Shape) -> 
     start, shape, lead = _size(*shapes[:number]), shapes[number], packed._shape[:-4]
     part = slice_axis(packed, len(lead) + 3, start, math.prod(shape))
     part = reshape(part, (*lead, *[shape[axis] for axis in order]))
-    back = [len(lead) + order.index(axis) for axis in range(4)]
-    return permute(part, (*range(len(lead)), *back))
+    return permute(part, inverse_order((*range(len(lead)), *[len(lead) + axis for axis in order])))
 
 
 def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:

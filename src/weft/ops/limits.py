@@ -50,13 +50,16 @@ def picking_row(function: str, operand: str) -> Any:
     return named(TABLE["gather"], f"{words}Backward0")
 
 
-def limit_error(name: str, got: str, where: Any = None) -> ArgumentError | None:
+def limit_error_of_row(name: str, got: str, where: Any) -> ArgumentError | None:
     """The error of an operand outside its limits, by the name of its picking row as users would call it; None where a
     name is that of another row."""
     operand, _, function = name.partition("_of_")
-    limit = LIMITS.get(function)
-    if limit is None:
-        return None
+    return limit_error(function, operand, got, where) if function in LIMITS else None
+
+
+def limit_error(function: str, operand: str, got: str, where: Any = None) -> ArgumentError:
+    """The error of an operand outside a function's limits."""
+    limit = LIMITS[function]
     return ArgumentError(
         limit.message.format(operand),
         where=where,

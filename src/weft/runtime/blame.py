@@ -17,7 +17,7 @@ from weft.graph.bounds import range_error
 from weft.graph.node import DONE_STATE as DONE
 from weft.graph.rows import SCALAR_ROW
 from weft.ops.indexing import public_name
-from weft.ops.limits import limit_error
+from weft.ops.limits import limit_error_of_row
 from weft.schedule.members import batched_operands, rows_along
 
 
@@ -185,7 +185,7 @@ def index_failure(node: Any, values: Any) -> Failure:
 def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: Any) -> WeftError:
     """The error of an index out of range, or of what an index was made to find."""
     outside = f"{int((values != 0).sum())} of {values.size} elements outside"
-    error: WeftError = limit_error(name, outside, where) or range_error(
+    error: WeftError = limit_error_of_row(name, outside, where) or range_error(
         name, values, size, axis, wraps, where
     )
     return error

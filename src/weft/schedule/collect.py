@@ -201,7 +201,7 @@ def _place(program: Program, node: Node, known: dict) -> cython.void:
         _place_value(program, node, known)
     elif node.quotient is not None:
         _place_member(program, node)
-    elif program.expanded.get(node) is not None:
+    elif _stands_for(program, node) is not None:
         program.set_place(node, place_of(program, program.expanded[node]))
     elif node.row.kind == _rows:
         _place_computed(program, node, known)

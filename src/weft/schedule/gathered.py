@@ -25,6 +25,7 @@ from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.recording import record
 from weft.graph.rows import SCALAR_ROW, VIEW
+from weft.graph.strides import inverse_order
 from weft.ops.primitives import (
     full,
     matmul,
@@ -236,8 +237,7 @@ def _index_before(source: Node, index: Tensor) -> Tensor:
         below: Node = source.inputs[0]
         rank: cython.Py_ssize_t = len(source.shape) - 1
         if source.row.code == _permute_row.code:
-            order = source.params
-            index = permute(index, tuple([order.index(axis) for axis in range(rank)]))
+            index = permute(index, inverse_order(source.params[:rank]))
         else:
             index = reshape(index, below.shape[: len(below.shape) - 1])
         source = below

@@ -71,9 +71,8 @@ def in_place_shape(tensor: Any, result: Any) -> ShapeError:
 
 LATE: dict[str, Any] = {
     "array": interop.as_array,
-    "ask_in_place": subclasses.ask_in_place,
-    "ask_item": subclasses.ask_item,
     "ask_operand": subclasses.ask_operand,
+    "ask_others": subclasses.ask_others,
     "buffer": interop.buffer_array,
     "array_wrap": interop.wrap_array,
     "construct": legacy.construct,

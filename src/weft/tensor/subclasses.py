@@ -264,17 +264,9 @@ def ask_operand(row: str, a: Any, b: Any) -> Any:
     return ask(members_of_tensor()[swapped], args, args, {})
 
 
-def ask_in_place(name: str, tensor: Any, other: Any) -> Any:
-    """What the type of another operand makes of an operator that changes a plain tensor; NotImplemented where it is
-    not asked."""
-    if is_muted() or not answering_of((other,)):
-        return NotImplemented
-    return ask(method_of(name), (other,), (tensor, other), {})
-
-
-def ask_item(name: str, args: tuple[Any, ...]) -> Any:
-    """What the type of an index, or of what is written there, makes of indexing a plain tensor (its method, and what
-    that is called with); NotImplemented where it is not asked."""
+def ask_others(name: str, args: tuple[Any, ...]) -> Any:
+    """What the type of another operand, of an index or of what is written there makes of a plain tensor's operator or
+    indexing (its method, and what that is called with); NotImplemented where it is not asked."""
     relevant = answering_of(args[1:])
     if is_muted() or not relevant:
         return NotImplemented
