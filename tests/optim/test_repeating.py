@@ -13,6 +13,7 @@ from test_algorithms import ELEMENTWISE, EVERYTHING
 
 import weft
 from weft import optim
+from weft.graph import recording
 from weft.optim import sgd, updating
 
 REPEATING = updating.once_for_all
@@ -70,6 +71,20 @@ def test_repeating_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -
     with watched(monkeypatch, False) as every:
         assert after_steps(name, options) == found
     assert len(some) < len(every)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 2, 3, 5, 7, 11, 23, 60])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_repeating_goes_on_where_pending_work_runs_in_the_middle_of_a_step(
+    name: str, nodes: int
+) -> None:
+    options = EVERYTHING.get(name, {})
+    expected = after_steps(name, options)
+    former = recording.set_budget(nodes, 1 << 40)
+    try:
+        assert after_steps(name, options) == expected
+    finally:
+        recording.set_budget(*former)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

@@ -33,7 +33,6 @@ cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape,
                  DType dtype, tuple edges)
 cdef Node append_again(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
                        DType dtype, object code, int place)
-cdef Node append_copy(Tape tape, Node template, tuple inputs, tuple shape, long long numel)
 cdef Node new_record(OpRow row, object params, tuple shape, long long numel, DType dtype, tuple edges,
                      tuple payload, Node beside)
 cdef void show_records(Node record, Node root)

@@ -254,20 +254,6 @@ def new_record(
 
 
 @cython.cfunc
-def append_copy(
-    tape: Tape, template: Node, inputs: tuple, shape: tuple, numel: cython.longlong
-) -> Node:
-    """Append a node's operation on other inputs, none of which may fail; as recorded by the same line."""
-    node: Node = _blank(template.row, shape, numel, template.dtype)
-    node.inputs = inputs
-    hide(inputs)
-    node.offset_in_code = template.offset_in_code
-    node.code = template.code
-    link(tape, node)
-    return node
-
-
-@cython.cfunc
 def append_again(
     tape: Tape,
     row: OpRow,

@@ -8,11 +8,12 @@ tensors that are all of their storages, and numbers. Whoever asks says that the 
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.weft.graph.dtype import DType
 from cython.cimports.weft.graph.edges import value
-from cython.cimports.weft.graph.making import append_copy
+from cython.cimports.weft.graph.making import append_again
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.recording import check_budget
-from cython.cimports.weft.graph.rows import scalar_row
+from cython.cimports.weft.graph.rows import OpRow, scalar_row
 from cython.cimports.weft.graph.tape import Mode, Tape, ambient, current_tape
 from cython.cimports.weft.graph.tensor import Storage, Tensor, replace_node
 from cython.cimports.weft.graph.tuples import one, two
@@ -113,21 +114,38 @@ def _are_apart(tensors: list) -> cython.bint:
 
 @cython.final
 @cython.cclass
+class Step:
+    """One operation of a formula: all of its node but the inputs, of which there are `arity`, and the shape. The node
+    itself is not kept: it forgets its inputs when it has run, which may be before the formula is repeated."""
+
+    row: OpRow
+    dtype: DType
+    code: object
+    place: cython.int
+    arity: cython.Py_ssize_t
+
+    def __cinit__(self, node: Node):
+        self.row, self.dtype = node.row, node.dtype
+        self.code, self.place = node.code, node.offset_in_code
+        self.arity = len(node.inputs)
+
+
+@cython.final
+@cython.cclass
 class Formula:
     """What is recorded from its making to `close` on one set of operands; `repeat` records it on others.
 
-    An input of a node is a number: that of a leaf, of a shared number behind the leaves, or minus one minus that of a
-    node before.
+    An input of a step is a number: that of a leaf, of a shared number behind the leaves, or minus one minus that of a
+    step before.
     """
 
     start: cython.longlong
     versions: list
-    leaves: list  # values of the operands before
+    leaves: list  # values of the operands before, until it is closed
     shared: list  # the numbers that are read
     twins: list  # pairs of operands that have one value
-    nodes: list
-    wiring: cython.p_int  # the inputs of all nodes
-    numbering: dict  # leaves, shared numbers and nodes by what an input of them is called
+    steps: list
+    wiring: cython.p_int  # the inputs of all steps
     results: list  # (number of the operand, of its new value, versions)
     numbers: dict  # entries of the state that are other numbers now
 
@@ -137,6 +155,7 @@ class Formula:
         self.versions = []
         self.twins = []
         self.shared = []
+        self.steps = []
         for tensor in given.tensors:
             self.leaves.append(value(tensor))
             self.versions.append(0 if tensor.storage is None else tensor.storage.version)
@@ -158,32 +177,36 @@ class Formula:
         for name, entry in state.items():
             if not isinstance(entry, Tensor):
                 self.numbers[name] = entry
-        self.nodes = current_tape().since(self.start)
-        self._number_leaves()
-        shape: tuple = cython.cast(Tensor, given.tensors[0])._shape
-        return self._wire(shape) and self._find_results(given.tensors)
+        tensor: Tensor = given.tensors[0]
+        numbering: dict = self._number_leaves()
+        found: cython.bint = self._wire(
+            current_tape().since(self.start), tensor._shape, numbering
+        ) and self._find_results(given.tensors, numbering)
+        self.leaves = []
+        return found
 
     @cython.cfunc
-    def _number_leaves(self):
+    def _number_leaves(self) -> dict:
         """Number the operands' values; of two operands with one value, which of them is read cannot be seen."""
         number: cython.Py_ssize_t
-        self.numbering = {}
+        numbering: dict = {}
         for number in range(len(self.leaves)):
             source = self.leaves[number]
-            if source in self.numbering:
-                self.twins.append((self.numbering[source], number))
+            if source in numbering:
+                self.twins.append((numbering[source], number))
             else:
-                self.numbering[source] = number
+                numbering[source] = number
+        return numbering
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _wire(self, shape: tuple) -> cython.bint:
-        """Number the inputs of all nodes; whether everything is an elementwise operation on known values."""
+    def _wire(self, nodes: list, shape: tuple, numbering: dict) -> cython.bint:
+        """Describe the nodes, and number the inputs of all; whether everything is an elementwise operation on known
+        values. What has run already is not among the nodes, and its value not among the known ones."""
         filled: cython.Py_ssize_t = 0
-        made: cython.Py_ssize_t = 0
         node: Node
         source: Node
-        for node in self.nodes:
+        for node in nodes:
             if node.row.kind != _elementwise or node.params is not None or node.edges is not None:
                 return False
             if node.state != PENDING or node.risky or node.shape != shape:
@@ -193,23 +216,23 @@ class Formula:
         if self.wiring == cython.NULL and filled > 0:
             raise MemoryError
         filled = 0
-        for node in self.nodes:
+        for node in nodes:
             for source in node.inputs:
-                place = self.numbering.get(source)
+                place = numbering.get(source)
                 if place is None:
                     if source.row is not scalar_row:
                         return False
-                    place = self.numbering[source] = len(self.leaves) + len(self.shared)
+                    place = numbering[source] = len(self.leaves) + len(self.shared)
                     self.shared.append(source)
                 self.wiring[filled] = place
                 filled += 1
-            made += 1
-            self.numbering[node] = -made
+            self.steps.append(Step(node))
+            numbering[node] = -len(self.steps)
         return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _find_results(self, tensors: list) -> cython.bint:
+    def _find_results(self, tensors: list, numbering: dict) -> cython.bint:
         """Which operands have a new value; it has to be one of those that were recorded."""
         self.results = []
         tensor: Tensor
@@ -217,7 +240,7 @@ class Formula:
             node: Node = value(tensor)
             if node is self.leaves[index]:
                 continue
-            number = self.numbering.get(node)
+            number = numbering.get(node)
             if number is None or number >= 0 or index == 1:  # the gradient stays as it is
                 return False
             self.results.append((index, -1 - number, tensor.storage.version - self.versions[index]))
@@ -249,25 +272,28 @@ class Formula:
 
     @cython.cfunc
     def _record(self, values: list, shape: tuple) -> list:
-        """The nodes once more, on these leaves and numbers, in the shape of all leaves."""
+        """The steps once more, on these leaves and numbers, in the shape of all leaves."""
         first: Node = values[0]
         numel: cython.longlong = first.numel
         tape: Tape = current_tape()
         wiring: cython.p_int = self.wiring
         made: list = []
-        node: Node
-        for node in self.nodes:
-            count: cython.Py_ssize_t = len(node.inputs)
-            if count == 2:
+        step: Step
+        for step in self.steps:
+            if step.arity == 2:
                 inputs: tuple = two(
                     _input(wiring[0], values, made), _input(wiring[1], values, made)
                 )
-            elif count == 1:
+            elif step.arity == 1:
                 inputs = one(_input(wiring[0], values, made))
             else:
-                inputs = tuple([_input(wiring[place], values, made) for place in range(count)])
-            wiring += count
-            made.append(append_copy(tape, node, inputs, shape, numel))
+                inputs = tuple([_input(wiring[i], values, made) for i in range(step.arity)])
+            wiring += step.arity
+            made.append(
+                append_again(
+                    tape, step.row, inputs, None, shape, numel, step.dtype, step.code, step.place
+                )
+            )
         return made
 
 
