@@ -37,6 +37,9 @@ import torch, weft, torch.nn, torch.nn.functional as F
 import torch.distributions.normal, torch.optim.lr_scheduler
 from torch import *
 assert torch.__name__ == "torch" and torch.__version__ == metadata.version("torch") == "2.13.0"
+import torch.version
+assert torch.version.__version__ == torch.__version__ and torch.version.cuda is None
+assert weft.version.__version__ == weft.__version__ != torch.__version__
 assert torch.torch is torch
 assert torch.nn is weft.nn and F is weft.nn.functional and torch.Tensor is weft.Tensor and torch.float is weft.float
 assert weft.nn.__spec__.name == weft.nn.__name__ == "weft.nn" and weft.nn.__path__

@@ -46,7 +46,7 @@ finally:
             _gc.unfreeze()
         _gc.enable()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"  # stands only here: pyproject.toml reads it from this line
 
 # Functions of layers that PyTorch has here too; `nn.positional` has those that take their arguments otherwise.
 _OF_LAYERS = {

@@ -28,6 +28,11 @@ class _Torch(ModuleType):
     """The module `torch`: what `weft` has, found when it is first asked for."""
 
     __version__ = VERSION
+    version: ModuleType
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.version = _Version(f"{name}.version")
 
     @property
     def torch(self) -> ModuleType:
@@ -44,6 +49,15 @@ class _Torch(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *dir(weft)})
+
+
+class _Version(ModuleType):
+    """The module `torch.version`: Weft's, under PyTorch's number."""
+
+    __version__ = VERSION
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("weft.version"), name)
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -98,6 +112,8 @@ class _Installed(Distribution):
 
 def _module_of(name: str) -> ModuleType | None:
     """The module of Weft for one of PyTorch's, or none."""
+    if name == "torch.version":
+        return sys.modules["torch"].version
     place = "weft" + name.removeprefix("torch")
     try:
         return importlib.import_module(place)
