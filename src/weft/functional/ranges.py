@@ -11,19 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-import numpy as np
 from cython.cimports.weft.graph.bounds import scan, within
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
-from weft._lazy import later
 from weft.graph.bounds import range_error, trust
 from weft.graph.edges import value_of
+from weft.runtime.views import array_over, window_over
 
 require(__name__, cython.compiled)
-
-pipeline = later("weft.pipeline")
 
 UNKNOWN, KNOWN, COUNTED = range(3)
 
@@ -65,17 +62,9 @@ def check_index(
 
 def _values(index: Any, node: Any) -> Any:
     """The elements of a tensor whose storage has its value, without recording anything."""
-    array = pipeline.array_of(node)
     if index._cell is None:
-        return array
-    flat = array.reshape(-1)
-    if index.strides is None:
-        count = 1
-        for size in index._shape:
-            count *= size
-        return flat[index.offset : index.offset + count].reshape(index._shape)
-    steps = [stride * flat.itemsize for stride in index.strides]
-    return np.lib.stride_tricks.as_strided(flat[index.offset :], index._shape, steps)
+        return array_over(node)
+    return window_over(node, index._shape, index.strides, index.offset)
 
 
 def present_values(index: Any) -> Any:

@@ -7,12 +7,9 @@ not; it is found once. What is not known here is checked by the kernel.
 """
 
 import cython
-from cython.cimports.cpython.buffer import (
-    PyBUF_SIMPLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
+from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
 from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.weft.graph.elements import dense_elements
 from cython.cimports.weft.graph.node import DONE, PENDING, Node
 from cython.cimports.weft.graph.rows import scalar_row
 from cython.cimports.weft.graph.tape import view_kind
@@ -91,17 +88,17 @@ def scan(
 ) -> cython.bint:
     """The least and the largest of some elements in a row of a value that is there; whether they could be read."""
     view: Py_buffer
-    itemsize: cython.longlong = node.dtype.itemsize
     if node.dtype.category != 1 or count == 0:
         return False
     if node.row is scalar_row:
         low[0] = high[0] = node.params
         return True
-    if node.buffer is None or node.strides is not None or itemsize < 4:
+    if node.dtype.itemsize < 4:
         return False
-    PyObject_GetBuffer(node.buffer, cython.address(view), PyBUF_SIMPLE)
-    start: cython.p_char = cython.cast(cython.p_char, view.buf) + node.offset + offset * itemsize
-    if itemsize == 8:
+    start: cython.p_char = dense_elements(node, offset, count, cython.address(view))
+    if start == cython.NULL:
+        return False
+    if node.dtype.itemsize == 8:
         _range_of(cython.cast(cython.pointer(int64_t), start), count, low, high)
     else:
         _range_of(cython.cast(cython.pointer(int32_t), start), count, low, high)

@@ -1,16 +1,14 @@
 # cython: language_level=3
 """Single numbers on their way into memory and out of it.
 
-In comes a Python number and a place, or a node with one element; the other one comes out. The types that programs are
+In comes a Python number and a place, or a place alone; the other one comes out. The types that programs are
 made of are converted here; all others by `scalar_bytes` and by NumPy.
 """
 
 import cython
-from cython.cimports.libc.stdint import int8_t, int16_t, int32_t, int64_t, uint8_t, uintptr_t
+from cython.cimports.libc.stdint import int8_t, int16_t, int32_t, int64_t, uint8_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.runtime.pool import Buffer
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
@@ -62,12 +60,10 @@ def _store_rare(number, dtype: DType, target: cython.p_char) -> cython.int:
     return 0
 
 
-@cython.ccall
-def load_number(node: Node, offset: cython.longlong):
-    """The element at a byte offset in the memory of a computed node, as a Python number."""
-    buffer: Buffer = node.buffer
-    place: uintptr_t = buffer.address + node.offset + offset
-    code: cython.int = node.dtype.code
+@cython.cfunc
+def load_number(dtype: DType, place: cython.p_char):
+    """The element at an address, as a Python number."""
+    code: cython.int = dtype.code
     if code == _FLOAT32:
         return cython.cast(cython.double, cython.cast(cython.p_float, place)[0])
     if code == _FLOAT64:
@@ -84,14 +80,14 @@ def load_number(node: Node, offset: cython.longlong):
         return cython.cast(cython.pointer(int8_t), place)[0]
     if code == _UINT8:
         return cython.cast(cython.pointer(uint8_t), place)[0]
-    return _load_rare(node, node.offset + offset)
+    return _load_rare(dtype, place[: dtype.itemsize])
 
 
-def _load_rare(node: Node, offset):
+def _load_rare(dtype, raw: bytes):
     """Half precision and complex numbers, by NumPy; the bits of bfloat16 are the upper half of a float32."""
     import numpy as np
 
-    if node.dtype is dtypes.bfloat16:
-        bits = np.frombuffer(node.buffer, np.uint16, 1, offset)
+    if dtype is dtypes.bfloat16:
+        bits = np.frombuffer(raw, np.uint16)
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)[0].item()
-    return np.frombuffer(node.buffer, node.dtype.numpy, 1, offset)[0].item()
+    return np.frombuffer(raw, dtype.numpy)[0].item()

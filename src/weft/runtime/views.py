@@ -1,7 +1,9 @@
 # cython: language_level=3
 """Values as arrays over their own memory.
 
-In comes a node that has its value; out goes a read-only NumPy array, which copies nothing.
+In comes a node that has its value; out goes a read-only NumPy array, which copies nothing: with the strides that hold
+in the node's memory, where a constant keeps one element and what is expanded one for many. NumPy refuses an array that
+would reach outside its buffer.
 """
 
 from typing import Any
@@ -12,6 +14,7 @@ from cython.cimports.weft.graph.node import Node
 
 from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW
+from weft.graph.strides import contiguous_strides
 
 require(__name__, cython.compiled)
 
@@ -34,5 +37,39 @@ def array_over(node: Node) -> np.ndarray[Any, Any]:
     if node.strides is not None:
         strides = tuple([stride * dtype.itemsize for stride in node.strides])
     array = np.ndarray(node.shape, dtype, node.buffer, node.offset, strides)
+    array.setflags(write=False)
+    return array
+
+
+def window_over(
+    node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
+) -> np.ndarray[Any, Any]:
+    """A region of a value that has been computed, read-only. `strides` and `offset` are a handle's: they count the
+    value's elements in row-major order, however these lie. Errors: ValueError for a region outside the memory."""
+    whole = array_over(node)
+    if strides is None:
+        strides = contiguous_strides(shape)
+    if 0 in shape:
+        return np.zeros(shape, whole.dtype)
+    if offset == 0 and shape == whole.shape and strides == contiguous_strides(shape):
+        return whole
+    if not whole.flags.c_contiguous:
+        return _chosen(whole, shape, strides, offset)
+    steps = [stride * whole.itemsize for stride in strides]
+    array = np.ndarray(shape, whole.dtype, whole.reshape(-1), offset * whole.itemsize, steps)
+    array.setflags(write=False)
+    return array
+
+
+def _chosen(
+    whole: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> np.ndarray[Any, Any]:
+    """A region of elements that do not lie one behind the other: a copy, except of a constant."""
+    if not any(whole.strides):
+        return np.broadcast_to(whole.reshape(-1)[0], shape)
+    places: Any = np.array(offset)
+    for size, stride in zip(shape, strides, strict=True):
+        places = np.add.outer(places, np.arange(size) * stride)
+    array = whole[np.unravel_index(places, whole.shape)]
     array.setflags(write=False)
     return array

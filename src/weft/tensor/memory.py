@@ -26,6 +26,7 @@ from weft.graph.strides import contiguous_strides
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import alias_of, logical_strides, storage_of, view
 from weft.ops import TABLE, primitives
+from weft.runtime.views import window_over
 
 pipeline = later("weft.pipeline")
 host = later("weft.functional.host")
@@ -121,12 +122,9 @@ def raw_array(tensor: Tensor) -> Any:
     if storage is not None and not tensor.lens:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
-        if storage.node.state == DONE:
-            whole = pipeline.array_of(storage.node)
-            if tensor._shape == whole.shape and tensor.strides is None:
-                return whole
-            if whole.flags.c_contiguous:
-                return _window(whole.reshape(-1), tensor)
+        if storage.node.state == DONE and storage.node.dtype is tensor._dtype:
+            pipeline.require(storage.node)
+            return window_over(storage.node, tensor._shape, tensor.strides, tensor.offset)
     return pipeline.array_of(value_of(tensor))
 
 
@@ -198,6 +196,7 @@ def _expose(storage: Any) -> None:
     del array
     if not contiguous or not _is_sole_owner(storage):
         replace_node(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
+    storage.node.bound = 0  # whoever has the array can write any index
     storage.foreign = Foreign(_fresh_root(storage.node), _gone)
 
 

@@ -9,7 +9,9 @@ import warnings
 from typing import Any
 
 import cython
+from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
 from cython.cimports.weft.graph.edges import value
+from cython.cimports.weft.graph.elements import dense_elements
 from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.node import DONE, Node
 from cython.cimports.weft.graph.tensor import Storage, Tensor
@@ -41,31 +43,34 @@ def _number(tensor: Tensor) -> object:
     """The one element of a tensor as a Python number."""
     if shows_meta(tensor):
         raise NoDataError("Tensor.item() cannot be called on meta tensors")
-    node: Node = _plain_node(tensor)
-    if node is None:
-        return values_array(tensor).item()
-    return load_number(node, tensor.offset * node.dtype.itemsize)
+    numbers: list[Any] | None = _elements(tensor, 1)
+    return values_array(tensor).item() if numbers is None else numbers[0]
 
 
 @cython.cfunc
-def _numbers(tensor: Tensor) -> object:
-    """The values of a tensor with one dimension as a list of Python numbers, or None where they do not lie plainly one
-    behind the other; computes what is pending."""
-    node: Node = _plain_node(tensor) if tensor.strides is None else None
+def _elements(tensor: Tensor, count: cython.longlong) -> object:
+    """The values of a tensor as a list of Python numbers, or None where they do not lie plainly one behind the other;
+    computes what is pending."""
+    view = cython.declare(Py_buffer)
+    node: Node = _plain_node(tensor)
     if node is None:
         return None
+    place: cython.p_char = dense_elements(node, tensor.offset, count, cython.address(view))
+    if place == cython.NULL:
+        return None
     numbers: list[Any] = []
-    place: cython.longlong = tensor.offset
-    end: cython.longlong = place + cython.cast(cython.longlong, tensor._shape[0])
-    while place < end:
-        numbers.append(load_number(node, place * node.dtype.itemsize))
-        place += 1
+    try:
+        for _ in range(count):
+            numbers.append(load_number(node.dtype, place))
+            place += node.dtype.itemsize
+    finally:
+        PyBuffer_Release(cython.address(view))
     return numbers
 
 
 @cython.cfunc
 def _plain_node(tensor: Tensor) -> Node:
-    """The node in whose memory a tensor's values lie, computed now; None where they lie elsewhere, or with gaps."""
+    """The node in whose memory a tensor's values lie, computed now; None where they lie elsewhere."""
     node: Node
     storage: Storage = tensor.storage
     if storage is None:
@@ -78,8 +83,6 @@ def _plain_node(tensor: Tensor) -> Node:
         return None
     if node.state != DONE or node.buffer is None:
         pipeline.require(node)
-    if node.buffer is None or node.strides is not None:
-        return None
     return node
 
 
@@ -105,7 +108,8 @@ def describe(tensor: Tensor) -> str:
 
 def tolist(tensor: Tensor) -> Any:
     """Nested lists of Python numbers; a number where there are no dimensions."""
-    found = _numbers(tensor) if len(tensor._shape) == 1 else None
+    plain = len(tensor._shape) == 1 and tensor.strides is None
+    found = _elements(tensor, _count(tensor)) if plain else None
     return values_array(tensor).tolist() if found is None else found
 
 

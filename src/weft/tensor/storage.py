@@ -7,7 +7,6 @@ What they write, every tensor of the memory shows. How memory is kept is left to
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,7 +155,7 @@ class UntypedStorage:
         """All bytes as numbers. Errors: NotImplementedError on the device meta."""
         if is_on_meta(self._whole):
             raise no_data_here()
-        return list(ctypes.string_at(self.data_ptr(), self.nbytes()))
+        return list(self.as_tensor(dtypes.uint8).tolist())
 
     def __getitem__(self, index: Any) -> Any:
         return self.tolist()[index]
