@@ -38,7 +38,8 @@ import torch.distributions.normal, torch.optim.lr_scheduler
 from torch import *
 assert torch.__name__ == "torch" and torch.__version__ == metadata.version("torch") == "2.13.0"
 import torch.version
-assert torch.version.__version__ == torch.__version__ and torch.version.cuda is None
+assert torch.version.__version__ == torch.__version__ >= (2, 13) and torch.version.cuda is None
+assert "2.9" < torch.__version__ < "2.13.1" and isinstance(torch.__version__, torch.torch_version.TorchVersion)
 assert weft.version.__version__ == weft.__version__ != torch.__version__
 assert torch.torch is torch
 assert torch.nn is weft.nn and F is weft.nn.functional and torch.Tensor is weft.Tensor and torch.float is weft.float

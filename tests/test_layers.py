@@ -49,6 +49,7 @@ LAYERS = [
         "serialization",
         "storage",
         "torch_files",
+        "torch_version",
         "unpickling",
         "debug",
         "testing",

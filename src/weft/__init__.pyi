@@ -54,6 +54,7 @@ from weft import special as special
 from weft import storage as storage
 from weft import testing as testing
 from weft import torch_files as torch_files
+from weft import torch_version as torch_version
 from weft import types as types
 from weft import unpickling as unpickling
 from weft import utils as utils

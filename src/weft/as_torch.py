@@ -20,8 +20,7 @@ from typing import Any
 
 import weft
 from weft.errors import ArgumentError
-
-VERSION = "2.13.0"  # the PyTorch whose names and behaviour Weft follows
+from weft.torch_version import __version__ as VERSION
 
 
 class _Torch(ModuleType):
