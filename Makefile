@@ -1,23 +1,29 @@
 # make demo: train the Tree-LSTM on the standard library. make test: run the tests.
-# make bench: Weft beside PyTorch, on 1 and 2 threads. All set up .venv here first. Another Python: make test PYTHON=python3.12
+# make bench: Weft beside PyTorch, on 1 and 2 threads. make wheels: what users install.
+# All set up .venv here first and compile what has changed. Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
-SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: demo bench test lint types doctests semantics derivatives conformance sanitize fuzz clean
+.PHONY: build demo bench test lint types doctests semantics derivatives conformance sanitize fuzz wheels clean
 
-demo: $(VENV)/.demo
+# What is not to be done costs less than a second.
+build: $(VENV)/.build-requires
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+
+demo: $(VENV)/.demo build
 	$(BIN)/weft demo $(ARGS)
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench build
 	$(BIN)/python -m benchmarks --threads 1 $(ARGS)
 	$(BIN)/python -m benchmarks --threads 2 $(ARGS)
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+# Without ARGS: all tests, in as many processes as there are processors.
+test: $(VENV)/.dev build
+	$(BIN)/python -m pytest $(or $(ARGS),--numprocesses auto)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -26,27 +32,30 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-doctests: $(VENV)/.dev
+doctests: $(VENV)/.dev build
 	$(BIN)/python -m pytest -q --doctest-glob='*.md' $(wildcard *.md docs)
 	$(if $(DOCTESTED),$(BIN)/python -m pytest -q --doctest-modules $(DOCTESTED))
 
-semantics: $(VENV)/.dev
+semantics: $(VENV)/.dev build
 	$(BIN)/python tools/semantics.py
 
-derivatives: $(VENV)/.dev
+derivatives: $(VENV)/.dev build
 	$(BIN)/python tools/derivatives.py
 
-conformance: $(VENV)/.dev
+conformance: $(VENV)/.dev build
 	$(BIN)/python tools/conformance $(ARGS)
 
-sanitize: $(VENV)/.dev
+sanitize: $(VENV)/.dev build
 	$(BIN)/python tools/sanitize.py $(ARGS)
 
-fuzz: $(VENV)/.dev
+fuzz: $(VENV)/.dev build
 	$(BIN)/python -W ignore tools/fuzz_files.py $(ARGS)
 
+wheels: $(VENV)/.dev
+	$(BIN)/python tools/wheels.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) build src/*.egg-info demo-out
+	rm -rf $(VENV) build dist src/*.egg-info demo-out
 	find src -name '*.so' -delete
 
 $(VENV)/bin/python:
@@ -56,18 +65,27 @@ $(VENV)/bin/python:
 	  { echo "this Python lacks the venv module (Debian: apt install python3-venv)"; exit 1; }
 	@command -v $${CC:-cc} >/dev/null || \
 	  { echo "weft needs a C compiler (Debian: apt install gcc; macOS: xcode-select --install)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[demo,files]'
+# pip would compile in silence: `build` compiles first and says what it does, and pip finds everything compiled.
+$(VENV)/.build-requires: pyproject.toml | $(VENV)/bin/python
+	@echo "installing what the build needs"
+	@$(PIP) install --quiet 'setuptools>=77' 'Cython>=3.1'
 	@touch $@
 
-$(VENV)/.dev: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,demo,files]'
+$(VENV)/.demo: pyproject.toml | build
+	@echo "installing what the demo needs"
+	@$(PIP) install --quiet --no-build-isolation --editable '.[demo,files]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | build
+	@echo "installing what the tests need"
+	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files]'
 	@touch $@ $(VENV)/.demo
 
 # JAX is measured too where it is installed: .venv/bin/python -m pip install jax
 # DyNet (its wheels are for Python 3.8): make bench ARGS="--only treelstm tagger characters --dynet python3.8"
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --editable '.[torch]'
+	$(PIP) install --quiet --no-build-isolation --editable '.[torch]'
 	@touch $@

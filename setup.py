@@ -1,16 +1,18 @@
-"""The build: finds the modules that Cython compiles, and compiles those that have changed.
+"""The build: finds the modules that Cython compiles, compiles those that have changed, and installs them.
 
-What is compiled is decided by the sources themselves (`weft._compiled.is_compiled_source`);
-everything else about the package stands in pyproject.toml. A module that fails does not hold up the
-others: the rest is built and the failures are reported at the end. `--only weft.runtime` builds a
-part. The hash of each source that was built goes into the generated `_build_info.py`, by which a
-stale build is recognised.
+What is compiled is decided by the sources themselves (`weft._compiled.is_compiled_source`), how is told by
+`tools/compile_modules.py`; everything else about the package stands in pyproject.toml. `--only weft.runtime` builds a
+part. The hash of each source that was built goes into the generated `_build_info.py`, by which a stale build is
+recognised.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - setup.py may be run without pip
+    sys.exit(f"weft needs Python 3.11 or newer, this is {sys.version.split()[0]}: name another")
+
 import filecmp
 import importlib.util
 import os
@@ -18,28 +20,20 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from types import ModuleType
 
 from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError
+from setuptools.command.build_ext import build_ext, customize_compiler, new_compiler
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "src" / "weft"
-JOBS = 2
+BUILD = ROOT / "build"
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
-DIRECTIVES = {
-    "language_level": 3,
-    "boundscheck": False,
-    "wraparound": False,
-    "cdivision": True,
-    "initializedcheck": False,
-    "binding": True,
-}
-# No -march=native: a wheel runs on other machines. No contraction: a * b + c rounds twice.
-COMPILE_ARGS = ["-O3", "-g0", "-ffp-contract=off", "-Wno-unreachable-code", "-Wno-unused-function"]
+# Where time goes is compiled for speed. The rest calls it: half the time to compile, and no slower (decision 84).
+HOT, REST, DEBUG = ("-O2",), ("-O1",), ("-O1",)
 NO_COMPILER = (
     "weft needs a C compiler to build its compiled modules: install gcc or clang "
     "(Debian: apt install gcc; macOS: xcode-select --install), or name one with CC=..."
@@ -48,37 +42,45 @@ NO_HEADERS = (
     "weft needs the headers of Python and of the C library to build its compiled modules, and {compiler} does not find "
     "them: install them (Debian: apt install python3-dev libc6-dev; Fedora: python3-devel glibc-headers)"
 )
+NOT_WRITABLE = (
+    "weft cannot build here: {error}\n"
+    "  expected  a folder that can be written, with room for the build (up to 500 MB)\n"
+    "  got       {folder}\n"
+    "  fix       make room, or copy the checkout to a folder of yours; a wheel needs no build"
+)
+INTERRUPTED = (
+    "weft: interrupted with {done} modules done. They are kept: the same command goes on from there"
+)
 
 
-class Module(Extension):
-    """An extension that can stand in a set, as cythonize wants when it excludes failures."""
-
-    __hash__ = object.__hash__
-
-
-def load_rules() -> ModuleType:
-    """`weft._compiled`, loaded by path: importing weft would need the build that is being made."""
-    spec = importlib.util.spec_from_file_location("_compiled", PACKAGE / "_compiled.py")
+def load(path: Path) -> ModuleType:
+    """A module by its path: importing weft would need the build that is being made."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
-rules = load_rules()
+rules = load(PACKAGE / "_compiled.py")
+compiling = load(ROOT / "tools" / "compile_modules.py")
 
 
-def find_extensions() -> list[Module]:
-    """One extension per compiled module."""
+def find_modules(debug: bool) -> list[compiling.Module]:
+    """The modules to be compiled, with their hashes and flags."""
+    hashes = rules.SourceHashes(PACKAGE)
     return [
-        Module(
-            name,
-            [str(path.relative_to(ROOT))],
-            extra_compile_args=COMPILE_ARGS,
-            extra_link_args=["-pthread"],
-        )
+        compiling.Module(name, path.relative_to(ROOT), hashes.of(path), flags_of(path, debug))
         for name, path in rules.compiled_sources(PACKAGE).items()
     ]
+
+
+def flags_of(path: Path, debug: bool) -> tuple[str, ...]:
+    """How hard the C compiler tries: modules that declare C types are where time goes."""
+    if debug:  # a third of the time to compile, for what is built to look for faults
+        return DEBUG
+    return HOT if path.with_suffix(".pxd").exists() else REST
 
 
 def check_compiler() -> None:
@@ -95,17 +97,16 @@ def check_compiler() -> None:
         raise SystemExit(NO_HEADERS.format(compiler=names[0]))
 
 
-@contextlib.contextmanager
-def build_lock() -> Iterator[None]:
-    """Builds of one tree take turns."""
-    (ROOT / "build").mkdir(exist_ok=True)
-    with open(ROOT / "build" / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def toolchain(command: build_ext) -> compiling.Toolchain:
+    """The C compiler as distutils configures it: from CC, CFLAGS, LDFLAGS and what Python itself was built with."""
+    compiler = new_compiler(compiler=command.compiler, force=command.force)
+    customize_compiler(compiler)
+    include = dict.fromkeys(sysconfig.get_path(name) for name in ("include", "platinclude"))
+    return compiling.Toolchain(compiler, tuple(include))
 
 
 class BuildExtensions(build_ext):
-    """Cythonize and compile what changed, install it atomically, record the source hashes."""
+    """Compile what changed, install it atomically, record the source hashes."""
 
     user_options = [
         *build_ext.user_options,
@@ -118,79 +119,81 @@ class BuildExtensions(build_ext):
 
     def run(self) -> None:
         check_compiler()
-        self.extensions = [ext for ext in self.extensions if ext.name.startswith(self.only)]
-        self.into_source_tree = bool(self.inplace)  # super().run() clears inplace for its duration
-        self.failed: list[str] = []
-        with build_lock():
-            super().run()
-        if self.failed:
-            raise SystemExit("weft: these modules failed to compile: " + ", ".join(self.failed))
-
-    def build_extensions(self) -> None:
-        sources = rules.compiled_sources(PACKAGE)
-        hashes = {ext.name: rules.source_hash(sources[ext.name]) for ext in self.extensions}
-        self.failed = self.cythonize(hashes)
-        self.parallel = self.parallel or JOBS
-        self.extensions = [ext for ext in self.extensions if ext.name not in self.failed]
-        super().build_extensions()
-        self.extensions = [ext for ext in self.extensions if ext.name not in self.failed]
-        kept = {k: v for k, v in rules.built_hashes().items() if k in sources and k not in hashes}
-        done = {k: v for k, v in hashes.items() if k not in self.failed}
-        self.write_build_info(dict(sorted((kept | done).items())))
-
-    def build_extension(self, ext: Extension) -> None:
-        if self.debug:  # a third of the time to compile, for what is built to look for faults
-            ext.extra_compile_args = [*ext.extra_compile_args, "-O1"]
+        os.chdir(ROOT)
         try:
-            super().build_extension(ext)
-        except CompileError:  # the compiler has printed why
-            self.failed.append(ext.name)
+            with compiling.exclusive(BUILD):
+                self.build()
+        except OSError as error:
+            folder = error.filename or BUILD
+            raise SystemExit(NOT_WRITABLE.format(error=error, folder=folder)) from None
+        except compiling.BuildInterruptedError as error:
+            raise SystemExit(INTERRUPTED.format(done=error)) from None
 
-    def cythonize(self, hashes: dict[str, str]) -> list[str]:
-        """Translate the changed sources to C under build/; the names of those that failed."""
-        from Cython.Build import cythonize
+    def build(self) -> None:
+        """Compile what is missing, install everything, say what became of it."""
+        begun = time.monotonic()
+        modules = [m for m in find_modules(self.debug) if m.name.startswith(self.only)]
+        cache = compiling.ObjectCache.open(BUILD / "objects", toolchain(self))
+        missing = len(cache.missing(modules))
+        failed = compiling.compile_missing(cache, modules, compiling.worker_count(self.parallel))
+        built = [module for module in modules if module.name not in failed]
+        self.install(cache, built)
+        cache.prune(built)
+        for name, words in failed.items():
+            print(f"\n{name}:\n{words}", file=sys.stderr)
+        if failed:
+            raise SystemExit("weft: these modules failed to compile: " + ", ".join(failed))
+        if missing:
+            print(
+                f"weft: compiled {missing} of {len(modules)} modules in {time.monotonic() - begun:.0f} s"
+            )
 
-        built = rules.built_hashes()
-        sources = {ext.name: ext.sources[0] for ext in self.extensions}
-        for name, source in sources.items():  # a source may be older in time and yet different
-            if built.get(name) != hashes[name]:
-                (ROOT / "build" / "cython" / source).with_suffix(".c").unlink(missing_ok=True)
-        translated = cythonize(
-            self.extensions,
-            nthreads=JOBS,
-            build_dir=os.path.join("build", "cython"),
-            compiler_directives=DIRECTIVES,
-            exclude_failures=True,
-            language_level=3,
-            include_path=["src"],
-        )
-        c_sources = {ext.name: ext.sources for ext in translated}
-        for ext in self.extensions:
-            ext.sources = c_sources.get(ext.name, ext.sources)
-        return [name for name in sources if name not in c_sources]
-
-    def copy_extensions_to_source(self) -> None:
-        """Replace by rename, and only what changed: a running process keeps its mapped file."""
-        for ext in self.extensions:
-            built = Path(self.build_lib) / self.get_ext_filename(ext.name)
-            target = ROOT / "src" / self.get_ext_filename(ext.name)
-            if target.exists() and filecmp.cmp(built, target, shallow=False):
-                continue
-            temporary = target.with_suffix(".tmp")
-            shutil.copy2(built, temporary)
-            os.replace(temporary, target)
-            print(f"installed {target.relative_to(ROOT)}")
-
-    def write_build_info(self, hashes: dict[str, str]) -> None:
-        """Record the hash of each source that was built."""
-        lines = "".join(f'    "{name}": "{value}",\n' for name, value in hashes.items())
-        title = '"""Written by setup.py: the hash of each compiled source."""'
-        text = f"{title}\n\nSOURCE_HASHES = {{\n{lines}}}\n"
-        folder = PACKAGE if self.into_source_tree else Path(self.build_lib) / "weft"
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / "_build_info.tmp"
-        temporary.write_text(text)
-        os.replace(temporary, folder / "_build_info.py")
+    def install(self, cache: compiling.ObjectCache, built: list[compiling.Module]) -> None:
+        """Objects go beside the sources or under build_lib; those of modules that are gone, go."""
+        folder = ROOT / "src" if self.inplace else Path(self.build_lib)
+        sources = rules.compiled_sources(PACKAGE)
+        for module in built:
+            replace_by_copy(cache.path(module), object_path(folder, module.name))
+        wanted = {object_path(folder, name) for name in sources}
+        for path in set((folder / "weft").rglob(f"*{SUFFIX}")) - wanted:
+            path.unlink()
+        done = {module.name: module.hash for module in built}
+        kept = {k: v for k, v in rules.built_hashes().items() if k in sources and k not in done}
+        write_build_info(folder / "weft", dict(sorted((kept | done).items())))
 
 
-setup(ext_modules=find_extensions(), cmdclass={"build_ext": BuildExtensions})
+def object_path(folder: Path, name: str) -> Path:
+    """Where a module's object is imported from."""
+    return folder / (name.replace(".", os.sep) + SUFFIX)
+
+
+def replace_by_copy(built: Path, target: Path) -> None:
+    """Replace by rename, and only what differs: a running process keeps its mapped file."""
+    if target.exists() and filecmp.cmp(built, target, shallow=False):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".tmp")
+    shutil.copyfile(built, temporary)
+    temporary.chmod(0o755)
+    os.replace(temporary, target)
+
+
+def write_build_info(package: Path, hashes: dict[str, str]) -> None:
+    """Record the hash of each source that was built."""
+    lines = "".join(f'    "{name}": "{value}",\n' for name, value in hashes.items())
+    title = '"""Written by setup.py: the hash of each compiled source."""'
+    text = f"{title}\n\nSOURCE_HASHES = {{\n{lines}}}\n"
+    target, temporary = package / "_build_info.py", package / "_build_info.tmp"
+    if target.exists() and target.read_text() == text:
+        return
+    temporary.write_text(text)
+    os.replace(temporary, target)
+
+
+setup(
+    ext_modules=[
+        Extension(name, [str(path.relative_to(ROOT))])
+        for name, path in rules.compiled_sources(PACKAGE).items()
+    ],
+    cmdclass={"build_ext": BuildExtensions},
+)

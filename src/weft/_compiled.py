@@ -46,15 +46,51 @@ def compiled_sources(package: Path | None = None) -> dict[str, Path]:
     return dict(sorted(names.items()))
 
 
-def source_hash(path: Path) -> str:
-    """The hash of a module's .py and its .pxd."""
-    import hashlib
+class SourceHashes:
+    """Hashes of the compiled modules of a package: of the .py, its .pxd, and every .pxd that these cimport in turn."""
 
-    digest = hashlib.sha256(path.read_bytes())
-    declarations = path.with_suffix(".pxd")
-    if declarations.exists():
-        digest.update(b"\0" + declarations.read_bytes())
-    return digest.hexdigest()[:16]
+    def __init__(self, package: Path | None = None) -> None:
+        import re
+
+        self._root = (package_folder() if package is None else package).parent
+        self._cimport = re.compile(
+            rb"^\s*(?:from\s+cython\.cimports\.([\w.]+)\s+import|from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))\b",
+            re.MULTILINE,
+        )
+        self._cimported: dict[Path, list[Path]] = {}
+
+    def of(self, path: Path) -> str:
+        """The hash of one module, sixteen hexadecimal digits."""
+        import hashlib
+
+        digest = hashlib.sha256(path.read_bytes())
+        for declarations in sorted(self._declarations(path)):
+            digest.update(b"\0" + declarations.read_bytes())
+        return digest.hexdigest()[:16]
+
+    def _declarations(self, path: Path) -> set[Path]:
+        """The .pxd files that decide what the module is compiled to, its own among them."""
+        own = path.with_suffix(".pxd")
+        found, left = set(), [path, *([own] if own.exists() else [])]
+        while left:
+            file = left.pop()
+            if file.suffix == ".pxd":
+                found.add(file)
+            left.extend(set(self._cimports(file)) - found - set(left))
+        return found
+
+    def _cimports(self, file: Path) -> list[Path]:
+        """The package's .pxd files that one file names."""
+        if file not in self._cimported:
+            names = {b"".join(words) for words in self._cimport.findall(file.read_bytes())}
+            paths = [self._root / (n.decode().replace(".", "/") + ".pxd") for n in names]
+            self._cimported[file] = [path for path in paths if path.exists()]
+        return self._cimported[file]
+
+
+def source_hash(path: Path) -> str:
+    """The hash of one of this package's compiled modules."""
+    return SourceHashes().of(path)
 
 
 def built_hashes() -> dict[str, str]:
@@ -74,10 +110,9 @@ def built_hashes() -> dict[str, str]:
 
 def stale_modules() -> list[str]:
     """The compiled modules whose sources have changed since they were built."""
-    built = built_hashes()
-    return [
-        name for name, path in compiled_sources().items() if built.get(name) != source_hash(path)
-    ]
+    built, hashes = built_hashes(), SourceHashes()
+    sources = compiled_sources().items()
+    return [name for name, path in sources if built.get(name) != hashes.of(path)]
 
 
 def missing_modules() -> list[str]:
