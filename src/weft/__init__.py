@@ -52,11 +52,14 @@ __version__ = "0.2.0"  # stands only here: pyproject.toml reads it from this lin
 _OF_LAYERS = {
     "nn.functional": (
         "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d "
-        "conv_transpose2d conv_transpose3d cosine_similarity group_norm hardshrink layer_norm max_pool1d max_pool2d "
+        "conv_transpose2d conv_transpose3d cosine_similarity hardshrink max_pool1d max_pool2d "
         "max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ "
         "threshold threshold_"
     ),
-    "nn.positional": "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm",
+    "nn.positional": (
+        "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm layer_norm "
+        "group_norm"
+    ),
 }
 _CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
 _CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"

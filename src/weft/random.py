@@ -200,16 +200,19 @@ def randn(
 
 
 @cython.cfunc
-def _drawn_like(law: Any, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _drawn_like(
+    law: Any, input: Any, generator: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Any:
     """`_draw` in the shape, of the type and on the device of a tensor, unless others are named."""
     absent = on_meta(input.device if device is None else device, "rand_like")
     wanted = input._dtype if dtype is None else dtype
-    return _draw(law, (input._shape,), None, wanted, requires_grad, absent)
+    return _draw(law, (input._shape,), generator, wanted, requires_grad, absent)
 
 
 def rand_like(
     input: Any,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
@@ -217,12 +220,13 @@ def rand_like(
     memory_format: Any = None,
 ) -> Any:
     """Uniform numbers in the shape and type of a tensor."""
-    return _drawn_like(unit, input, dtype, device, requires_grad)
+    return _drawn_like(unit, input, generator, dtype, device, requires_grad)
 
 
 def randn_like(
     input: Any,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
@@ -230,7 +234,7 @@ def randn_like(
     memory_format: Any = None,
 ) -> Any:
     """Normal numbers in the shape and type of a tensor."""
-    return _drawn_like(standard_normal, input, dtype, device, requires_grad)
+    return _drawn_like(standard_normal, input, generator, dtype, device, requires_grad)
 
 
 @cython.cfunc
@@ -270,6 +274,7 @@ def randint(
     device: Any = None,
     layout: Any = None,
     requires_grad: bool = False,
+    out: Any = None,
 ) -> Any:
     """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
     rest = list(arguments)
@@ -288,7 +293,12 @@ def randint(
         )
     low, high = need_integer("randint", low, "low"), need_integer("randint", high, "high")
     _check_range(low, high)
-    return _whole(low, high, sizes((size,)), generator, dtype, requires_grad, device)
+    if out is None:
+        return _whole(low, high, sizes((size,)), generator, dtype, requires_grad, device)
+    wanted = out._dtype if dtype is None else dtype
+    return write_out(
+        out, _whole(low, high, sizes((size,)), generator, wanted, requires_grad, out.device)
+    )
 
 
 @cython.cfunc
@@ -309,6 +319,7 @@ def randint_like(
     low: int = 0,
     high: int | None = None,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -319,7 +330,7 @@ def randint_like(
     _check_range(low, high)
     where = input.device if device is None else device
     wanted = input._dtype if dtype is None else dtype
-    return _whole(low, high, input._shape, None, wanted, requires_grad, where)
+    return _whole(low, high, input._shape, generator, wanted, requires_grad, where)
 
 
 def randperm(

@@ -387,7 +387,15 @@ def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
 
 
 def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, density: bool) -> Any:
-    """(counts, edges) of points (n, d)."""
+    """(counts, edges) of points (n, d). Errors: ArgumentError on ranges that are not a pair for each dimension."""
+    if ranges is not None and len(ranges) != 2 * len(bins):
+        raise ArgumentError(
+            f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got "
+            f"{len(ranges)}",
+            expected="the lowest and the highest edge of each dimension",
+            got=str(ranges),
+            fix="pass range=(low, high)",
+        )
     edges = []
     for k, count in enumerate(bins):
         column = points[:, k]
@@ -397,6 +405,14 @@ def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, densit
         )
         edges.append(_edges(count, low, high, points.dtype))
     weights = None if weight is None else host.to_numpy(weight).reshape(-1).astype(np.float64)
+    if weights is not None and len(weights) != len(points):
+        raise ShapeError(
+            f"{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            "innermost dimension",
+            expected=f"{len(points)} weights",
+            got=describe("weight", weight),
+            fix="pass a weight for each point",
+        )
     counts, _ = np.histogramdd(
         points.astype(np.float64), [e.astype(np.float64) for e in edges], weights=weights
     )
@@ -413,7 +429,7 @@ def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, densit
 
 def histogram(
     input: Any,
-    bins: Any,
+    bins: Any = 100,
     *,
     range: Any = None,
     weight: Any = None,

@@ -76,11 +76,11 @@ def _promoted(tensors: list[Any]) -> list[Any]:
     return tensors
 
 
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors joined along a dimension; empty vectors are skipped. Errors: ShapeError where other sizes differ."""
     parts = _promoted(_tensors("cat", tensors))
     kept = _of_elements(parts)
-    joined = wrap_dim(dim if axis is None else axis, len(kept[0]._shape))
+    joined = wrap_dim(dim, len(kept[0]._shape))
     shape = _joined_shape(kept, joined)
     if len(kept) == 1:
         result = call("clone", kept[0])

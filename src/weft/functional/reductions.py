@@ -3,8 +3,8 @@
 # cython: wraparound=True, boundscheck=True, cdivision=False
 """Reductions: sum, mean, prod, extrema, logic, variance, counting; and the running sums.
 
-`dim` may be None (all), an integer, or several; `keepdim` keeps reduced dimensions with size 1; `axis` and `keepdims`
-are accepted as NumPy spells them. A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
+`dim` may be None (all), an integer, or several; `keepdim` keeps reduced dimensions with size 1.
+A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
 """
 
 from __future__ import annotations
@@ -74,10 +74,6 @@ def reduce_over(row: OpRow, x: Tensor, axes: tuple[int, ...], keepdim: bool, dty
     return record(row, (x,), (axes, keepdim), shape, dtype)
 
 
-def _options(dim: Any, keepdim: bool, axis: Any, keepdims: bool | None) -> tuple[Any, bool]:
-    return (dim if axis is None else axis), bool(keepdim if keepdims is None else keepdims)
-
-
 # -- sums ----------------------------------------------------------------------------------------------------------
 
 
@@ -87,15 +83,11 @@ def sum(
     keepdim: bool = False,
     *,
     dtype: Any = None,
-    axis: Dims = None,
-    keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
     """The sum over dimensions. Integers and bool sum to int64; a sum of type bool says whether any is true."""
     if not isinstance(input, Tensor):
         need_tensor("sum", input)
-    if axis is not None or keepdims is not None:
-        dim, keepdim = _options(dim, keepdim, axis, keepdims)
     x: Tensor = input
     if dtype is None and out is not None:
         dtype = out._dtype
@@ -147,15 +139,11 @@ def mean(
     keepdim: bool = False,
     *,
     dtype: Any = None,
-    axis: Dims = None,
-    keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
     """The mean over dimensions. Errors: DTypeError on integers."""
     if not isinstance(input, Tensor):
         need_tensor("mean", input)
-    if axis is not None or keepdims is not None:
-        dim, keepdim = _options(dim, keepdim, axis, keepdims)
     x: Tensor = input
     if dtype is not None or x._dtype.category < 2:
         x = _need_inexact("mean", x, dtype)
@@ -183,14 +171,11 @@ def prod(
     keepdim: bool = False,
     *,
     dtype: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
     """The product of all elements or along one dimension. Integers and bool multiply to int64; a product of type bool
     says whether all are true."""
     need_tensor("prod", input)
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     if dtype is None and out is not None:
         dtype = out._dtype
     if dtype is not None:
@@ -289,12 +274,9 @@ def max(
     keepdim: bool = False,
     *,
     other: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
     """The largest element (ties share the gradient); with `dim`, values and first indices; of two, `maximum`."""
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     result = _extreme("max", "maximum", input, dim, keepdim, other)
     return result if out is None else write_out(out, result)
 
@@ -305,12 +287,9 @@ def min(
     keepdim: bool = False,
     *,
     other: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
     out: Any = None,
 ) -> Any:
     """The smallest element (ties share the gradient); with `dim`, values and first indices; of two, `minimum`."""
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     result = _extreme("min", "minimum", input, dim, keepdim, other)
     return result if out is None else write_out(out, result)
 
@@ -373,14 +352,14 @@ def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     return reduce_over(TABLE[name], input, axes, bool(keepdim), dtypes.int64)
 
 
-def argmax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Any:
+def argmax(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The index of the first largest element, in the flattened tensor or along `dim`."""
-    return _arg("argmax", input, dim if axis is None else axis, keepdim)
+    return _arg("argmax", input, dim, keepdim)
 
 
-def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Any:
+def argmin(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The index of the first smallest element, in the flattened tensor or along `dim`."""
-    return _arg("argmin", input, dim if axis is None else axis, keepdim)
+    return _arg("argmin", input, dim, keepdim)
 
 
 # -- logic and counting --------------------------------------------------------------------------------------------
@@ -394,14 +373,14 @@ def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
     return cast(result, dtypes.uint8) if input._dtype is dtypes.uint8 else result
 
 
-def any(input: Any, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Any:
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element is true (not 0)."""
-    return _logic("any", input, dim if axis is None else axis, keepdim)
+    return _logic("any", input, dim, keepdim)
 
 
-def all(input: Any, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Any:
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are true (not 0)."""
-    return _logic("all", input, dim if axis is None else axis, keepdim)
+    return _logic("all", input, dim, keepdim)
 
 
 def count_nonzero(input: Any, dim: Dims = None) -> Any:

@@ -412,11 +412,17 @@ def _counts(repeats: Any) -> Any:
 
 
 def repeat_interleave(
-    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Any = None,
+    repeats: Any = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Any:
     """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read)."""
-    if repeats is None:
-        counts = _counts(input)
+    if input is None or repeats is None:
+        counts = _counts(
+            need_tensor("repeat_interleave", repeats if input is None else input, "repeats")
+        )
         return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
     need_tensor("repeat_interleave", input)
     if dim is None:

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from weft.errors import DTypeError
-from weft.functional.arguments import Dims, Shape, describe, need_tensor, reduced_axes, widen
+from weft.functional.arguments import Shape, describe, need_tensor, reduced_axes, widen
 from weft.functional.making import by_name
 from weft.functional.reductions import count_of, reduce_over, reduced_shape
 from weft.graph.edges import rename_record
@@ -68,10 +68,9 @@ def var(
     keepdim: bool = False,
     *,
     correction: Any = None,
-    axis: Dims = None,
 ) -> Any:
     """The variance over dimensions, divided by n - correction (1 unless given)."""
-    dim, unbiased = _bool_dim(dim if axis is None else axis, unbiased)
+    dim, unbiased = _bool_dim(dim, unbiased)
     deviations, _, axes, divisor = _deviations("var", input, dim, unbiased, correction)
     return cast(_spread(deviations, axes, keepdim, divisor), input._dtype.to_real())
 
@@ -83,10 +82,9 @@ def std(
     keepdim: bool = False,
     *,
     correction: Any = None,
-    axis: Dims = None,
 ) -> Any:
     """The standard deviation over dimensions; its gradient where all elements are equal is 0."""
-    dim, unbiased = _bool_dim(dim if axis is None else axis, unbiased)
+    dim, unbiased = _bool_dim(dim, unbiased)
     deviations, _, axes, divisor = _deviations("std", input, dim, unbiased, correction)
     return cast(_root(_spread(deviations, axes, keepdim, divisor)), input._dtype.to_real())
 
@@ -104,10 +102,9 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: Any = None,
-    axis: Dims = None,
 ) -> tuple[Any, Any]:
     """(variance, mean)."""
-    dim, unbiased = _bool_dim(dim if axis is None else axis, unbiased)
+    dim, unbiased = _bool_dim(dim, unbiased)
     deviations, middle, axes, divisor = _deviations("var_mean", input, dim, unbiased, correction)
     spread = cast(_spread(deviations, axes, keepdim, divisor), input._dtype.to_real())
     if not keepdim:
@@ -122,10 +119,9 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: Any = None,
-    axis: Dims = None,
 ) -> tuple[Any, Any]:
     """(standard deviation, mean)."""
-    dim, unbiased = _bool_dim(dim if axis is None else axis, unbiased)
+    dim, unbiased = _bool_dim(dim, unbiased)
     deviations, middle, axes, divisor = _deviations("std_mean", input, dim, unbiased, correction)
     spread = cast(_root(_spread(deviations, axes, keepdim, divisor)), input._dtype.to_real())
     if not keepdim:

@@ -349,8 +349,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 # -- repetition without copies -------------------------------------------------------------------------------------
 
 
-def expand(input: Any, *size: Any) -> Any:
-    """Dimensions of size 1 (and new leading ones) repeated without copying; -1 keeps a size."""
+def expand(input: Any, *size: Any, implicit: bool = False) -> Any:
+    """Dimensions of size 1 (and new leading ones) repeated without copying; -1 keeps a size. `implicit` changes
+    nothing."""
     if not isinstance(input, Tensor):
         need_tensor("expand", input)
     wanted = sizes(size, "expand")

@@ -294,6 +294,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
     "cumulative_trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
     "histc": {"min": "float", "max": "float"},
+    "histogram": {"range": "shares"},
     "select": {"index": "int"},
     "slice": {"start": "int", "end": "int", "step": "int"},
     "slice_scatter": {"start": "int", "end": "int", "step": "int"},

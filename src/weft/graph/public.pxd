@@ -8,6 +8,7 @@ cdef class Public:
     cdef readonly str record
     cdef OpRow unary
     cdef dict compositions
+    cdef dict spellings  # names of keywords that were met, and what the function calls them
     cdef dict rows  # rows as the function records them last, and as rows of its name
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

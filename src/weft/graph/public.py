@@ -2,8 +2,9 @@
 """The border between a user's call and the library: what every public function is wrapped in.
 
 In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
-Where one fails with an exception that is not Weft's own, `weft.graph.misuse` says which argument was wrong, so
-that the checks that a right call would pass cost it nothing, and stand in one place.
+Where one fails with an exception that is not Weft's own, it may be another spelling of a call (`weft.graph.spellings`:
+`axis=` for `dim=`), which is made then; else `weft.graph.misuse` says which argument was wrong. So the checks that a
+right call would pass cost it nothing, and stand in one place.
 
 The gradient records that a composition makes last are called by its name where PyTorch's are (`RECORDS`): a call of one
 of these functions takes another way in, so that others pay nothing for it.
@@ -104,6 +105,7 @@ class Public:
         self.vectorcall = _enter if record is None else _enter_naming
         self.record = record
         self.rows = {}
+        self.spellings = None
         self.function = function
         self.unary = getattr(function, "unary", None)
         self.compositions = {} if hasattr(function, "composed") else None
@@ -196,13 +198,16 @@ def _enter(
     """Call the function. Errors: those of the library; others are explained, or pass as they are."""
     public: Public = cython.cast(Public, self)
     if intercepting:
-        answer = intercepted(public, arguments, count, names)
+        answer = _intercepted(public, arguments, count, names)
         if answer is not NotImplemented:
             return answer
     if has_answering(arguments, count, names) and public.asks:
         answer = answered(public, arguments, count, names)
         if answer is not NotImplemented:
             return answer
+    if names != cython.NULL and public.spellings is not None:
+        own = public.spellings.get(cython.cast(object, names))
+        names = names if own is None else cython.cast(cython.pointer(PyObject), own)
     try:
         if (
             public.unary is not None
@@ -224,10 +229,14 @@ def _enter(
     except WeftError:
         raise
     except Exception as error:
-        explained = _explain(public, arguments, count, names, error)
-        if explained is None:
-            raise
-        raise explained from error
+        call = _respelled(public, arguments, count, names) if isinstance(error, TypeError) else None
+        if call is None:
+            explained = _explain(public, arguments, count, names, error)
+            if explained is None:
+                raise
+            raise explained from error
+    values, keywords = call
+    return public(*values, **keywords)
 
 
 @cython.cfunc
@@ -271,6 +280,37 @@ def _without_values(
     """What a function that reads values gives on the device meta, where that is known."""
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
     return late["without_values"](public.function, tuple(values), keywords)
+
+
+@cython.cfunc
+def _intercepted(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """`intercepted`, for another spelling of the call too."""
+    try:
+        return intercepted(public, arguments, count, names)
+    except TypeError:
+        call = _respelled(public, arguments, count, names)
+        if call is None:
+            raise
+    values, keywords = call
+    return public(*values, **keywords)
+
+
+@cython.cfunc
+def _respelled(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """The arguments of the call by the function's own names, or None where it is no other spelling."""
+    from weft.graph.spellings import respelled
+
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    values, keywords = collected(arguments, given, names)
+    call = respelled(public.function, values, keywords)
+    if call is not None and len(call[0]) == given and len(call[1]) == len(keywords):
+        public.spellings = public.spellings or {}
+        public.spellings[tuple(keywords)] = tuple(call[1])
+    return call
 
 
 @cython.cfunc

@@ -46,9 +46,8 @@ def of_dense(tensor: Any, like: NestedTensor) -> NestedTensor:
     return NestedTensor(values, rows, dims)
 
 
-def cat(function: Any, tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
+def cat(function: Any, tensors: Any, dim: int = 0) -> Any:
     """Tensors one after the other along a dimension."""
-    dim = dim if axis is None else axis
     first = next(part for part in tensors if isinstance(part, NestedTensor))
     parts = [of_dense(part, first) if isinstance(part, Tensor) else part for part in tensors]
     place = first.dimension(dim)

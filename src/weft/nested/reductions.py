@@ -160,16 +160,10 @@ def need_entries(name: str, plan: Plan) -> None:
 # -- sums and what is made of them -----------------------------------------------------------------
 
 
-def _options(dim: Any, keepdim: bool, axis: Any, keepdims: Any) -> tuple[Any, bool]:
-    return (dim if axis is None else axis), bool(keepdim if keepdims is None else keepdims)
-
-
 def total(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
-    axis: Any = None, keepdims: Any = None,
-) -> Any:  # fmt: skip
+    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     """sum over any dimensions."""
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     dims = dimensions(input, dim)
     if len(dims) == input.ndim:
         found = weft.sum(input.packed, dtype=dtype)
@@ -199,11 +193,9 @@ def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: Any
 
 
 def mean(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
-    axis: Any = None, keepdims: Any = None,
-) -> Any:  # fmt: skip
+    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     """mean over any dimensions: of what there is in each row."""
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     dims = dimensions(input, dim)
     if dtype is not None:
         input = input.to(dtype)
@@ -215,12 +207,11 @@ def mean(
 
 def var(
     function: Any, input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *,
-    correction: Any = None, axis: Any = None, keepdims: Any = None,
+    correction: Any = None,
 ) -> Any:  # fmt: skip
     """var or std over any dimensions."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     correction = (1 if unbiased else 0) if correction is None else correction
     dims = dimensions(input, dim)
     if len(dims) == input.ndim:
@@ -304,16 +295,14 @@ def extreme(function: Any, input: Any, dim: Any = (), keepdim: bool = False) -> 
 
 
 def extreme_and_place(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None,
-    axis: Any = None, keepdims: Any = None,
-) -> Any:  # fmt: skip
+    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
+) -> Any:
     """max and min: of all, of two tensors, or along a dimension with places."""
     name = function.__name__
     if isinstance(dim, (Tensor, NestedTensor)):
         dim, other = None, dim
     if other is not None:
         return apply(weft.maximum if name == "max" else weft.minimum, input, other)
-    dim, keepdim = _options(dim, keepdim, axis, keepdims)
     if dim is None:
         return function(input.packed)
     fill = lowest(input.dtype) if name == "max" else highest(input.dtype)
@@ -322,11 +311,9 @@ def extreme_and_place(
     return kind(*found)
 
 
-def place(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
-) -> Any:
+def place(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """argmax and argmin along a dimension; counted within each row."""
-    name, dim = function.__name__, dim if axis is None else axis
+    name = function.__name__
     if dim is None:
         raise NotDefinedError(
             f"{name} of all elements of a ragged tensor",
@@ -373,11 +360,8 @@ def product(
     return _fold("prod", input, dim, keepdim, 1, lambda x, axes: function(x, axes[0]), 1)
 
 
-def logic(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
-) -> Any:
+def logic(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """any and all."""
-    dim = dim if axis is None else axis
     end = function.__name__ == "all"
     over = lambda values, axes: function(values, axes)  # noqa: E731
     return _fold(function.__name__, input.to(weft.bool), dim, keepdim, end, over, end)

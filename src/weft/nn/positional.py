@@ -83,4 +83,28 @@ def instance_norm(
     )
 
 
+def layer_norm(
+    input: Any,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-05,
+    cudnn_enable: bool = True,
+) -> Any:
+    """`nn.functional.layer_norm`; `cudnn_enable` changes nothing."""
+    return functional.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def group_norm(
+    input: Any,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.group_norm`; `cudnn_enabled` changes nothing."""
+    return functional.group_norm(input, num_groups, weight, bias, eps)
+
+
 publish(globals())

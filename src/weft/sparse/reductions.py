@@ -47,10 +47,10 @@ def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: An
 
 
 def sum_rule(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any
+    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """`sum` of a sparse tensor."""
-    return total(input, dim, keepdim, kwargs.get("dtype"))
+    return total(input, dim, keepdim, dtype)
 
 
 def softmax(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:

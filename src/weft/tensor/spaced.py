@@ -159,6 +159,7 @@ def range_(
     end: Any = None,
     step: Any = 1,
     *,
+    out: Tensor | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -170,7 +171,9 @@ def range_(
     start, end, step = [_number_of("range", value) for value in (start, end, step)]
     _length("range", start, end, step)
     length = math.floor((end - start) / step) + 1
-    return leaf(_count(start, step, length, read_dtype(dtype), absent), requires_grad)
+    wanted = read_dtype(dtype, None if out is None else out._dtype)
+    made = _count(start, step, length, wanted, absent)
+    return leaf(made if out is None else give_out(out, made), requires_grad)
 
 
 def linspace(
