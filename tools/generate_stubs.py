@@ -321,7 +321,11 @@ def signature_text(writer: Writer, function: Any, method: bool, returns: str) ->
 
 def return_of(name: str, function: Any) -> str:
     """What a function that is annotated with Any gives: in the layers of mathematics a tensor, mostly."""
-    mathematics = function.__module__.startswith(("weft.functional", "weft.random"))
+    mathematics = (
+        import_module("weft.graph.public")
+        .defined_in(function)
+        .startswith(("weft.functional", "weft.random"))
+    )
     return (
         "Tensor"
         if mathematics and name not in NOT_TENSORS and not name.startswith("is_")

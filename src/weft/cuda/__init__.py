@@ -167,6 +167,9 @@ class _TensorType:
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
+    def __reduce__(self) -> str:
+        return self.__name__
+
     def __instancecheck__(self, value: Any) -> bool:
         return False
 

@@ -135,7 +135,10 @@ class Public:
         return self
 
     def __reduce__(self):
-        return (public, (self.function,))
+        from weft.graph.homes import home
+
+        found = home(self)  # pickle takes a name as one of `__module__`
+        return (public, (self.function,)) if found is None else found[1]
 
 
 def _may_record(function):
@@ -327,6 +330,18 @@ def _explain(
     return explain(public.function, values, keywords, error)
 
 
+def _home(public):
+    """The module and the qualified name of a public function."""
+    from weft.graph.homes import home
+
+    return home(public) or (public.function.__module__, public.function.__qualname__)
+
+
+def defined_in(function) -> str:
+    """The module in which a function is written, public or not."""
+    return str(getattr(getattr(function, "__wrapped__", function), "__module__", ""))
+
+
 def _take_calls():
     """Let calls and method calls of the class go through `_enter`, without a tuple of arguments."""
     probe: Public = Public.__new__(Public, _take_calls)
@@ -335,7 +350,8 @@ def _take_calls():
         Public,
         {
             "__doc__": property(lambda made: made.function.__doc__),
-            "__module__": property(lambda made: made.function.__module__),
+            "__module__": property(lambda made: _home(made)[0]),
+            "__qualname__": property(lambda made: _home(made)[1]),
         },
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.errors import ArgumentTypeError, NotDefinedError, WeftError
 from weft.graph.misuse import type_name
+from weft.graph.public import defined_in
 from weft.nested import (
     attention,
     elementwise,
@@ -113,12 +114,12 @@ def defined() -> list[str]:
 
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function gives with a ragged argument. Errors: NotDefinedError where it has no meaning."""
-    name = function.__name__
-    if not str(function.__module__).startswith(_PLACES):
-        rule = _ELSEWHERE.get((function.__module__, name))
+    name, place = function.__name__, defined_in(function)
+    if not place.startswith(_PLACES):
+        rule = _ELSEWHERE.get((place, name))
         return NotImplemented if rule is None else rule(function, *args, **kwargs)
     defined_here = RULES.get(name)
-    if defined_here is None and function.__module__ in _ELEMENTWISE_MODULES:
+    if defined_here is None and place in _ELEMENTWISE_MODULES:
         defined_here = elementwise.apply
     if defined_here is not None:
         if kwargs.get("out") is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from weft import nn
 from weft._lazy import join
+from weft.graph.public import defined_in
 from weft.nn import conv, dropout, normalization, pooling, state
 
 # PyTorch's file, and the modules here that hold what it holds.
@@ -41,7 +42,7 @@ def _held(places: list[str]) -> dict[str, Any]:
         name: value
         for part in parts
         for name, value in vars(part).items()
-        if callable(value) and getattr(value, "__module__", "").startswith("weft.nn")
+        if callable(value) and defined_in(value).startswith("weft.nn")
     }
 
 

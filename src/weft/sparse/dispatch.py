@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import NotDefinedError
+from weft.graph.public import defined_in
 from weft.sparse import arithmetic, making, products, reductions, shaping
 from weft.sparse.tensor import SparseTensor, entries_at, like
 
@@ -65,7 +66,7 @@ _PLACES = ("weft.functional.", "weft.nn.functional", "weft.tensor.", "weft.rando
 
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function gives with a sparse argument. Errors: NotDefinedError where it has no meaning."""
-    name, place = function.__name__, str(function.__module__)
+    name, place = function.__name__, defined_in(function)
     own = vars(SparseTensor).get(name) if args and isinstance(args[0], SparseTensor) else None
     if callable(own):
         return own(*args, **kwargs)

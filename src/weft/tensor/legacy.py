@@ -62,6 +62,7 @@ class TensorType:
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name
+        self.__module__ = "weft"
         self.dtype = dtype
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
@@ -69,6 +70,9 @@ class TensorType:
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, Tensor) and value._dtype is self.dtype
+
+    def __reduce__(self) -> str:
+        return self.__name__  # of `__module__`
 
     def __or__(self, other: Any) -> Any:
         """`LongTensor | None`, in annotations."""

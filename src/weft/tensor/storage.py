@@ -391,7 +391,11 @@ class LegacyStorage:
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name
+        self.__module__ = "weft"
         self.dtype = dtype
+
+    def __reduce__(self) -> str:
+        return self.__name__  # of `__module__`
 
     def __call__(
         self,
