@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
+import weft
 from weft.graph.tape import tape
 
 # A shell that runs the suite in the background has it ignore these signals, and what it starts would, too.
@@ -17,6 +19,15 @@ for _number, _usual in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
+
+
+@pytest.fixture(params=["weft", "torch"])
+def lib(request: pytest.FixtureRequest) -> ModuleType:
+    """The library that a test of both runs on."""
+    from oracle import torch  # not imported before a test asks
+
+    return weft if request.param == "weft" else torch
+
 
 _kept = 0  # nodes that are pending in spite of a collection
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.demo import cli
 from weft.demo.model import TreeLSTM
 from weft.demo.syntax_trees import (
@@ -110,7 +111,6 @@ def test_unknown_labels_count_as_their_kind() -> None:
 
 
 def test_the_model_agrees_with_the_same_recursion_in_pytorch(data: Dataset) -> None:
-    torch = pytest.importorskip("torch")
     weft.manual_seed(0)
     model = TreeLSTM(data.vocabulary(), 10, width=8).eval()
     weights = {

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import random_programs as programs
 import random_trees as forests
 import weft
+from oracle import torch
 from properties import QUICK
 from weft.config import config
-
-torch = pytest.importorskip("torch")
 
 EXACT, REGROUPED = 0.0, 1e-12
 

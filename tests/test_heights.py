@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 import random_rows as rows
 import weft
+from oracle import torch
 from properties import QUICK
 from weft.config import config
 from weft.debug import stages
 from weft.graph.rows import KIND_NAMES
 from weft.ops.row import TABLE
 from weft.testing.samples import points, samples
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)

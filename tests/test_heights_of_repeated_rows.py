@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.config import config
-
-torch = pytest.importorskip("torch")
 
 WIDTH = 4
 HEIGHTS = [[1, 4], [4, 1], [1, 4, 1], [4, 4, 1, 2], [1, 1, 4, 1]]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft import nn
 from weft.overrides import TorchFunctionMode
 
@@ -131,7 +132,7 @@ def test_paths_in_containers() -> None:
 def test_structures_are_written_as_pytorch_does() -> None:
     from weft.utils import _pytree as pytree
 
-    theirs = pytest.importorskip("torch").utils._pytree
+    theirs = torch.utils._pytree
     tree = {
         "a": [1, (2,)],
         "b": collections.OrderedDict(c=4),
@@ -368,7 +369,6 @@ def test_containers_of_optree() -> None:
     ],
 )
 def test_autocast_gives_pytorchs_types(call: Any, dtype: str) -> None:
-    torch = pytest.importorskip("torch")
     found = []
     for lib in (weft, torch):
         x = lib.tensor(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from typing import Any
 
 import pytest
 
 import weft
+from oracle import both, submodule, torch
 from weft import _absent, accelerator, ao, cuda, fx, hub, library, onnx
 from weft.utils import _pytree
-
-torch = pytest.importorskip("torch")
-both = pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
 
 
 @both
 def test_nothing_is_traced(lib: Any) -> None:
-    dynamo = importlib.import_module(f"{lib.__name__}._dynamo")
+    dynamo = submodule(f"{lib.__name__}._dynamo")
 
     assert not dynamo.is_compiling()
     dynamo.mark_dynamic(lib.ones(3), 0)
@@ -26,9 +23,9 @@ def test_nothing_is_traced(lib: Any) -> None:
     assert not isinstance(lib.nn.Linear(1, 1), dynamo.OptimizedModule)
     assert dynamo.eval_frame.OptimizedModule is dynamo.OptimizedModule
     assert lib._C._get_tracing_state() is None
-    fake = importlib.import_module(f"{lib.__name__}._subclasses.fake_tensor")
+    fake = submodule(f"{lib.__name__}._subclasses.fake_tensor")
     assert not fake.is_fake(lib.ones(2))
-    tracing = importlib.import_module(f"{lib.__name__}.fx.experimental.proxy_tensor")
+    tracing = submodule(f"{lib.__name__}.fx.experimental.proxy_tensor")
     assert tracing.get_proxy_mode() is None
     assert not lib.onnx.is_in_onnx_export()
 
@@ -50,7 +47,7 @@ def test_symbolic_traces_are_refused(name: str) -> None:
     ["graph", "graph_module", "node", "proxy", "_symbolic_trace", "_compatibility", "_pytree"],
 )
 def test_files_of_traces_are_pytorchs(place: str) -> None:
-    ours, theirs = (importlib.import_module(f"{lib}.fx.{place}") for lib in ("weft", "torch"))
+    ours, theirs = (submodule(f"{lib}.fx.{place}") for lib in ("weft", "torch"))
     names = [name for name in vars(ours) if not name.startswith("__")]
     assert names and all(hasattr(theirs, name) for name in names)
 
@@ -112,7 +109,7 @@ def test_no_cuda_is_the_answer_without_a_device() -> None:
 @both
 def test_operations_are_found_by_name(lib: Any) -> None:
     name = f"other_stacks_{lib.__name__}"
-    library_of = importlib.import_module(f"{lib.__name__}.library")
+    library_of = submodule(f"{lib.__name__}.library")
     Tensor = lib.Tensor  # noqa: N806 - annotations are read
 
     def cubed(x: Tensor) -> Tensor:  # type: ignore[valid-type]
@@ -137,7 +134,7 @@ def test_operations_are_found_by_name(lib: Any) -> None:
 def test_arguments_of_operations_stand_where_they_are_named(lib: Any) -> None:
     """Named in any order or left out, an argument with a derivative is the one of its name."""
     name = f"other_stacks_named_{lib.__name__}"
-    library_of = importlib.import_module(f"{lib.__name__}.library")
+    library_of = submodule(f"{lib.__name__}.library")
 
     def line(x: Any, slope: float = 2.0, lift: float = 5.0, *, more: float = 7.0) -> Any:
         return x * slope + lift + more
@@ -179,7 +176,7 @@ def test_unknown_operations_are_refused() -> None:
 
 @both
 def test_dictionaries_are_taken_apart_with_keys(lib: Any) -> None:
-    tree = importlib.import_module(f"{lib.__name__}.utils._pytree")
+    tree = submodule(f"{lib.__name__}.utils._pytree")
     parts, keys = tree._dict_flatten_with_keys({"a": 1, "b": 2})
     assert [(str(key), value) for key, value in parts] == [("['a']", 1), ("['b']", 2)]
     assert tree._dict_unflatten([value for _, value in parts], keys) == {"a": 1, "b": 2}
@@ -244,7 +241,7 @@ def test_one_process_has_no_mesh() -> None:
 
 @both
 def test_values_that_come_later(lib: Any) -> None:
-    futures = importlib.import_module(f"{lib.__name__}.futures")
+    futures = submodule(f"{lib.__name__}.futures")
     first, second = futures.Future(), futures.Future()
     doubled = first.then(lambda future: 2 * future.wait())
     both_set = futures.collect_all([first, second])
@@ -279,6 +276,6 @@ def test_functions_by_the_names_of_graphs() -> None:
 
 @both
 def test_numbers_are_printed_by_a_private_name(lib: Any) -> None:
-    printing = importlib.import_module(f"{lib.__name__}._tensor_str")
+    printing = submodule(f"{lib.__name__}._tensor_str")
     assert printing._tensor_str(lib.eye(2), 3) == "[[1., 0.],\n    [0., 1.]]"
     assert printing.PRINT_OPTS.threshold == 1000

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.errors import CheckpointError
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 TYPES = [

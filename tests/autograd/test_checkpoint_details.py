@@ -5,24 +5,17 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
 import weakref
 from typing import Any
 
 import pytest
 
 import weft
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request: pytest.FixtureRequest) -> Any:
-    return (
-        importlib.import_module("weft") if request.param == "weft" else pytest.importorskip("torch")
-    )
+from oracle import submodule
 
 
 def tools(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.utils.checkpoint")
+    return submodule(f"{lib.__name__}.utils.checkpoint")
 
 
 def point(lib: Any) -> Any:

@@ -5,21 +5,6 @@ import warnings
 
 import pytest
 
-import weft
-
-LIBRARIES = [weft]
-try:
-    import torch
-
-    LIBRARIES.append(torch)
-except ImportError:
-    pass
-
-
-@pytest.fixture(params=LIBRARIES, ids=lambda lib: lib.__name__)
-def lib(request):
-    return request.param
-
 
 def test_a_function_gets_a_gradient_for_each_output_also_for_those_that_are_no_tensors(lib):
     seen = []

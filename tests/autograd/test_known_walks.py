@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import random_programs as programs
 import weft
+from oracle import both
 from weft.autograd import known_walks
 
 QUICK = settings(
@@ -146,10 +147,9 @@ def test_numbers_are_those_of_this_time(number: float) -> None:
 
 
 @pytest.mark.parametrize("walks", [0, 4])
-@pytest.mark.parametrize("name", ["weft", "torch"])
-def test_a_leaf_that_requires_no_gradient_any_more_gets_none(name: str, walks: int) -> None:
+@both
+def test_a_leaf_that_requires_no_gradient_any_more_gets_none(lib: Any, walks: int) -> None:
     """Also after a graph was made for it, and whether or not its walk is known."""
-    lib = pytest.importorskip(name)
     x, y = lib.ones(3, requires_grad=True), lib.ones(3, requires_grad=True)
     for turn in range(walks + 1):
         x.grad = y.grad = None

@@ -1,18 +1,11 @@
 """What reverse walks refuse, and what Functions may do to views that they are given."""
 
-import importlib
 from collections import OrderedDict
 
 import pytest
 
 import weft
-
-try:
-    import torch
-except ImportError:
-    LIBRARIES = [weft]
-else:
-    LIBRARIES = [weft, torch]
+from oracle import both, submodule
 
 
 def point(lib):
@@ -36,7 +29,7 @@ def edge(lib, value):
 
 def checkpointed(lib, **options):
     name = f"{lib.__name__}.utils.checkpoint"
-    return importlib.import_module(name).checkpoint(lib.sin, point(lib), **options)
+    return submodule(name).checkpoint(lib.sin, point(lib), **options)
 
 
 def together(lib, tensors, **options):
@@ -165,7 +158,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_tensor_is_refused_as_in_pytorch(case, lib):
     call, kind, text = REFUSED[case]
@@ -175,7 +168,7 @@ def test_what_is_no_tensor_is_refused_as_in_pytorch(case, lib):
         assert "test_misuse_of_walks.py" in str(caught.value) and "fix" in str(caught.value)
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_what_stands_for_nothing_or_has_another_name_is_taken(lib):
     lib.autograd.backward([])
     assert lib.autograd.grad([], point(lib), allow_unused=True) == (None,)
@@ -264,7 +257,7 @@ RETURNED = {
 }
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 @pytest.mark.parametrize("case", RETURNED)
 def test_what_hooks_may_not_return(case, lib):
     attach, kind, text = RETURNED[case]
@@ -272,7 +265,7 @@ def test_what_hooks_may_not_return(case, lib):
         hooked(lib, lambda x, y: attach(lib, x, y))
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_what_backward_may_not_return(lib):
     def function(returned):
         class Returned(lib.autograd.Function):
@@ -315,7 +308,7 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 @pytest.mark.parametrize("case", CHECKS)
 def test_options_of_checks_that_make_no_sense(case, lib):
     name, options, kind, text = CHECKS[case]
@@ -347,7 +340,7 @@ OF_TORCH = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's
 
 
 @OF_TORCH
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_how_a_failed_check_is_called(lib):
     Wrong = tripled(lib)
     check = lib.autograd.gradcheck
@@ -368,7 +361,7 @@ PARTS = {
 
 
 @OF_TORCH
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("part", PARTS)
 def test_the_part_of_complex_numbers_that_differs_is_named(part, fast, lib):
@@ -386,7 +379,7 @@ def test_the_part_of_complex_numbers_that_differs_is_named(part, fast, lib):
     assert check(lambda x: lib.complex(x.sin(), x.exp()), (x,), fast_mode=fast)
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_saving_a_number_is_refused_where_a_gradient_is_needed(lib):
     class Saves(lib.autograd.Function):
         @staticmethod
@@ -403,7 +396,7 @@ def test_saving_a_number_is_refused_where_a_gradient_is_needed(lib):
         Saves.apply(lib.ones(2), True)
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_a_level_that_is_not_open_is_not_closed(lib):
     forward_ad = lib.autograd.forward_ad
     with pytest.raises(RuntimeError, match="Dual level must be a positive number"):

@@ -12,18 +12,6 @@ import weft
 import weft.autograd.function
 import weft.utils.hooks
 
-try:
-    import torch
-except ImportError:
-    LIBRARIES: list[Any] = [weft]
-else:
-    LIBRARIES = [weft, torch]
-
-
-@pytest.fixture(params=LIBRARIES, ids=lambda lib: str(lib.__name__))
-def lib(request: Any) -> Any:
-    return request.param
-
 
 def doubled(lib: Any, base: Any) -> Any:
     class Doubled(base):  # type: ignore[misc]

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from oracle import torch
 from properties import QUICK
 from weft.config import config
 from weft.debug import stages
-
-torch = pytest.importorskip("torch")
 
 KINDS = {
     "add": lambda lib, a, b: a + b,

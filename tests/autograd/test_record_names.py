@@ -1,11 +1,10 @@
 """What the gradient records of public functions are called: as in PyTorch, over its op database. The entries whose
-names agree are listed beside this file, and stay so; `python tests/autograd/test_record_names.py` writes the list and
-counts."""
+names agree are listed beside this file, and stay so; `PYTHONPATH=tests python tests/autograd/test_record_names.py`
+writes the list and counts."""
 
 from __future__ import annotations
 
 import gc
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import conformance
 from weft.graph.record_names import RECORDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,24 +23,12 @@ SAMPLES = 3
 @pytest.fixture(scope="module")
 def operators() -> Any:
     """The entries and their calls, as `tools/conformance` has them."""
-    pytest.importorskip("torch")
-    pytest.importorskip("expecttest")
-    return _operators()
-
-
-def _operators() -> Any:
-    sys.path.insert(0, str(ROOT / "tools"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from conformance import operators
-
-    return operators
+    return conformance("operators")
 
 
 def names(operators: Any, entry: str) -> set[tuple[str | None, str | None]]:
     """The names of the records of an entry's first results: ours and theirs."""
-    from conformance import compare, convert
-
+    compare, convert = conformance("compare"), conformance("convert")
     info = operators.entries()[entry]
     found = set()
     dtype = operators.dtypes_of(info)[0]
@@ -127,7 +115,7 @@ def test_joined_and_written_values_have_the_names_of_functions() -> None:
 
 def _write() -> None:
     """List the entries that agree."""
-    operators = _operators()
+    operators = conformance("operators")
     agreeing, tried = [], 0
     for entry, info in operators.entries().items():
         if not info.supports_autograd:

@@ -11,11 +11,6 @@ from weft.graph.making import count_live_nodes
 LIBRARIES = ["weft", "torch"]
 
 
-@pytest.fixture(params=LIBRARIES)
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
-
 def identity(lib):
     class Identity(lib.autograd.Function):
         @staticmethod

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.autograd import known_walks
 from weft.errors import GradientError
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import torch
 
-torch = pytest.importorskip("torch")
 PROGRAMS: list[Callable[[Any], Any]] = []
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 def _half_dead(lib: Any) -> Any:

@@ -9,11 +9,6 @@ import pytest
 import weft
 
 
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
-
 @pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset"])
 def test_what_decided_the_order_is_not_assigned_later(lib, name):
     loader = lib.utils.data.DataLoader(range(4), batch_size=2)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.distributions import kl
-
-torch = pytest.importorskip("torch")
 
 # Two of each: the first of a pair and the second differ in every parameter.
 PARAMETERS: dict[str, list[dict[str, Any]]] = {

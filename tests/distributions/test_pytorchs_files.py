@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import both, submodule, torch
 from weft import distributions
 from weft.distributions import utils
-
-torch = pytest.importorskip("torch")
-both = pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
 
 
 @pytest.mark.parametrize("file", distributions._FILES)
 def test_files_hold_what_pytorchs_hold(file: str) -> None:
-    theirs = importlib.import_module(f"torch.distributions.{file}")
+    theirs = submodule(f"torch.distributions.{file}")
     ours = importlib.import_module(f"weft.distributions.{file}")
     assert getattr(distributions, file) is ours
     for name in ours.__all__:
@@ -48,7 +46,7 @@ def test_triangles_and_their_elements(diag: int) -> None:
 
 @both
 def test_no_triangles(lib: Any) -> None:
-    named = importlib.import_module(f"{lib.__name__}.distributions.utils")
+    named = submodule(f"{lib.__name__}.distributions.utils")
     with pytest.raises(ValueError, match=r"diag \(3\) provided is outside \[-3, 2\]"):
         named.tril_matrix_to_vec(lib.ones(3, 3), 3)
     with pytest.raises(ValueError, match="The size of last dimension is 5"):

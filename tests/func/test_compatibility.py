@@ -3,6 +3,7 @@
 import pytest
 
 import weft
+from oracle import torch
 from weft.func import debug_unwrap, functionalize, rearrange, vmap
 from weft.utils import checkpoint as checkpoints
 
@@ -20,7 +21,6 @@ PATTERNS = [
 
 @pytest.mark.parametrize(("pattern", "sizes"), PATTERNS)
 def test_rearrange_as_in_torch(pattern, sizes):
-    torch = pytest.importorskip("torch")
     x = torch.arange(4.0 * 6 * 8 * 3).reshape(4, 6, 8, 3)
     want = torch.func.rearrange(x, pattern, **sizes)
     found = rearrange(weft.tensor(x.numpy()), pattern, **sizes)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 SIZE, EXAMPLES = 3, 4
 

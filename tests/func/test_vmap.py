@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import both
 from weft import pipeline
 from weft.autograd import forward_ad
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
@@ -17,12 +18,6 @@ from weft.graph.making import count_live_nodes
 from weft.graph.tape import tape
 
 F = weft.nn.functional
-try:
-    import torch
-except ImportError:
-    LIBRARIES: list[Any] = [weft]
-else:
-    LIBRARIES = [weft, torch]
 
 
 @pytest.fixture
@@ -547,7 +542,7 @@ def test_a_sum_over_one_element_keeps_its_bits() -> None:
     assert grads.tolist() == [[0, 2], [0, -4]]
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_results_that_are_no_tensors_pass_where_no_dimension_is_wanted(lib: Any) -> None:
     x = lib.ones(3)
     assert lib.func.vmap(lambda one: 3, out_dims=None)(x) == 3
@@ -569,13 +564,13 @@ def test_a_transform_inside_of_another_takes_a_transposed_argument() -> None:
     assert weft.func.grad(inner)(x).tolist() == (6 * x).tolist()
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 def test_named_arguments_are_the_same_for_all_examples(lib: Any) -> None:
     found = lib.func.vmap(lambda x, y: x * y)(lib.ones(2), y=lib.tensor([1.0, 2.0, 3.0]))
     assert found.tolist() == [[1, 2, 3], [1, 2, 3]]
 
 
-@pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
+@both
 @pytest.mark.parametrize("name", ["hvp", "vhp"])
 def test_a_linear_function_has_no_hessian_in_strict_mode(lib: Any, name: str) -> None:
     product = getattr(lib.autograd.functional, name)

@@ -4,16 +4,9 @@ to, and arguments that are no tensors; as in PyTorch."""
 import pytest
 
 import weft
-
-try:
-    import torch
-except ImportError:
-    LIBRARIES = [weft]
-else:
-    LIBRARIES = [weft, torch]
+from oracle import both
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of its tracer
-both = pytest.mark.parametrize("lib", LIBRARIES, ids=lambda lib: lib.__name__)
 
 
 def pulled(lib, function, *given):

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-import weft
+from oracle import both
 
-torch = pytest.importorskip("torch")
-both = pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
 KINDS = {
     "_check": RuntimeError, "_check_index": IndexError, "_check_value": ValueError, "_check_type": TypeError,
     "_check_not_implemented": NotImplementedError,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.functional.places import coordinates
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 NUMBERS = np.random.default_rng(0).integers(0, 9, 60)
 ARRAYS: dict[str, Any] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 31, 64, 100])

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.functional.norms import FEW_POINTS
 
 SHAPES = [

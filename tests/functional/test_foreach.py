@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import both, torch
 from weft.functional.foreach import FOREACH
 
-torch = pytest.importorskip("torch")
 SHAPES = [(3,), (2, 2), ()]
 LISTS = "list", "number", "numbers"
 TWO = ("add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow")
@@ -62,7 +62,7 @@ def test_every_name_is_pytorchs() -> None:
     }
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_keywords_and_numbers_to_powers(lib: Any) -> None:
     tensors = [lib.ones(2), lib.ones(3)]
     lib._foreach_add_(tensors, [lib.ones(2), lib.ones(3)], alpha=3)
@@ -74,7 +74,7 @@ def test_keywords_and_numbers_to_powers(lib: Any) -> None:
     assert norms[0].dtype == lib.float64
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_what_is_changed_is_returned(lib: Any) -> None:
     tensors = [lib.ones(2), lib.ones(3)]
     assert lib._foreach_add_(tensors, 1) is tensors
@@ -89,7 +89,7 @@ def test_gradients_pass() -> None:
     assert x.grad.tolist() == [2.0, 4.0]
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_lists_of_other_lengths_are_refused(lib: Any) -> None:
     with pytest.raises(RuntimeError, match="must have the same number of tensors, got 2 and 1"):
         lib._foreach_mul([lib.ones(1), lib.ones(1)], [lib.ones(1)])

@@ -5,9 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.errors import WeftError
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "bernoulli": lambda T, p: T.bernoulli(p),

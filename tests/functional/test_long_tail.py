@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 
-torch = pytest.importorskip("torch")
 SOURCE = np.random.default_rng(5)
 
 

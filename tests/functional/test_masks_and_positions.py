@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 QUICK = settings(
     derandomize=True,

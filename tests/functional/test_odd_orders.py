@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 NAN, INF = float("nan"), float("inf")
 LINES = {

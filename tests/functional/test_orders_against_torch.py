@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from oracle import torch
 from weft.codegen.order import FEW, SEGMENT, SHORT, STACK
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 ROWS = [[3.0, 1.0, 2.0], [1.0, 5.0, 5.0]]
 SQUARE = [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]]

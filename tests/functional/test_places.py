@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 
 def running(line: Any, smaller: bool) -> list[int]:

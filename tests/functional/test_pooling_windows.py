@@ -9,8 +9,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"kernel_size": 2},

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from functional_oracle import compare, make
 
 import weft
+from oracle import torch
 
 SHAPES = (
     ((3,), (3,)),

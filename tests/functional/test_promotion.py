@@ -11,8 +11,7 @@ import pytest
 from functional_oracle import compare, make
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"]
 TYPES += ["float32", "float64", "complex64", "complex128"]

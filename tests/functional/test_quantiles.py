@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import torch
 
-torch = pytest.importorskip("torch")
 DATA = [[0.5, 3.0, -1.0, 2.0], [4.0, 0.0, 1.5, -2.0], [1.0, 1.0, 7.0, 0.25]]
 
 

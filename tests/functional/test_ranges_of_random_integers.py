@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 
 @pytest.mark.parametrize(

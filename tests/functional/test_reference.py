@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.testing.reference import evaluate_tensor, round_bfloat16
 
 F = weft.nn.functional
@@ -80,7 +81,6 @@ def test_a_chain_of_a_hundred_thousand_operations_is_read_without_recursion() ->
 
 
 def test_bfloat16_rounds_half_to_even_and_keeps_nan() -> None:
-    torch = pytest.importorskip("torch")
     values = np.array(
         [1.0, 1.00390625, 1.01171875, 3.3e38, -0.0, np.inf, np.nan, 1e-40], np.float32
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((40,), (25,)),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 def both(function: Any, *arrays: Any) -> None:

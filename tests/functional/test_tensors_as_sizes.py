@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "group_norm": lambda lib, two: lib.group_norm(lib.arange(12.0).reshape(2, 6, 1), two),

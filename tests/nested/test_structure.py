@@ -54,9 +54,9 @@ def test_equal_lengths_are_one_size() -> None:
 def test_structures_are_forgotten() -> None:
     from weft.nested.rows import _known
 
-    before = len(_known)
+    before = set(_known)  # some may be in garbage of the tests before, which is freed at any time
     made = [Rows.of([number, 7, 1]) for number in range(50)]
-    assert len(_known) >= before + 50
+    assert len(set(_known) - before) >= 50
     x = nested.nested_tensor_from_jagged(weft.ones(40, 2), lengths=[17, 0, 23])
     used = [
         x.softmax(1),
@@ -68,7 +68,7 @@ def test_structures_are_forgotten() -> None:
     ]
     used += [F.scaled_dot_product_attention(x, x, x), (x @ x.transpose(1, 2)).sum(1), repr(x)]
     del made, x, used
-    assert len(_known) == before  # at once: nothing waits for the cyclic collector
+    assert set(_known) <= before  # at once: nothing waits for the cyclic collector
 
 
 def test_ways_to_make_one() -> None:

@@ -1,23 +1,17 @@
 """Hooks of all modules, as in PyTorch where that is installed: when they are called, in what order, with what."""
 
-import importlib
-
 import pytest
 
 import weft
+from oracle import submodule
 
 HOOKS = ("forward_pre_hook", "forward_hook", "full_backward_pre_hook", "full_backward_hook")
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
 
 
 @pytest.fixture
 def common(lib):
     """The functions that register; what they gave is removed after the test."""
-    module = importlib.import_module(f"{lib.__name__}.nn.modules.module")
+    module = submodule(f"{lib.__name__}.nn.modules.module")
     handles = []
 
     def register(name, *arguments, **options):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 def drawn(seed: int) -> tuple[int, dict[str, Any], list[Any]]:

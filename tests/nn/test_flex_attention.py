@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import submodule, torch
 from weft.nn.attention import flex_attention as ours
 
-torch = pytest.importorskip("torch")
-theirs = pytest.importorskip("torch.nn.attention.flex_attention")
+theirs = submodule("torch.nn.attention.flex_attention")
 
 rng = np.random.default_rng(0)
 BIAS = rng.standard_normal((4, 5, 6))

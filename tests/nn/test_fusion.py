@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft import nn
 
-torch = pytest.importorskip("torch")
 CASES = {
     "conv": (lambda lib: lib.nn.Conv2d(3, 4, 3, bias=False), "BatchNorm2d", (2, 3, 5, 5), {}),
     "conv with bias": (lambda lib: lib.nn.Conv1d(3, 4, 2), "BatchNorm1d", (2, 3, 5), {}),

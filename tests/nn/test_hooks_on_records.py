@@ -9,11 +9,6 @@ import weft
 pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
 
 
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
-
 def test_a_hook_on_the_record_sees_and_replaces_gradients(lib):
     layer, seen = lib.nn.Sigmoid(), []
 

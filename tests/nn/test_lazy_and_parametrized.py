@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 def same(ours: Any, theirs: Any) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("expecttest")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-modules = pytest.importorskip("conformance.modules")
+from oracle import conformance, torch
+
+modules = conformance("modules")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,13 +2,6 @@
 
 import pytest
 
-import weft
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
 
 def test_a_class_may_register_buffers_in_its_own_way(lib):
     class Layer(lib.nn.Module):

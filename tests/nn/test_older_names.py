@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import both, submodule, torch
 from weft import nn
 
-torch = pytest.importorskip("torch")
 FILES = [name for name in nn.modules._FILES if name not in ("utils", "lazy")]  # no layers
 
 
-def both(function: Any) -> tuple[Any, Any]:
+def in_both(function: Any) -> tuple[Any, Any]:
     """What a function of a library gives with Weft and with PyTorch."""
     return function(weft), function(torch)
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_files_of_layers_hold_what_pytorchs_hold(file: str) -> None:
-    theirs = importlib.import_module(f"torch.nn.modules.{file}")
+    theirs = submodule(f"torch.nn.modules.{file}")
     ours = importlib.import_module(f"weft.nn.modules.{file}")
     defined = {
-        n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == theirs.__name__
+        n for n in dir(theirs) if getattr(getattr(theirs, n), "__module__", "") == theirs.__name__
     }
     shared = [name for name in defined if name in nn.__all__]
     assert shared
@@ -53,8 +53,8 @@ def test_files_of_layers_hold_what_pytorchs_hold(file: str) -> None:
 def test_base_classes_that_programs_ask_for(base: str, layers: list[str]) -> None:
     file, name = base.split(".")
     for library in ("weft", "torch"):
-        found = getattr(importlib.import_module(f"{library}.nn.modules.{file}"), name)
-        space = importlib.import_module(f"{library}.nn")
+        found = getattr(submodule(f"{library}.nn.modules.{file}"), name)
+        space = submodule(f"{library}.nn")
         assert all(issubclass(getattr(space, layer), found) for layer in layers)
         assert not issubclass(space.Linear, found)
 
@@ -63,7 +63,7 @@ def test_base_classes_that_programs_ask_for(base: str, layers: list[str]) -> Non
 def test_a_number_for_all_dimensions(value: Any) -> None:
     for name in ("_single", "_pair", "_triple", "_quadruple"):
         mine, theirs = (
-            getattr(importlib.import_module(f"{library}.nn.modules.utils"), name)(value)
+            getattr(submodule(f"{library}.nn.modules.utils"), name)(value)
             for library in ("weft", "torch")
         )
         assert mine == theirs
@@ -87,7 +87,7 @@ def test_initialisers_without_underscore_warn_and_fill_alike(name: str) -> None:
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(6, 2, 3), (6, 4, 3, 2), (12, 2, 1, 3, 4)])
 def test_dirac(shape: tuple[int, ...], groups: int) -> None:
-    mine, theirs = both(lambda m: m.nn.init.dirac_(m.ones(shape), groups).numpy())
+    mine, theirs = in_both(lambda m: m.nn.init.dirac_(m.ones(shape), groups).numpy())
     assert np.array_equal(mine, theirs)
 
 
@@ -127,7 +127,7 @@ def test_the_older_name_of_clipping() -> None:
     ],
 )
 def test_sizes_may_be_tensors_of_one_integer(use: Any) -> None:
-    mine, theirs = both(lambda m: use(m).numpy())
+    mine, theirs = in_both(lambda m: use(m).numpy())
     assert np.array_equal(mine, theirs)
 
 
@@ -141,7 +141,7 @@ def test_sizes_are_no_tensors_of_several_integers_or_of_floats() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "uint8"])
 def test_old_constructors_are_types_of_their_tensors(dtype: str) -> None:
     names = ("FloatTensor", "DoubleTensor", "LongTensor", "BoolTensor", "ByteTensor")
-    mine, theirs = both(
+    mine, theirs = in_both(
         lambda m: [
             isinstance(m.ones(2, dtype=getattr(m, dtype)), getattr(m, name)) for name in names
         ]
@@ -166,7 +166,7 @@ def test_old_constructors_are_types_of_their_tensors(dtype: str) -> None:
 )
 def test_modules_are_imported_by_pytorchs_paths(path: str, name: str) -> None:
     for library in ("weft", "torch"):
-        assert hasattr(importlib.import_module(f"{library}.{path}"), name)
+        assert hasattr(submodule(f"{library}.{path}"), name)
 
 
 def test_what_is_scripted_stays_what_it_is() -> None:
@@ -217,7 +217,7 @@ def test_fans_by_the_names_that_libraries_of_models_call() -> None:
         assert modes[0] == modes[1]
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_hooks_before_loading_by_their_older_name(lib: Any) -> None:
     layer, seen = lib.nn.Linear(1, 1), []
     layer._register_load_state_dict_pre_hook(lambda *given: seen.append(given))
@@ -228,32 +228,32 @@ def test_hooks_before_loading_by_their_older_name(lib: Any) -> None:
     assert isinstance(missing, lib.nn.modules.module._IncompatibleKeys)
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_versions_and_builds_can_be_asked_for(lib: Any) -> None:
-    named = importlib.import_module(f"{lib.__name__}.version")
+    named = submodule(f"{lib.__name__}.version")
     assert named.__version__ == lib.__version__
     assert named.cuda is None or lib is torch
     assert "CPU" in lib.__config__.show().upper()
     assert "threads" in lib.__config__.parallel_info()
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_weights_by_address_by_an_older_path(lib: Any, tmp_path: Any) -> None:
-    model_zoo = importlib.import_module(f"{lib.__name__}.utils.model_zoo")
+    model_zoo = submodule(f"{lib.__name__}.utils.model_zoo")
     assert model_zoo.load_url is lib.hub.load_state_dict_from_url
     assert lib.hub.get_dir().startswith(lib.hub._get_torch_home())
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 def test_bars_of_progress_by_an_older_path(lib: Any) -> None:
     tqdm = pytest.importorskip("tqdm.auto").tqdm
-    named = importlib.import_module(f"{lib.__name__}.utils.model_zoo")
+    named = submodule(f"{lib.__name__}.utils.model_zoo")
     assert issubclass(named.tqdm, tqdm) or issubclass(tqdm, named.tqdm)
     with pytest.raises(AttributeError):
         _ = named.unheard
 
 
-@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+@both
 @pytest.mark.parametrize("layer", ["Linear", "BatchNorm1d"])
 def test_loading_may_be_overridden_and_called_by_keywords(lib: Any, layer: str) -> None:
     base = getattr(lib.nn, layer)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 def holder(library: Any, shape: tuple[int, ...]) -> Any:

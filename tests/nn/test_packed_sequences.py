@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from oracle import torch
 from weft import nested, nn
 from weft.nn.utils import rnn
 
-torch = pytest.importorskip("torch")
 Lengths = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 RUNS = settings(max_examples=15, deadline=None)
 

@@ -4,13 +4,6 @@ import copy
 
 import pytest
 
-import weft
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
 
 def part(lib, forward, back=None):
     methods = {"forward": lambda self, *x: forward(*x)}

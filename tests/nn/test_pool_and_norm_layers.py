@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 SIZES = {1: (13,), 2: (7, 10), 3: (5, 7, 6)}
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import submodule, torch
 from weft.nn.utils import prune
 
-torch = pytest.importorskip("torch")
-oracle = pytest.importorskip("torch.nn.utils.prune")
+oracle = submodule("torch.nn.utils.prune")
 
 
 def pair() -> tuple[Any, Any]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft import nn
-
-torch = pytest.importorskip("torch")
 
 CASES = [
     ("RNN", (4, 3), {}),

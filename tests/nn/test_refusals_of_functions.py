@@ -2,13 +2,6 @@
 
 import pytest
 
-import weft
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
-
 
 def functional(lib):
     return lib.nn.functional

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.nn.functional_pool import LITTLE
 
 KINDS: list[dict[str, Any]] = [

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.nn.attention.varlen import AuxRequest, varlen_attn
-
-torch = pytest.importorskip("torch")
 
 LENGTHS, SIZES = [3, 1, 4], [3, 5, 4]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import torch
 from weft.graph.making import count_live_nodes
 from weft.graph.tape import tape
 
@@ -42,7 +43,6 @@ def result(lib: Any, function: Any, place: int) -> Any:
 
 @pytest.mark.parametrize("name", WRAPS)
 def test_negative_positions_count_from_the_end_where_they_do_in_pytorch(name: str) -> None:
-    torch = pytest.importorskip("torch")
     for place in (-3, -1, 2):
         assert result(weft, WRAPS[name], place) == result(torch, WRAPS[name], place)
     for place in (-4, 3):
@@ -55,7 +55,6 @@ def test_negative_positions_count_from_the_end_where_they_do_in_pytorch(name: st
 
 @pytest.mark.parametrize("name", REFUSES)
 def test_negative_positions_are_out_of_range_where_they_are_in_pytorch(name: str) -> None:
-    torch = pytest.importorskip("torch")
     for place in (-4, -3, -1, 3):
         with pytest.raises((IndexError, RuntimeError)) as refused:
             result(torch, REFUSES[name], place)

@@ -14,11 +14,10 @@ from spellings import PRIVATE, SPELLINGS
 from table_harness import ROWS, array, kind
 
 import weft
+from oracle import torch
 from weft.graph import dtype as dtypes
 from weft.testing.recording import tensor_of
 from weft.testing.samples import Sample, operand_type, points, samples, special
-
-torch = pytest.importorskip("torch")
 
 PUBLIC = [row for row in ROWS if row.name in SPELLINGS]
 every_row = pytest.mark.parametrize("row", PUBLIC, ids=lambda row: row.name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft import optim, pipeline
 
 NAMES = sorted(
@@ -183,9 +184,6 @@ def test_counts_are_tensors_in_a_state_dict() -> None:
     assert state["step"].item() == 2.0 and state["step"].dtype is weft.float32
     assert isinstance(state["mu_product"], weft.Tensor)
     assert optimizer.state[given[0]]["step"] == 2
-
-
-torch = pytest.importorskip("torch")
 
 
 def through_steps(lib: object, name: str, start: np.ndarray, options: dict) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import torch
 from weft import nn
 from weft.optim import SGD, Adam, AdamW, Optimizer, lr_scheduler
 
@@ -275,7 +276,6 @@ def test_a_first_step_that_fails_leaves_parameters_that_had_not_been_computed() 
 
 
 def test_printing_and_saving_have_pytorchs_order() -> None:
-    torch = pytest.importorskip("torch")
     texts, orders = [], []
     for lib in (weft, torch):
         groups = [{"params": [lib.nn.Parameter(lib.zeros(2))]} for _ in range(2)]

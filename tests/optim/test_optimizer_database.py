@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("expecttest")
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
-optimizers = pytest.importorskip("conformance.optimizers")
-report = pytest.importorskip("conformance.report")
+from oracle import conformance
+
+optimizers, report = conformance("optimizers"), conformance("report")
 
 
 @pytest.mark.filterwarnings("ignore")

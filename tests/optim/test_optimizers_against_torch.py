@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.optim import SGD, Adam, AdamW, lr_scheduler
-
-torch = pytest.importorskip("torch")
 
 ALGORITHMS = [
     ("SGD", {"lr": 0.1}),

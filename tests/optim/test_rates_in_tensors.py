@@ -2,14 +2,7 @@
 
 import pytest
 
-import weft
-
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
-
-
-@pytest.fixture(params=["weft", "torch"])
-def lib(request):
-    return weft if request.param == "weft" else pytest.importorskip("torch")
 
 
 SCHEDULES = {

@@ -4,9 +4,9 @@ after a change by hand, and after its state has gone through a file."""
 import pickle
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Detected call of"),  # rates alone matter here

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.optim import SGD, Adam, lr_scheduler, swa_utils
 
-torch = pytest.importorskip("torch")
 torch_swa = torch.optim.swa_utils
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.debug import stages
 from weft.runtime import programs
-
-torch = pytest.importorskip("torch")
 
 ROWS, DEPTH, WIDTH, TAKEN = 7, 160, 12, (6, 20)
 Example = Callable[[Any, Any, Any, Any], Any]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from tests import random_programs as programs
 
 import weft
+from oracle import torch
 from weft.debug import stages
 
 WIDTH = 6

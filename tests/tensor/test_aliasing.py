@@ -11,9 +11,8 @@ import pytest
 from aliasing_programs import Machine
 
 import weft
+from oracle import torch
 from weft.runtime import pool
-
-torch = pytest.importorskip("torch")
 
 STEPS = 25
 # Where PyTorch itself raises because it overwrites: Weft keeps saved values and reads before it writes.

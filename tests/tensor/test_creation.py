@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 SAME = """
 tensor(np.float64(1.0))

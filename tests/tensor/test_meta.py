@@ -10,9 +10,9 @@ import warnings
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft import nn
 from weft.errors import DeviceError, NoDataError
 

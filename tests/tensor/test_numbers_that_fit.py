@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64", "bool")
 FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.overrides import TorchFunctionMode
 
 ARITHMETIC = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")

@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.overrides import TorchFunctionMode
 
 SEEN = """

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 
 
 def test_from_numpy_and_back_share_memory() -> None:
@@ -128,7 +129,6 @@ def test_dlpack_goes_both_ways() -> None:
     y = weft.from_dlpack(source)
     source[0] = 9
     assert y.tolist() == [9, 1, 2]
-    torch = pytest.importorskip("torch")
     theirs = torch.ones(2)
     ours = weft.from_dlpack(theirs)
     theirs.zero_()
@@ -145,7 +145,6 @@ def test_dlpack_goes_both_ways() -> None:
 
 
 def test_bfloat16_goes_through_dlpack_as_itself() -> None:
-    torch = pytest.importorskip("torch")
     theirs = torch.ones(2, 3, dtype=torch.bfloat16)
     ours = weft.from_dlpack(theirs.T)
     theirs[0, 1] = 3

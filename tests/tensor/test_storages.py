@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
+from oracle import torch
 from weft.errors import ExportError
 
 

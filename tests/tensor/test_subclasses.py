@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import weft
-
-torch = pytest.importorskip("torch")
+from oracle import torch
 
 
 class Plain(weft.Tensor):

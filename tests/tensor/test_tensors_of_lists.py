@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from oracle import torch
 from weft.tensor.numbers import shape_of_sizes, tensor_of_list
-
-torch = pytest.importorskip("torch")
 
 floats = st.floats(width=64) | st.sampled_from([0.1, 1e39, -1e39, 1e-46, -0.0])
 whole = st.integers(-(2**61), 2**61)
@@ -100,7 +99,6 @@ WIDE = [
 @pytest.mark.parametrize(("data", "name"), WIDE)
 def test_what_a_type_cannot_hold_is_refused_as_in_pytorch(data: Any, name: str | None) -> None:
     """Never rounded by way of another type, and no imaginary part is left out."""
-    torch = pytest.importorskip("torch")
     found: list[Any] = []
     for lib in (weft, torch):
         try:

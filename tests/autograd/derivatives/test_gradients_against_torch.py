@@ -5,7 +5,6 @@ differentiates in it, else in float64."""
 from __future__ import annotations
 
 import itertools
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,10 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import submodule, torch
 from weft.autograd import forward_ad
 
-torch = pytest.importorskip("torch")
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    listed = pytest.importorskip("torch.testing._internal.common_methods_invocations")
+listed = submodule("torch.testing._internal.common_methods_invocations")
 
 SAMPLES = 2
 # One sample is enough of what tests/test_conformance.py compares as well.

@@ -7,11 +7,7 @@ import pytest
 from semantics_missing import MISSING
 
 import weft
-
-try:
-    import torch
-except ImportError:
-    torch = None
+from oracle import torch
 
 
 @pytest.fixture(params=["torch", "weft"])
@@ -19,8 +15,6 @@ def lib(request):
     """The module under test."""
     if request.param == "weft":
         return weft
-    if torch is None:
-        pytest.skip("PyTorch is not installed")
     torch.set_warn_always(True)  # some of its warnings come once in a process
     return torch
 

@@ -5,13 +5,14 @@ import threading
 import pytest
 from semantics_lib import leaf, quiet, raises, warns
 
+from oracle import submodule
+
 
 @pytest.fixture
 def ckpt(lib):
     """The module of checkpoint functions."""
-    import importlib
 
-    return importlib.import_module(f"{lib.__name__}.utils.checkpoint")
+    return submodule(f"{lib.__name__}.utils.checkpoint")
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
