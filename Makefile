@@ -36,13 +36,13 @@ doctests: $(VENV)/.dev build
 	$(BIN)/python -m pytest -q --doctest-glob='*.md' $(wildcard *.md docs)
 	$(if $(DOCTESTED),$(BIN)/python -m pytest -q --doctest-modules $(DOCTESTED))
 
-semantics: $(VENV)/.dev build
+semantics: $(VENV)/.bench build
 	$(BIN)/python tools/semantics.py
 
-derivatives: $(VENV)/.dev build
+derivatives: $(VENV)/.bench build
 	$(BIN)/python tools/derivatives.py
 
-conformance: $(VENV)/.dev build
+conformance: $(VENV)/.bench build
 	$(BIN)/python tools/conformance $(ARGS)
 
 sanitize: $(VENV)/.dev build
@@ -84,7 +84,7 @@ $(VENV)/.dev: pyproject.toml | build
 	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files]'
 	@touch $@ $(VENV)/.demo
 
-# JAX is measured too where it is installed: .venv/bin/python -m pip install jax
+# What is compared with PyTorch. JAX is measured too where it is installed: .venv/bin/python -m pip install jax
 # DyNet (its wheels are for Python 3.8): make bench ARGS="--only treelstm tagger characters --dynet python3.8"
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install --quiet --no-build-isolation --editable '.[torch]'
