@@ -32,6 +32,7 @@ from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.singular import LinalgSvd
 from weft.functional.solving import inv_ex
+from weft.functional.underived import underived
 from weft.graph import dtype as dtypes
 from weft.graph.public import publish
 from weft.graph.recording import cast
@@ -229,7 +230,8 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
         return host.routine("geqrf", matrix.dtype)(matrix)[:2]
 
     a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
-    return given(out, Geqrf(columns_first(a), tau), converts=True)
+    results = (underived("geqrf", part, input) for part in (columns_first(a), tau))
+    return given(out, Geqrf(*results), converts=True)
 
 
 def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:

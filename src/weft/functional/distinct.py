@@ -60,19 +60,27 @@ def unique(
     counts = rest.pop() if return_counts else None
     inverse = rest[0].reshape(input._shape if dim is None else -1) if return_inverse else None
     lines = values if dim is None else np.moveaxis(values, dim, 0)
-    return _found(input, dim, lines, inverse, counts)
+    name = "_unique2" if dim is None else "unique_dim"
+    return _found(name, input, dim, lines, inverse, counts)
 
 
 def _found(
+    name: str,
     input: Any,
     dim: int | None,
     lines: Any,
     inverse: Any,
     counts: Any,
 ) -> Any:
-    """The values, which were found as lines along the first dimension, and what else is wanted: what is not None."""
+    """The values, which were found as lines along the first dimension, and what else is wanted: what is not None. Their
+    record has the `name` that PyTorch gives it."""
     values = host.from_numpy(np.ascontiguousarray(lines), input._dtype)
-    result = [values if dim is None else movedim(values, 0, dim)]
+    values = values if dim is None else movedim(values, 0, dim)
+    if input.requires_grad:
+        from weft.functional.underived import underived
+
+        values = underived(name, values, input)
+    result = [values]
     result += [
         host.from_numpy(np.asarray(places, np.int64))
         for places in (inverse, counts)
@@ -97,7 +105,7 @@ def unique_consecutive(
         inverse = (np.cumsum(changed) - 1).reshape(array.shape if dim is None else -1)
     if return_counts:
         counts = np.diff(np.append(np.flatnonzero(changed), len(lines)))
-    return _found(input, dim, lines[changed], inverse, counts)
+    return _found("unique_consecutive", input, dim, lines[changed], inverse, counts)
 
 
 def _side(side: str | None, right: bool) -> Literal["left", "right"]:

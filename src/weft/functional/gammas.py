@@ -13,6 +13,7 @@ from weft.functional.arguments import need_tensor, widen
 from weft.functional.joining import broadcast_tensors
 from weft.functional.making import given, make_in_place
 from weft.functional.special import floating, floats, lgamma
+from weft.functional.underived import no_derivative
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
@@ -30,21 +31,34 @@ class Igamma(Function):
 
         pair = [host.to_numpy(part).astype(np.float64) for part in (a, x)]
         made = (gammainc if side > 0 else gammaincc)(*pair)
+        ctx.set_materialize_grads(False)  # a tangent of a that is not there is None
         ctx.save_for_backward(a, x)
         ctx.side = side
         return host.from_numpy(np.asarray(made), a._dtype)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        """exp((a - 1) log x - x - lgamma(a)) by x; by a there is none, as in PyTorch."""
+        """exp((a - 1) log x - x - lgamma(a)) by x. Errors: NotImplementedError where that by a is wanted."""
+        if ctx.needs_input_grad[0]:
+            raise no_derivative(_name(ctx.side))
+        return Igamma._by_x(ctx, g)
+
+    @staticmethod
+    def _by_x(ctx: Any, g: Any) -> Any:
         a, x = ctx.saved_tensors
         slope = call("exp", (a - 1) * call("log", x) - x - lgamma(a))
         return None, g * slope * ctx.side, None
 
     @staticmethod
     def jvp(ctx: Any, moved: Any, x_moved: Any, side: Any) -> Any:
-        """The derivative by x."""
-        return Igamma.backward(ctx, x_moved)[1]
+        """The derivative by x. Errors: NotImplementedError where a moves."""
+        if moved is not None:
+            raise no_derivative(_name(ctx.side))
+        return Igamma._by_x(ctx, x_moved)[1]
+
+
+def _name(side: int) -> str:
+    return "igamma: input" if side > 0 else "igammac: input"
 
 
 def _incomplete(name: str, input: Any, other: Any, side: int, out: Any) -> Any:
@@ -58,7 +72,7 @@ def _incomplete(name: str, input: Any, other: Any, side: int, out: Any) -> Any:
 def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
     """The regularised lower incomplete gamma function of order `input` at `other`. Reads the values.
 
-    Shapes: broadcast. nan below 0. Not differentiable by `input`.
+    Shapes: broadcast. nan below 0. Errors: NotImplementedError where the derivative by `input` is wanted.
     """
     return _incomplete("igamma", input, other, 1, out)
 

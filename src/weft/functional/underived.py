@@ -1,0 +1,55 @@
+"""Functions that are not differentiable by an argument, though its type is: PyTorch's results require grad there too,
+and raise when a gradient or a tangent is wanted.
+
+In come a value that was computed without its inputs and these; out goes the value with a record that leads to them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from weft.autograd.function import Function
+from weft.errors import NotDefinedError
+from weft.graph.tensor import Tensor
+
+
+def no_derivative(name: str) -> NotDefinedError:
+    """The error where a derivative of `name` is wanted."""
+    return NotDefinedError(
+        f"the derivative for '{name}' is not implemented.",
+        expected="an argument by which there is a derivative",
+        got=name,
+        fix="pass input.detach() to go on without this gradient",
+    )
+
+
+@cache
+def _record(name: str, called: str) -> type[Function]:
+    class Underived(Function):
+        """A value as it is."""
+
+        _ending = "Backward0"
+
+        @staticmethod
+        def forward(ctx: Any, value: Any, *inputs: Any) -> Any:
+            return value.view_as(value)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            raise no_derivative(name)
+
+        @staticmethod
+        def jvp(ctx: Any, *moved: Any) -> Any:
+            raise no_derivative(name)
+
+    Underived.__name__ = Underived.__qualname__ = called
+    return Underived
+
+
+def underived(name: str, value: Tensor, *inputs: Tensor) -> Tensor:
+    """A value whose derivatives by some inputs are wanted by nobody, or raise: `name` is PyTorch's for the function."""
+    if not any(part.requires_grad for part in inputs):
+        return value
+    called = "".join(word.capitalize() for word in name.split("_"))
+    return _record(name, called).apply(value, *inputs)  # type: ignore[no-any-return]
