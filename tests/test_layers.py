@@ -41,6 +41,8 @@ LAYERS = [
         "distributed",
         "distributions",
         "hub",
+        "__future__",
+        "quasirandom",
         "jit",
         "library",
         "multiprocessing",
