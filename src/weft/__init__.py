@@ -52,9 +52,9 @@ __version__ = "0.2.0"  # stands only here: pyproject.toml reads it from this lin
 _OF_LAYERS = {
     "nn.functional": (
         "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d "
-        "conv_transpose2d conv_transpose3d cosine_similarity hardshrink max_pool1d max_pool2d "
-        "max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ "
-        "threshold threshold_"
+        "conv_transpose2d conv_transpose3d cosine_similarity hardshrink max_pool1d max_pool2d max_pool3d "
+        "native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu "
+        "selu_ threshold threshold_"
     ),
     "nn.positional": (
         "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm layer_norm "
@@ -62,7 +62,10 @@ _OF_LAYERS = {
     ),
 }
 _CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
-_CHECKS = "_assert _check _check_index _check_value _check_type _check_not_implemented"
+_CHECKS = (
+    "_assert _assert_async _check _check_with _check_tensor_all _check_tensor_all_with _check_index _check_value "
+    "_check_type _check_not_implemented"
+)
 _ABSENT_TYPES = (
     "complex32 chalf float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
@@ -108,6 +111,8 @@ _EXPORTS = {
     "_segment_reduce": "nn.private",
     "segment_reduce": "nn.private",
     "slice": "nn.private",
+    "batch_norm_update_stats": "nn.native",
+    "grid_sampler": "nn.native",
     "grid_sampler_2d": "nn.native",
     "grid_sampler_3d": "nn.native",
     **dict.fromkeys(_CELLS.split(), "nn.native"),
@@ -197,7 +202,7 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 def _private(name: str) -> Any:
     """What programs call of PyTorch's names with an underscore."""
-    if name in ("_C", "_dynamo", "_higher_order_ops"):
+    if name in ("_C", "_dynamo", "_higher_order_ops", "__future__"):
         return _load(f"weft.{name}")
     return (
         getattr(_load("weft.functional.foreach"), name) if name[:9] == "_foreach_" else _find(name)

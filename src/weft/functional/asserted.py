@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, ShapeError
+from weft.functional.arguments import describe, need_tensor
+from weft.graph.tensor import Tensor
 
 Message = Callable[[], Any] | None
 
@@ -41,6 +43,45 @@ def _wrong(text: str, given: Any, fix: str) -> ArgumentTypeError:
         got=f"{given!r:.60}",
         fix=fix,
     )
+
+
+def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
+    """Errors: of the type named, with the message, where the condition is false."""
+    _checker(error_type, "_check_with")(cond, message)
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
+    """Errors: of the type named where an element of a tensor of bool is false, TypeError on another type. Reads the
+    values."""
+    if not isinstance(cond, Tensor):
+        raise _wrong("cond must be a tensor", cond, "use weft._check for one bool")
+    if cond._dtype.category:
+        raise ArgumentTypeError(
+            f"cond tensor must have dtype torch.bool, but got {cond._dtype!r}",
+            expected="a tensor of bool",
+            got=cond._dtype.name,
+            fix="compare first, as in x > 0",
+        )
+    _check_with(error_type, bool(cond.all().item()), message)
+
+
+def _check_tensor_all(cond: Any, message: Message = None) -> None:
+    """Errors: RuntimeError where an element of a tensor of bool is false. Reads the values."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(input: Any, assert_msg: str = "") -> None:  # noqa: A002
+    """Errors: RuntimeError where the one element of a tensor is zero. Reads it: there is no device to wait for."""
+    if need_tensor("_assert_async", input).numel() != 1:
+        raise ShapeError(
+            f"Boolean value of Tensor with {'no' if not input.numel() else 'more than one'} "
+            f"value{'s' * bool(input.numel())} is ambiguous",
+            expected="a tensor of one element",
+            got=describe("input", input),
+            fix="use input.all()",
+        )
+    if not input.item():
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 _check = _checker(RuntimeError, "_check")

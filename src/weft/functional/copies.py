@@ -96,6 +96,7 @@ unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", views.unsqueeze)
 view_copy = _copying("view_copy", views.view)
 unsafe_split = _copying("unsafe_split", parts.split)
+unsafe_split_with_sizes = _copying("unsafe_split_with_sizes", parts.split)
 
 
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:

@@ -162,32 +162,43 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     return tuple(_slope(input, a, s, edge_order) for a, s in zip(axes, steps, strict=True))
 
 
-def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
-    size = x._shape[axis]
-    x = x if x._dtype.category > 1 else cast(x, dtypes.get_default())
+def _gaps(x: Any, axis: int, step: Any) -> Any:
+    """The distances between neighbours along an axis: a number, or a tensor that broadcasts."""
     if isinstance(step, Tensor) and step._shape:
-        gaps = diff(step)
-    else:
-        number = step.item() if isinstance(step, Tensor) else step
-        gaps = full(
-            (size - 1,), number, x._dtype.to_real() if not isinstance(number, complex) else x._dtype
-        )
-    gaps = gaps.reshape((-1,) + (1,) * (len(x._shape) - axis - 1))
+        return diff(step).reshape((-1,) + (1,) * (len(x._shape) - axis - 1))
+    return step.item() if isinstance(step, Tensor) else step
+
+
+def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
+    """Differences of second order inside, where the distances are equal as half of that of both neighbours, so that an
+    infinity beside a number stays one; of first or second order at both ends."""
+    x = x if x._dtype.category > 1 else cast(x, dtypes.get_default())
+    gaps = _gaps(x, axis, step)
+    even = not isinstance(gaps, Tensor)
 
     def at(first: int, last: int | None) -> Any:
         return _along(x, axis, slice(first, last))
 
-    before, after = _along(gaps, 0, slice(None, -1)), _along(gaps, 0, slice(1, None))
-    middle = (
-        -at(0, -2) * (after / (before * (before + after)))
-        + at(1, -1) * ((after - before) / (before * after))
-        + at(2, None) * (before / (after * (before + after)))
-    )
-    first, last = _along(gaps, 0, slice(0, 1)), _along(gaps, 0, slice(-1, None))
+    def gap(first: int, last: int | None) -> Any:
+        return gaps if even else _along(gaps, 0, slice(first, last))
+
+    if even:
+        middle = (at(2, None) - at(0, -2)) / (2 * gaps)
+    else:
+        before, after = gap(0, -1), gap(1, None)
+        middle = (
+            -at(0, -2) * (after / (before * (before + after)))
+            + at(1, -1) * ((after - before) / (before * after))
+            + at(2, None) * (before / (after * (before + after)))
+        )
+    first, last = gap(0, 1), gap(-1, None)
     if edge_order == 1:
         left, right = (at(1, 2) - at(0, 1)) / first, (at(-1, None) - at(-2, -1)) / last
+    elif even:
+        left = (-1.5 * at(0, 1) + 2 * at(1, 2) - 0.5 * at(2, 3)) / gaps
+        right = (0.5 * at(-3, -2) - 2 * at(-2, -1) + 1.5 * at(-1, None)) / gaps
     else:
-        second, inner = _along(gaps, 0, slice(1, 2)), _along(gaps, 0, slice(-2, -1))
+        second, inner = gap(1, 2), gap(-2, -1)
         left = (
             -at(0, 1) * ((2 * first + second) / (first * (first + second)))
             + at(1, 2) * ((first + second) / (first * second))

@@ -145,18 +145,44 @@ def _smallest(quantile: Any, below: Any, uniform: Any) -> Any:
         return np.where(below(before) >= uniform, before, found)
 
 
-def apply_(self: Any, callable: Any) -> Any:  # noqa: A002
-    """A Python function of each element, in place. Reads the values. Errors: RuntimeError where it requires grad."""
-    if self.requires_grad:
+def _mapped(name: str, callable: Any, self: Any, *others: Any) -> Any:  # noqa: A002
+    """A Python function of each element and those of other tensors, in place."""
+    if any(tensor.requires_grad for tensor in (self, *others)):
         raise ArgumentError(
-            "Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.",
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.",
             expected="a tensor without gradient",
             got=describe("self", self),
-            fix="use .detach().apply_(...)",
+            fix=f"use .detach().{name}(...)",
         )
-    array = host.to_numpy(self)
-    values = [callable(value) for value in array.reshape(-1).tolist()]
-    return mutate(self, host.from_numpy(np.array(values).reshape(array.shape), self._dtype))
+    for other in others:
+        if other._dtype is not self._dtype:
+            raise ArgumentTypeError(
+                f"{name}: expected {self.type()} for 'other' (got {other.type()})",
+                expected=self._dtype.name,
+                got=describe("other", other),
+                fix="convert it with .to(tensor.dtype)",
+            )
+    arrays = [host.to_numpy(part) for part in (self, *(other.expand_as(self) for other in others))]
+    rows = zip(*(array.reshape(-1).tolist() for array in arrays), strict=True)
+    values = np.array([callable(*row) for row in rows]).reshape(arrays[0].shape)
+    return mutate(self, host.from_numpy(values, self._dtype))
+
+
+def apply_(self: Any, callable: Any) -> Any:  # noqa: A002
+    """A Python function of each element, in place. Reads the values. Errors: RuntimeError where it requires grad."""
+    return _mapped("apply_", callable, self)
+
+
+def map_(self: Any, tensor: Any, callable: Any) -> Any:  # noqa: A002
+    """A Python function of each element and that of another tensor, in place. Reads the values. Errors: RuntimeError
+    where one requires grad, TypeError where the types differ."""
+    return _mapped("map_", callable, self, need_tensor("map_", tensor, "tensor"))
+
+
+def map2_(self: Any, x: Any, y: Any, callable: Any) -> Any:  # noqa: A002
+    """`map_` of two other tensors."""
+    others = (need_tensor("map2_", x, "x"), need_tensor("map2_", y, "y", 2))
+    return _mapped("map2_", callable, self, *others)
 
 
 def set_(

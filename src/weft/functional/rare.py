@@ -22,11 +22,11 @@ _PLACES: dict[str, tuple[str, str]] = {
     "copies": (
         "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy "
         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
-        "unsqueeze_copy view_copy unsafe_split unsafe_chunk select_scatter slice_scatter diagonal_scatter "
-        "as_strided_scatter split_with_sizes hsplit vsplit dsplit resize_as_",
-        "narrow_copy unsafe_split unsafe_chunk select_scatter slice_scatter diagonal_scatter as_strided_scatter "
-        "split_with_sizes hsplit vsplit dsplit squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ t_ as_strided_ "
-        "resize_as_ __rdiv__",
+        "unsqueeze_copy view_copy unsafe_split unsafe_split_with_sizes unsafe_chunk select_scatter slice_scatter "
+        "diagonal_scatter as_strided_scatter split_with_sizes hsplit vsplit dsplit resize_as_",
+        "narrow_copy unsafe_split unsafe_split_with_sizes unsafe_chunk select_scatter slice_scatter diagonal_scatter "
+        "as_strided_scatter split_with_sizes hsplit vsplit dsplit squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ "
+        "t_ as_strided_ resize_as_ __rdiv__",
     ),
     "counting": (
         "diff trapezoid trapz cumulative_trapezoid gradient cov corrcoef combinations histc histogram histogramdd "
@@ -39,7 +39,7 @@ _PLACES: dict[str, tuple[str, str]] = {
         "is_nonzero is_same_size",
     ),
     "gammas": ("igamma igammac", "igamma igammac igamma_ igammac_"),
-    "draws": ("binomial poisson", "geometric_ log_normal_ cauchy_ apply_ set_"),
+    "draws": ("binomial poisson", "geometric_ log_normal_ cauchy_ apply_ map_ map2_ set_"),
     "signals": (
         "stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window",
         "stft istft",

@@ -182,6 +182,8 @@ def scatter(
         )
     if reduce == "add":
         return _scatter("scatter", scatter_sum, input, dim, index, src)
+    if reduce == "multiply" and input._dtype is dtypes.bool_ and isinstance(src, Tensor):
+        return scatter_reduce(input, dim, index, src, "prod")
     if reduce == "multiply":
         fold = lambda *given: folding.fold_product(*given, True)  # noqa: E731
         return _scatter("scatter", fold, input, dim, index, src)

@@ -287,11 +287,26 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """One number on the main diagonal, in place."""
-    region = _diagonal(input)
+    """One number at places of equal indices, in place. With `wrap`, a matrix of more rows than columns begins again
+    below an empty row. Errors: ShapeError below two dimensions, and on other sizes of more."""
+    shape = need_tensor("fill_diagonal_", input)._shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(
+            "all dimensions of input must be of equal length"
+            if len(shape) > 1
+            else "dimensions must larger than 1",
+            expected="a matrix, or more dimensions of one size",
+            got=describe("input", input),
+            fix="use input.diagonal(dim1=, dim2=).fill_(value) for matrices in a batch",
+        )
     from weft.functional.copying import fill_
 
-    fill_(region, fill_value)
+    block = shape[1] if wrap and len(shape) == 2 else shape[0]
+    for first in range(0, shape[0], block + 1):
+        region = input[first : first + block]
+        while len(region._shape) > 1:
+            region = _diagonal(region)
+        fill_(region, fill_value)
     return input
 
 

@@ -11,6 +11,7 @@ from weft.errors import ArgumentTypeError, ShapeError
 from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import linear
 from weft.functional.making import given
+from weft.functional.variance import var_mean
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.nn import cells
@@ -85,6 +86,21 @@ def native_batch_norm(
     return given(out, (result, *parts))
 
 
+def batch_norm_update_stats(
+    input: Any, running_mean: Any, running_var: Any, momentum: float
+) -> tuple[Any, Any]:
+    """(mean, variance) of each channel; running statistics move towards them by the share `momentum`."""
+    need_tensor("batch_norm_update_stats", input)
+    axes = (0, *range(2, len(input._shape)))
+    var, mean = (part.detach() for part in var_mean(input, axes, correction=0))
+    count = input.numel() // input._shape[1]
+    unbiased = var * (count / (count - 1)) if count > 1 else var / 0.0
+    for running, batch in ((running_mean, mean), (running_var, unbiased)):
+        if running is not None:
+            running.copy_(running * (1 - momentum) + batch * momentum)
+    return mean, var
+
+
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """`nn.functional.pad` with a constant."""
     if not isinstance(pad, (tuple, list)):
@@ -100,6 +116,13 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
 def _sampled(input: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     return grid_sample(input, grid, modes[mode], paddings[padding], align_corners)
+
+
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`grid_sampler_2d` or `grid_sampler_3d`, as the input has dimensions."""
+    return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_2d(

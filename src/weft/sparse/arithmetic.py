@@ -67,7 +67,16 @@ def add(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = Non
 
 def sub(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:  # noqa: A002
     """input - alpha * other."""
-    return add(function, input, other, alpha=-alpha)
+    return add(function, input, _signed(input, other), alpha=-alpha)
+
+
+def _signed(input: Any, other: Any) -> Any:  # noqa: A002
+    """What is subtracted, in the type of the difference: of a type without a sign it could not be negated first."""
+    wanted = getattr(input, "dtype", None)
+    unsigned = isinstance(other, SparseTensor) and other.dtype is weft.uint8
+    if not unsigned or wanted in (None, other.dtype):
+        return other
+    return like(other, other.entries.to(weft.promote_types(wanted, other.dtype)))
 
 
 def _added_to(base: Tensor, other: SparseTensor, entries: Tensor) -> Tensor:
@@ -207,7 +216,7 @@ def add_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # no
 
 def sub_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
     """input -= alpha * other."""
-    return add_(function, input, other, alpha=-alpha)
+    return add_(function, input, _signed(input, other), alpha=-alpha)
 
 
 def copy_(function: Any, input: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: A002

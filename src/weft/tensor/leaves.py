@@ -448,9 +448,9 @@ def is_view(self: Tensor) -> bool:
     return self.base is not None
 
 
-def is_leaf_of_inference(self: Tensor) -> bool:
+def is_inference(input: Tensor) -> bool:  # noqa: A002
     """Whether the tensor was made in inference mode."""
-    return bool(self.inference)
+    return bool(arguments.need_tensor("is_inference", input).inference)
 
 
 def retains_grad(self: Tensor) -> bool:
@@ -473,14 +473,14 @@ def detach(input: Tensor) -> Tensor:  # noqa: A002
     return input.detach()
 
 
-FUNCTIONS: dict[str, Any] = {"detach": detach}
+FUNCTIONS: dict[str, Any] = {"detach": detach, "is_inference": is_inference}
 METHODS: dict[str, Any] = {
     "resize_": resize_,
     "requires_grad_": requires_grad_,
     "detach_": detach_,
     "_is_view": is_view,
     "_make_subclass": staticmethod(make_subclass),
-    "is_inference": is_leaf_of_inference,
+    "is_inference": is_inference,
     "retains_grad": property(retains_grad),
     "output_nr": property(output_nr),
 }
