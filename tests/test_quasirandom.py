@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.quasirandom import SobolEngine
 
 
 def engines(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
-    torch = pytest.importorskip("torch")
     return SobolEngine(*arguments, **keywords), torch.quasirandom.SobolEngine(
         *arguments, **keywords
     )

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.graph import spellings
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-STUBS = Path(torch.__file__).parent / "_C"
 # Of other devices and of quantized tensors, of the whole process, and what differs from call to call.
 LEFT_OUT = (
     "cudnn", "miopen", "mkldnn", "fbgemm", "quant", "q_", "empty", "new_empty", "resize", "set_", "seed", "manual_seed",
@@ -49,8 +48,9 @@ BY_TYPE = (
 
 
 def overloads() -> Iterator[tuple[str, ast.FunctionDef]]:
-    functions = ast.parse((STUBS / "_VariableFunctions.pyi").read_text()).body
-    classes = ast.parse((STUBS / "__init__.pyi").read_text()).body
+    stubs = Path(torch.nn.__file__).parents[1] / "_C"
+    functions = ast.parse((stubs / "_VariableFunctions.pyi").read_text()).body
+    classes = ast.parse((stubs / "__init__.pyi").read_text()).body
     methods = next(c for c in classes if isinstance(c, ast.ClassDef) and c.name == "TensorBase")
     for space, members in (("", functions), ("Tensor.", methods.body)):
         for member in members:

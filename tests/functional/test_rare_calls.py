@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import weft
+from oracle import torch
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 # -- the diagonal ----------------------------------------------------------------------------------
