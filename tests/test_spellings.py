@@ -208,6 +208,32 @@ def test_names_are_known_after_the_first_call() -> None:
         x.cumsum(0, axes=1)
 
 
+REDUCTIONS = [
+    "sum",
+    "mean",
+    "prod",
+    "amax",
+    "std",
+    "var",
+    "argmax",
+    "all",
+    "any",
+    "nansum",
+    "logsumexp",
+    "cumsum",
+]
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, "softmax", "cumprod"])
+def test_numpys_names_go_with_out(name: str) -> None:
+    x = weft.arange(6.0).reshape(2, 3) - 2
+    expected = getattr(weft, name)(x, dim=1)
+    for _ in range(2):
+        out = weft.empty(0, dtype=expected.dtype)
+        assert getattr(weft, name)(x, axis=1, out=out) is out
+        assert out.tolist() == expected.tolist()
+
+
 def test_ragged_and_sparse_tensors_take_numpys_names() -> None:
     ragged = weft.nested.nested_tensor([weft.ones(2), weft.ones(3)])
     assert ragged.sum(axis=1).tolist() == [2.0, 3.0]

@@ -82,12 +82,14 @@ def respelled(
 
 @cache
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, frozenset[str], bool]:
-    """The names by place, that of a `*parameter`, all names, and whether any other name is taken."""
+    """The names by place, that of a `*parameter`, all names, and whether any other name is taken. `out` is always one:
+    it may be taken by what is wrapped around the function."""
     found = inspect.signature(getattr(function, "explained_as", function)).parameters.values()
     placed = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     several = next((p.name for p in found if p.kind is p.VAR_POSITIONAL), "")
     others = any(p.kind is p.VAR_KEYWORD for p in found)
-    return placed, several, frozenset(p.name for p in found) - {several}, others
+    names = frozenset(("out", *(p.name for p in found))) - {several}
+    return placed, several, names, others
 
 
 def _renamed(
