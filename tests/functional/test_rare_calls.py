@@ -80,6 +80,11 @@ DIFFERENCES += [
 GRID = "lib.linspace(-1, 1, 8).reshape(1, 2, 2, 2)"
 IMAGE = "lib.arange(4.0).reshape(1, 1, 2, 2)"
 NAMES = [
+    *(
+        f"(lib.ones({shape}) + 1j).{name}"
+        for shape in ((), (3,), (2, 3), (2, 3, 4))
+        for name in ("H", "mH")
+    ),
     "lib.is_inference(lib.ones(1))",
     "lib.unsafe_split_with_sizes(lib.arange(4.0), [1, 3])",
     "lib.arange(4.0).unsafe_split_with_sizes([1, 3])",

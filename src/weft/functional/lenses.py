@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.records import Written
-from weft.errors import ArgumentError, DTypeError, MutationError
+from weft.errors import ArgumentError, DTypeError, MutationError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.bits import as_type, written_into
 from weft.functional.making import by_name, write_out
@@ -66,6 +66,20 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of the last two dimensions, as a view."""
     return conj(input.mT)
+
+
+def hermitian(input: Any) -> Any:
+    """The conjugate transpose of a matrix, as a view; one number's conjugate. Errors: ShapeError on other ranks."""
+    rank = len(input._shape)
+    if rank not in (0, 2):
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if rank > 2 else ""),
+            expected="a matrix",
+            got=describe("input", input),
+            fix="use .mH for the last two dimensions of a batch",
+        )
+    return adjoint(input) if rank else conj(input)
 
 
 def _part(row: Any, input: Any, second: int) -> Any:
@@ -310,6 +324,6 @@ METHODS: dict[str, Any] = {
     "real": property(real, set_real),
     "imag": property(imag, set_imag),
     "mH": property(adjoint),
-    "H": property(adjoint),
+    "H": property(hermitian),
 }
 LATE: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}
