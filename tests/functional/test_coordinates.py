@@ -39,3 +39,17 @@ def test_coordinates_of_strided_arrays_and_of_all_elements(rank: int) -> None:
     )
     every = np.ones(shape, bool)
     np.testing.assert_array_equal(coordinates(every).T, np.argwhere(every))
+
+
+@pytest.mark.parametrize("size", [4, 100, 5000])
+def test_what_holds_in_memory_of_others_is_any_byte_but_0(size: int) -> None:
+    """Bytes that somebody else has written, or that are seen through a view, are true where they are not 0."""
+    given = np.random.default_rng(size).integers(0, 5, size).astype(np.uint8)
+    expected = np.flatnonzero(given)
+    for mask in (
+        weft.frombuffer(bytearray(given.tobytes()), dtype=weft.bool),
+        weft.tensor(given).view(weft.bool),
+    ):
+        assert mask.nonzero()[:, 0].tolist() == expected.tolist()
+        assert weft.arange(size)[mask].tolist() == expected.tolist()
+        assert int(mask.sum()) == mask.tolist().count(True) == len(expected)

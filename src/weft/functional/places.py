@@ -56,7 +56,7 @@ def _count(holds: cython.pointer[cython.uchar], size: cython.Py_ssize_t) -> cyth
     total: cython.Py_ssize_t = 0
     index: cython.Py_ssize_t
     for index in range(size):
-        total += holds[index]
+        total += holds[index] != 0  # memory of others need not hold 1 where it holds
     return total
 
 
@@ -100,7 +100,7 @@ def _fill_rows(
         first = found
         for place in range(length):
             found[rank - 1] = place
-            found += rank * holds[place]
+            found += rank if holds[place] != 0 else 0
         holds += length
         while first != found:
             for axis in range(rank - 1):

@@ -44,14 +44,8 @@ def _read(node: Any) -> Array:
     kind = np.dtype(np.uint16) if node.dtype.numpy is None else node.dtype.numpy
     if node.numel == 0:
         return np.empty(node.shape, np.float32 if node.dtype.numpy is None else kind)
-    flat = np.frombuffer(node.buffer, np.uint8)[node.offset :]
-    flat = flat[: len(flat) // kind.itemsize * kind.itemsize].view(kind)
-    if node.strides is None:
-        out = flat[: node.numel].reshape(node.shape)
-    else:
-        out = np.lib.stride_tricks.as_strided(
-            flat, node.shape, [s * kind.itemsize for s in node.strides]
-        )
+    strides = None if node.strides is None else [s * kind.itemsize for s in node.strides]
+    out = np.ndarray(node.shape, kind, node.buffer, node.offset, strides)
     if node.dtype.numpy is None:
         return (out.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.array(out)
