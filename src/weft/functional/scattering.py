@@ -45,6 +45,7 @@ from weft.ops.primitives import (
     take_add,
     take_put,
     where,
+    write_slices,
 )
 from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
@@ -258,14 +259,30 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
             got=describe("index", index),
             fix="flatten the index",
         )
-    if not input._shape:
-        return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
-    return take(input, axis, _vector(index))
+    if input._shape:
+        return take(input, axis, _vector(index))
+    count = _count(index._shape)
+    if count != 1:
+        raise ShapeError(
+            f"index_select(): Index to scalar can have only 1 value, got {count} value(s)",
+            expected="one index of a tensor without dimensions",
+            got=describe("index", index),
+            fix="expand the tensor instead",
+        )
+    return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
 
 
 def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
     axis = wrap_dim(dim, len(input._shape))
     index = _vector(_need_index(name, index, input, axis))
+    if len(index._shape) > 1:
+        raise TensorIndexError(
+            f"{name}_(): Index is supposed to be a vector, but got dim: {len(index._shape)} with type: "
+            f"{TYPE_NAMES[index._dtype.name]} and size: {list(index._shape)}",
+            expected="one dimension",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
     want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if source._dtype is not input._dtype:
         raise DTypeError(
@@ -275,7 +292,7 @@ def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[i
             got=describe("source", source),
             fix="convert the source",
         )
-    if _vector(source)._shape != want and (input._shape or index._shape[0] != 1):
+    if _vector(source)._shape != want:
         raise ShapeError(
             f"{name}(): Number of indices ({index._shape[0]}) should be equal to source.size(dim) "
             f"({source._shape[axis] if source._shape else 1}), and other sizes must match",
@@ -297,7 +314,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy with source stored at slices of a dimension."""
     axis, index, source = _slices("index_copy", input, dim, index, source)
     base = _vector(input)
-    result = record(_COPY, (base, index, source), (axis,), base._shape, base._dtype)
+    result = write_slices(_COPY, base, axis, index, source)
     return result if input._shape else reshape(result, ())
 
 
@@ -306,6 +323,13 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     index = _vector(wrapped("index_fill", _need_index_type("index_fill", index), size, axis))
+    if len(index._shape) > 1:
+        raise ShapeError(
+            "index_fill_(): Index has to be a vector/scalar",
+            expected="one dimension at most",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
     shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if isinstance(value, Tensor):
         if value._shape:
@@ -316,13 +340,13 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="use index_copy for several values",
             )
-        named_once = full(shape if input._shape else (1,), True, dtypes.bool_)
+        named_once = full(shape, True, dtypes.bool_)
         nowhere = full(input._shape or (1,), False, dtypes.bool_)
         filled = where(take_put(nowhere, axis, index, named_once), value, _vector(input))
         return cast(reshape(filled, input._shape), input._dtype)
-    source = full(shape if input._shape else (1,), fill_value(input._dtype, value), input._dtype)
+    source = full(shape, fill_value(input._dtype, value), input._dtype)
     base = _vector(input)
-    result = record(_FILL, (base, index, source), (axis,), base._shape, base._dtype)
+    result = write_slices(_FILL, base, axis, index, source)
     return result if input._shape else reshape(result, ())
 
 
@@ -347,7 +371,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         )
     if dim is None:
         return gather_value(
-            reshape(input, (-1 if 0 in input._shape else _count(input._shape),)),
+            reshape(input, (_count(input._shape),)),
             0,
             reshape(indices, (_count(indices._shape),)),
         )

@@ -22,6 +22,7 @@ from weft.ops.primitives import (
     full,
     gather,
     iota,
+    misfit,
     reshape,
     scatter_add,
     take,
@@ -133,12 +134,41 @@ def _pull_put(g: Any, index: Any, at: Any) -> Any:
     return where(last, part, 0)
 
 
+def _gathered(p: tuple[int], x: Shape, index: Shape) -> Shape:
+    """Errors: ShapeError for an index that reaches outside beside the axis."""
+    if not _lies_within(index, x, p[0]):
+        raise misfit("gather", f"does not lie within {list(x)} beside {p[0]}", index)
+    return index
+
+
+def _scattered(p: tuple[int], base: Shape, index: Shape, source: Shape) -> Shape:
+    """Errors: ShapeError for an index that reaches outside the base beside the axis, or outside the source."""
+    if not _lies_within(index, base, p[0]) or not _lies_within(index, source, -1):
+        raise misfit("scatter", f"does not lie within {list(base)} and {list(source)}", index)
+    return base
+
+
+def _lies_within(index: Shape, x: Shape, besides: int) -> bool:
+    if len(index) != len(x):
+        return False
+    if 0 in index:
+        return True
+    return all(a == besides or n <= x[a] for a, n in enumerate(index))
+
+
+def _placed(p: tuple[int], base: Shape, index: Shape, source: Shape) -> Shape:
+    """Errors: ShapeError for a source that is not what `take` would give."""
+    if source != _taken(p, base, index):
+        raise misfit("take_put", f"is not what {list(index)} takes of {list(base)}", source)
+    return base
+
+
 define(
     "gather",
     kind="index",
     operands="self index",
     samples=[*_GATHERS, ((5,), (0,), (0,))],
-    shape=lambda p, x, index: index,
+    shape=_gathered,
     numpy=lambda x, index, params: _gather_numpy(x, index, params[0]),
     batch=_shift,
     push="linear",
@@ -149,7 +179,7 @@ define(
     kind="scatter",
     operands="self index source",
     samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
-    shape=lambda p, base, index, source: base,
+    shape=_scattered,
     numpy=_scatter_numpy(True),
     batch=_shift,
     push="linear",
@@ -160,7 +190,7 @@ define(
     kind="scatter",
     operands="self index source",
     samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
-    shape=lambda p, base, index, source: base,
+    shape=_scattered,
     numpy=_scatter_numpy(False),
     batch=_shift,
     push="linear",
@@ -228,7 +258,7 @@ define(
     kind="scatter",
     operands="self index source",
     samples=_SLICES,
-    shape=lambda p, base, index, source: base,
+    shape=_placed,
     numpy=_take_write(True),
     push="linear",
     pull={"self": lambda g: g, "source": lambda g, index, at: take(g, at.params[0], index)},
@@ -239,7 +269,7 @@ define(
     kind="scatter",
     operands="self index source",
     samples=_SLICES,
-    shape=lambda p, base, index, source: base,
+    shape=_placed,
     numpy=_take_write(False),
     push="linear",
     pull={

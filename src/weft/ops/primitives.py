@@ -2,7 +2,8 @@
 """The rows that are not elementwise, as functions on tensors: they work out shapes and record one node.
 
 Derivative rules and the functional layer are written in these. Dimensions are non-negative and in range here, dtypes
-already promoted: what a user may get wrong is checked in the functional layer. Results never alias their operand in
+already promoted: what a user may get wrong is checked in the functional layer. That operands fit each other's shapes is
+checked here once more: kernels read and write as far as shapes say. Results never alias their operand in
 the sense of PyTorch's views; views with aliasing are made by `weft.functional.views`.
 """
 
@@ -17,6 +18,7 @@ from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.graph.tensor import Tensor
 
 from weft._compiled import require
+from weft.errors import ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.handles import wrap_node
 from weft.graph.making import make_meta, make_scalar
@@ -61,6 +63,40 @@ def full_beside(x: Tensor, value: Any):
 def zeros_like(x: Tensor):
     """Zeros of the shape and dtype of `x`."""
     return full(x._shape, 0, x._dtype)
+
+
+def misfit(name: str, why: str, shape: Shape) -> ShapeError:
+    """The error of operands that do not fit each other: a function above has asked for what cannot be."""
+    return ShapeError(
+        f"{name}: {list(shape)}: {why}",
+        expected="operands that fit each other",
+        got=f"{list(shape)}, which {why}",
+        fix="check the shapes at the call",
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _need_region(
+    name: str, whole: tuple, region: tuple, offset: cython.longlong, strides: tuple
+) -> cython.int:
+    """Errors: ShapeError for a strided region that reaches outside the elements of a shape."""
+    low: cython.longlong = offset
+    high: cython.longlong = offset
+    axis: cython.Py_ssize_t
+    size: cython.longlong
+    stride: cython.longlong
+    for axis in range(len(region)):
+        size, stride = region[axis], strides[axis]
+        if size == 0:
+            return 0
+        if stride > 0:
+            high += (size - 1) * stride
+        else:
+            low += (size - 1) * stride
+    if low < 0 or high >= count_elements(whole):
+        raise misfit(name, f"has no region {list(region)} by {list(strides)} from {offset}", whole)
+    return 0
 
 
 @cython.cfunc
@@ -116,7 +152,11 @@ def sum_to(x: Tensor, shape: Shape):
 
 def reshape(x: Tensor, shape: Shape):
     """The same elements in row-major order under another shape."""
-    return x if x._shape == shape else record(TABLE["view"], (x,), shape, shape, x._dtype)
+    if x._shape == shape:
+        return x
+    if count_elements(x._shape) != count_elements(shape):
+        raise misfit("view", f"has another number of elements than {list(shape)}", x._shape)
+    return record(TABLE["view"], (x,), shape, shape, x._dtype)
 
 
 def permute(x: Tensor, order: Shape):
@@ -141,7 +181,16 @@ def transpose(x: Tensor):
 
 def expand(x: Tensor, shape: Shape):
     """Repeat along new leading dimensions and dimensions of size 1, without copying."""
-    return x if x._shape == shape else record(TABLE["expand"], (x,), shape, shape, x._dtype)
+    if x._shape == shape:
+        return x
+    lead: cython.Py_ssize_t = len(shape) - len(x._shape)
+    axis: cython.Py_ssize_t
+    if lead < 0:
+        raise misfit("expand", f"does not expand to {list(shape)}", x._shape)
+    for axis in range(len(x._shape)):
+        if x._shape[axis] != 1 and x._shape[axis] != shape[lead + axis]:
+            raise misfit("expand", f"does not expand to {list(shape)}", x._shape)
+    return record(TABLE["expand"], (x,), shape, shape, x._dtype)
 
 
 def unreduce(g: Tensor, at: Any):
@@ -156,11 +205,13 @@ def unreduce(g: Tensor, at: Any):
 
 def strided(x: Tensor, shape: Shape, offset: int, strides: Shape):
     """A strided region of `x` in row-major order."""
+    _need_region("strided", x._shape, shape, offset, strides)
     return record(TABLE["strided"], (x,), (offset, strides), shape, x.dtype)
 
 
 def put(base: Tensor, new: Tensor, offset: int, strides: Shape):
     """`base` with the strided region replaced by `new`: the inverse of every view row."""
+    _need_region("put", base._shape, new._shape, offset, strides)
     return record(TABLE["put"], (base, new), (offset, strides), base._shape, base._dtype)
 
 
@@ -182,6 +233,8 @@ def _is_whole(region: tuple, shape: tuple, offset: int, strides: tuple) -> cytho
 
 def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):
     """`length` elements along an axis."""
+    if length > 0 and not (start >= 0 and 0 <= start + (length - 1) * step < x._shape[axis]):
+        raise misfit("slice", f"has no {length} elements from {start} along {axis}", x._shape)
     params = (axis, start, length, step)
     return record(TABLE["slice"], (x,), params, resized(x._shape, axis, length), x._dtype)
 
@@ -204,7 +257,10 @@ def concat(tensors: tuple[Tensor, ...], axis: int):
     first: Tensor = tensors[0]
     size: cython.longlong = 0
     for tensor in tensors:
-        size += cython.cast(cython.longlong, cython.cast(Tensor, tensor)._shape[axis])
+        other: tuple = cython.cast(Tensor, tensor)._shape
+        size += cython.cast(cython.longlong, other[axis])
+        if other[:axis] != first._shape[:axis] or other[axis + 1 :] != first._shape[axis + 1 :]:
+            raise misfit("cat", f"does not fit {list(first._shape)} along {axis}", other)
     return record(TABLE["cat"], tensors, (axis,), resized(first._shape, axis, size), first._dtype)
 
 
@@ -243,7 +299,13 @@ def take_add(base: Tensor, axis: int, index: Tensor, source: Tensor):
 
 def take_put(base: Tensor, axis: int, index: Tensor, source: Tensor):
     """`base` with slices along an axis replaced by those of source; the last of repeated indices stays."""
-    return _call("take_put", (base, index, source), (axis,))
+    return write_slices(TABLE["take_put"], base, axis, index, source)
+
+
+def write_slices(row: OpRow, base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`take_put` under the name of a row that is called otherwise."""
+    shape: tuple = row.shape((axis,), base._shape, index._shape, source._shape)
+    return record(row, (base, index, source), (axis,), shape, base._dtype)
 
 
 def matmul(a: Tensor, b: Tensor):

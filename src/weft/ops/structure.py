@@ -407,7 +407,7 @@ def _pull_prod(g: Any, self: Any, at: Any) -> Any:
     order = (*[a for a in range(len(shape)) if a not in axes], *axes)
     moved = permute(self, order)
     outer = tuple(moved.shape[: len(shape) - len(axes)])
-    flat = reshape(moved, (*outer, -1 if 0 in shape else _count(moved.shape[len(outer) :])))
+    flat = reshape(moved, (*outer, _count(moved.shape[len(outer) :])))
     others = _others(flat)
     back = inverse_order(order)
     return unreduce(g, at) * conj(permute(reshape(others, tuple(moved.shape)), back))
