@@ -8,7 +8,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 
-.PHONY: build demo bench test lint types doctests semantics derivatives conformance sanitize fuzz wheels clean
+GUARDED := tests/test_random_index_programs.py tests/tensor/test_values_with_less_memory.py tests/ops/test_misfits.py \
+	tests/codegen/test_kernels_at_random.py tests/codegen/test_loops.py
+
+.PHONY: build demo bench test lint types doctests semantics derivatives conformance sanitize guard fuzz wheels clean
 
 # What is not to be done costs less than a second.
 build: $(VENV)/.build-requires
@@ -47,6 +50,10 @@ conformance: $(VENV)/.bench build
 
 sanitize: $(VENV)/.dev build
 	$(BIN)/python tools/sanitize.py $(ARGS)
+
+guard: $(VENV)/.bench build
+	WEFT_GUARD=1 $(BIN)/python -m pytest -q $(GUARDED) tests/codegen/test_families.py tests/codegen/test_gemm.py $(ARGS)
+	WEFT_GUARD=begin $(BIN)/python -m pytest -q $(GUARDED) $(ARGS)
 
 fuzz: $(VENV)/.dev build
 	$(BIN)/python -W ignore tools/fuzz_files.py $(ARGS)

@@ -6,6 +6,7 @@ WEFT_EAGER      1: run every operation at its call
 WEFT_CACHE_DIR  directory of the kernel cache ("": no disk cache)
 WEFT_NUM_THREADS  threads of the executor
 WEFT_CHECK_BUILD  1: refuse a build that is older than its sources
+WEFT_GUARD      1: put the end of every buffer against memory that cannot be touched; begin: its begin
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ def _explained_by_environment() -> frozenset[str]:
         return frozenset(names & set(PARTS))
 
 
+def _guarded_side() -> str:
+    """WEFT_GUARD: which side of buffers is guarded, "end" or "begin"; "" for none."""
+    given = os.environ.get("WEFT_GUARD", "")
+    return {"1": "end", "end": "end", "begin": "begin"}.get(given, "")
+
+
 class Config:
     """The settings in force; change attributes directly or for a block with `explaining`."""
 
@@ -57,6 +64,7 @@ class Config:
         self.verify = os.environ.get("WEFT_VERIFY") == "1"
         self.batch = True
         self.cache = True
+        self.guard = _guarded_side()  # read once, when the pool is made
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, explained_parts(value) if name == "explain" else value)

@@ -9,24 +9,22 @@ import bisect
 from typing import Any
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memset
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.rows import OpRow
 from cython.cimports.weft.runtime.cells import store_number
 from cython.cimports.weft.runtime.executor import Program
-from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.runtime.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.schedule.lower import KernelSpec, Launch, Lowering
 
 from weft._compiled import require
 from weft.graph.rows import SCALAR_ROW
-from weft.runtime.scalars import SCALAR_CELL
 from weft.schedule.rows import fill_tables
 
 require(__name__, cython.compiled)
 
 _scalar_row = cython.declare(OpRow, SCALAR_ROW)
-_CELL = cython.declare(cython.Py_ssize_t, SCALAR_CELL)
 _watched = cython.declare(list, None)
 
 
@@ -116,6 +114,7 @@ def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
     buffer: Buffer
     root: Node
     used: cython.Py_ssize_t = 0
+    place: uintptr_t
     for root in external:
         if root.row is not _scalar_row:
             buffer = root.buffer
@@ -123,13 +122,12 @@ def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
             addresses.append(buffer.address + root.offset)
             continue
         if cells is None:
-            cells = allocate(_CELL * len(external))
-        place: cython.p_char = cython.cast(cython.p_char, cells.address + used)
-        memset(place, 0, _CELL)
-        store_number(root.params, root.dtype, place)
+            cells = allocate_cells(len(external))
+        place = cell(cells, used, root.dtype.itemsize)
+        store_number(root.params, root.dtype, cython.cast(cython.p_char, place))
         buffers.append(cells)
-        addresses.append(cells.address + used)
-        used += _CELL
+        addresses.append(place)
+        used += 1
 
 
 @cython.cfunc

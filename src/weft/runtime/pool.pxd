@@ -9,6 +9,8 @@ cdef enum:
     PAGE = 4096
     HUGE_PAGE = 2097152
     SECOND = 1000000000  # in ns, and the time between two looks for idle blocks
+    CELL = 16  # of the longest number
+    GUARDED = -1  # in place of a size class: a mapping of its own
 
 
 cdef struct SizeClass:
@@ -34,4 +36,6 @@ cdef class Buffer:
 
 
 cpdef Buffer allocate(Py_ssize_t nbytes)
+cpdef Buffer allocate_cells(Py_ssize_t count)
+cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
 cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)

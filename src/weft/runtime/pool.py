@@ -5,8 +5,9 @@
 reference goes. `wrap` makes a `Buffer` of memory that another Python object owns. Sizes are rounded
 up by at most an eighth (above 512 bytes; multiples of 64 below). Blocks up to 32 KB are carved from
 slabs and stay; larger ones have mappings of their own, with huge pages advised from 2 MB, and go
-back to the system after idling, above a cap, or by `trim()`. Which buffer a value lives in, and for
-how long, is left to the planner. Everything here runs under the GIL.
+back to the system after idling, above a cap, or by `trim()`. Under `WEFT_GUARD` each buffer is a
+mapping of its own, of exactly nbytes, made and unmade by `guard`. Which buffer a value lives in, and
+for how long, is left to the planner. Everything here runs under the GIL.
 """
 
 import cython
@@ -14,6 +15,8 @@ from cython.cimports.cpython.buffer import PyBuffer_FillInfo
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memmove, memset
+from cython.cimports.weft.runtime.guard import CELL_STEP, map_cells, map_guarded, unmap_guarded
+from cython.cimports.weft.runtime.pool import CELL
 from cython.cimports.weft.runtime.system import (
     CLOCK_MONOTONIC,
     MADV_HUGEPAGE,
@@ -31,6 +34,7 @@ from cython.cimports.weft.runtime.system import (
 )
 
 from weft._compiled import require
+from weft.config import config
 from weft.errors import ArgumentError, OutOfMemoryError
 from weft.runtime.machine import UNLIMITED, memory_limit, physical_memory
 
@@ -50,6 +54,15 @@ _keep = cython.declare(cython.Py_ssize_t, 0)
 _idle_after = cython.declare(int64_t, 10 * 1_000_000_000)  # ns a free block is kept
 _budget = cython.declare(cython.Py_ssize_t, 0)  # 0: none
 _fill = cython.declare(cython.int, -1)
+_guard = cython.declare(cython.bint, config.guard != "")
+_at_end = cython.declare(cython.bint, config.guard == "end")
+if config.guard:
+    import faulthandler
+
+    from weft.runtime import guarded_arrays
+
+    faulthandler.enable()  # which line of Python it was
+    guarded_arrays.install()
 
 
 @cython.cfunc
@@ -95,7 +108,11 @@ class Buffer:
         raise TypeError("a Buffer is made by allocate() or wrap()")
 
     def __dealloc__(self):
-        if self.address != 0 and not self.foreign:
+        if self.address == 0 or self.foreign:
+            return
+        if self.size_class == GUARDED:
+            _release_guarded(self.address, self.nbytes)
+        else:
             _release(self.address, self.size_class)
 
     def __getbuffer__(self, view: cython.pointer(Py_buffer), flags: cython.int):
@@ -112,7 +129,9 @@ class Buffer:
     @property
     def capacity(self) -> int:
         """Bytes of the block behind the buffer."""
-        return self.nbytes if self.foreign else _size_of(self.size_class)
+        if self.foreign or self.size_class == GUARDED:
+            return self.nbytes
+        return _size_of(self.size_class)
 
 
 @cython.ccall
@@ -127,6 +146,10 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
         raise ArgumentError("allocate", expected="nbytes >= 0", got=f"{nbytes}")
     if nbytes > HUGE_PAGE or _budget != 0:
         _check_limit(nbytes)
+    if _guard:
+        guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes)
+        if guarded is not None:
+            return guarded
     size_class: cython.int = _class_of(nbytes)
     chosen: cython.int = _choose(size_class)
     slot: cython.pointer(SizeClass) = cython.address(_classes[chosen])
@@ -149,6 +172,50 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     buffer.nbytes = nbytes
     buffer.size_class = chosen
     return buffer
+
+
+@cython.ccall
+def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
+    """Memory of so many numbers, each of at most CELL bytes: `cell` says where. Contents undefined."""
+    if _guard:
+        guarded: Buffer = _guarded(map_cells(count), count * CELL_STEP)
+        if guarded is not None:
+            return guarded
+    return allocate(CELL * count)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def cell(cells: Buffer, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t) -> uintptr_t:
+    """Where a number of some bytes lies among others."""
+    if cells.size_class != GUARDED:
+        return cells.address + index * CELL
+    return cells.address + index * CELL_STEP + (PAGE - itemsize if _at_end else 0)
+
+
+@cython.cfunc
+def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
+    """The buffer of guarded memory; None where the system had no room for more mappings."""
+    global _live, _peak
+    if address == 0:
+        return None
+    _live += nbytes
+    _peak = max(_peak, _live)
+    if _fill >= 0:
+        memset(cython.cast(cython.p_void, address), _fill, nbytes)
+    buffer: Buffer = Buffer.__new__(Buffer)
+    buffer.address = address
+    buffer.nbytes = nbytes
+    buffer.size_class = GUARDED
+    return buffer
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _release_guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> cython.void:
+    global _live
+    _live -= nbytes
+    unmap_guarded(address, nbytes)
 
 
 @cython.ccall

@@ -18,7 +18,7 @@ from cython.cimports.weft.graph.saves import drop_inputs
 from cython.cimports.weft.graph.tape import finish
 from cython.cimports.weft.runtime.cells import store_number
 from cython.cimports.weft.runtime.executor import Program
-from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.runtime.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.runtime.programs import Commit
 from cython.cimports.weft.schedule.rows import Table
 from cython.cimports.weft.schedule.signature import Record, Signature
@@ -26,7 +26,6 @@ from cython.cimports.weft.schedule.signature import Record, Signature
 from weft._compiled import require
 from weft.errors import ExecutionError
 from weft.graph.rows import SCALAR_ROW
-from weft.runtime.scalars import SCALAR_CELL
 from weft.schedule import gang
 from weft.schedule.plan import is_private
 
@@ -34,7 +33,6 @@ require(__name__, cython.compiled)
 
 MAX_NODES = 200_000
 MAX_SEEN = 100_000
-_CELL = cython.declare(cython.Py_ssize_t, SCALAR_CELL)
 _scalar_row = cython.declare(OpRow, SCALAR_ROW)
 
 _templates: dict = {}
@@ -357,11 +355,10 @@ def _bind_sources(
             addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
             continue
         if cells is None:
-            cells = allocate(_CELL * (template.source_count - index))
-        addresses[index] = cells.address + used
-        memset(cython.cast(cython.p_void, addresses[index]), 0, _CELL)
+            cells = allocate_cells(template.source_count - index)
+        addresses[index] = cell(cells, used, node.dtype.itemsize)
         store_number(node.params, node.dtype, cython.cast(cython.p_char, addresses[index]))
-        used += _CELL
+        used += 1
     return cells
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-SCALAR_CELL = 16
 _FORMATS = {
     "bool": "?",
     "uint8": "B",

@@ -31,14 +31,18 @@ cdef extern from "<time.h>" nogil:
     int clock_gettime(clockid_t clock, timespec* now)
 
 cdef extern from "<sys/mman.h>" nogil:
+    int PROT_NONE
     int PROT_READ
     int PROT_WRITE
     int MAP_PRIVATE
     int MAP_ANONYMOUS
+    int MAP_FIXED
+    int MAP_NORESERVE
     int MADV_HUGEPAGE
     void* MAP_FAILED
     void* mmap(void* address, size_t length, int protection, int flags, int file, long offset)
     int munmap(void* address, size_t length)
+    int mprotect(void* address, size_t length, int protection)
     int madvise(void* address, size_t length, int advice)
 
 cdef extern from "<signal.h>" nogil:

@@ -28,12 +28,15 @@ from cython.cimports.weft.schedule.rows import lower_joined, lower_rows
 from cython.cimports.weft.schedule.staging import lower_kernel
 
 from weft._compiled import require
+from weft.config import config
 from weft.errors import VerificationError
 from weft.graph.rows import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
 from weft.ops.row import TABLE
 from weft.schedule import families
 
 require(__name__, cython.compiled)
+
+_LEAST = cython.declare(cython.longlong, 0 if config.guard else 64)  # bytes of a temporary
 
 _cat_row = cython.declare(OpRow, TABLE["cat"])
 
@@ -128,7 +131,7 @@ class Lowering:
 
     @cython.cfunc
     def temporary(self, nbytes: cython.longlong) -> cython.int:
-        self.scratch.append(nbytes if nbytes > 64 else 64)
+        self.scratch.append(max(nbytes, _LEAST))
         return len(self.plan.external) + len(self.plan.sizes) + len(self.scratch) - 1
 
     def slot_of(self, node: Node):

@@ -24,6 +24,7 @@ from cython.cimports.weft.schedule.records import (
 )
 
 from weft._compiled import require
+from weft.config import config
 from weft.errors import VerificationError
 from weft.graph.rows import ELEMENTWISE, INDEX, REGION, SCATTER
 
@@ -63,6 +64,7 @@ def value_of(plan: Plan, node: Node) -> Value:
 
 
 _reuse = True
+_exact = cython.declare(cython.bint, config.guard != "")
 AT_ONCE = 1 << 20  # elements that a scatter adds in one launch and without looking for signals
 DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
 
@@ -162,6 +164,9 @@ def _expire(result: Plan, value: Value, free: dict) -> cython.void:
 
 @cython.cfunc
 def _round(nbytes: cython.longlong) -> cython.longlong:
+    """The size of a value's slot: slots of one size are shared. Exact where memory is guarded."""
+    if _exact:
+        return nbytes
     return (nbytes + 63) // 64 * 64 if nbytes > 0 else 64
 
 
