@@ -1,0 +1,62 @@
+"""Random programs of integers, masks, constants, views and indices show what they show in PyTorch, to the bit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import random_index_programs as programs
+from properties import QUICK
+from weft.config import config
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def verified() -> Iterator[None]:
+    """Every stage checks what it made; what programs warn about is no matter here."""
+    before, config.verify = config.verify, True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    config.verify = before
+
+
+@settings(QUICK, max_examples=100)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000))
+def test_they_agree_with_pytorch(steps: list[programs.Step], seed: int) -> None:
+    assert programs.compare(steps, seed, torch, {}) == []
+
+
+@settings(QUICK, max_examples=50)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000))
+def test_their_gradients_agree(steps: list[programs.Step], seed: int) -> None:
+    assert programs.compare(steps, seed, torch, {"writing": False}) == []
+
+
+@settings(QUICK, max_examples=40)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000))
+def test_several_examples_agree(steps: list[programs.Step], seed: int) -> None:
+    """What has been batched, and what has been read at once."""
+    assert programs.compare(steps, seed, torch, {"examples": 3}) == []
+    assert programs.compare(steps, seed, torch, {"look": True}) == []
+
+
+# Programs that once went wrong, as (steps, seed, way): kept for ever.
+ONCE_WRONG: dict[str, tuple[list[programs.Step], int, dict[str, object]]] = {
+    "several indices of a number wrote behind it": (
+        [(222, 30, 51, 50), (79, 85, 57, 75), (86, 61, 45, 30)],
+        54,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONCE_WRONG)
+def test_programs_that_were_once_wrong(name: str) -> None:
+    steps, seed, way = ONCE_WRONG[name]
+    assert programs.compare(steps, seed, torch, way) == []
