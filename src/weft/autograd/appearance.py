@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
+from weft._lazy import later
 from weft.graph.bound import bound_to
 from weft.graph.node import RESULT_BIT, Node
+from weft.graph.seen import class_of_nodes, see
 from weft.graph.targets import AccumulateGrad, GradientFunction
-from weft.graph.typedict import class_like, show_as
 
+records = later("weft.autograd.records")
 QUESTIONS = frozenset(
     {
         *("_input_metadata", "_sequence_nr", "metadata", "name", "next_functions"),
@@ -37,7 +39,7 @@ class InputMetadata(NamedTuple):
 def as_seen(record: Any) -> Any:
     """The record, as an instance of a class with its name."""
     if type(record) is Node:
-        show_as(record, _class_of(record.name().rpartition("::")[2]))
+        see(record, _class_of(record.name().rpartition("::")[2]))
     elif hasattr(type(record), "seen_as"):
         record.seen_as()
     return record
@@ -46,7 +48,8 @@ def as_seen(record: Any) -> Any:
 @functools.cache
 def _class_of(name: str) -> type:
     """The class of the records of operations of a name."""
-    return class_like(Node, name, {"__module__": "builtins", "__dir__": _questions})  # type: ignore[no-any-return]
+    members = {"__module__": "builtins", "__dir__": _questions, "__call__": records.call}
+    return class_of_nodes(name, members)
 
 
 def _questions(self: Any) -> list[str]:

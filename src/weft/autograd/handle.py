@@ -87,6 +87,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         observers: Observers = node.observers
         if observers is None:
             observers = node.observers = Observers.__new__(Observers)
+        as_seen(node)  # the hook may hold it
         if is_piece(node):
             several_outputs(node).hear(node.info.number_of(node.params), observers)
         watch(self)  # the hook may hold it
@@ -124,9 +125,8 @@ def retain_grad(self: Tensor) -> None:
         )
     if self.leaf_grad or self.retains:
         return
-    record, number = discovery.target_for(edge)
     self.retains = True
-    observers_of(record).retained.append((number, weakref.ref(self)))
+    retain_again(self)
 
 
 def retain_again(self: Tensor) -> None:
@@ -136,7 +136,9 @@ def retain_again(self: Tensor) -> None:
     if edge is None:
         return
     record, number = discovery.target_for(edge)
-    observers_of(record).retained.append((number, weakref.ref(self)))
+    retained = observers_of(record).retained
+    if all(reference() is not self for _, reference in retained):
+        retained.append((number, weakref.ref(self)))
 
 
 def grad_dtype(self: Tensor) -> Any:

@@ -6,7 +6,7 @@ cdef class RemovableHandle:
 
 cdef class Observers:
     cdef public dict tensor_hooks  # number -> (output, hook)
-    cdef public object packed_mask
+    cdef public long long packed_mask
     cdef public object grad_dtype
     cdef dict _prehooks
     cdef dict _posthooks

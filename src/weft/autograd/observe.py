@@ -71,7 +71,6 @@ class Observers:
 
     def __cinit__(self) -> None:
         self.tensor_hooks = {}
-        self.packed_mask = 0
         self.grad_dtype = UNSET
 
     @property

@@ -15,7 +15,8 @@ from weft._lazy import later
 from weft.autograd import appearance
 from weft.autograd.appearance import as_seen
 from weft.autograd.observe import Observers, RemovableHandle, add_hook, check_replacement
-from weft.errors import GradientError
+from weft.errors import ArgumentTypeError, GradientError
+from weft.graph import tape as tapes
 from weft.graph.cuts import Joint
 from weft.graph.edges import value_of
 from weft.graph.handles import wrap_node
@@ -108,6 +109,10 @@ class SeveralOutputs(GradientFunction):
         """(shape, dtype) of each output."""
         return [(piece.shape, piece.dtype) for piece in self._pieces]
 
+    def __call__(self, *gradients: Any) -> Any:
+        """The gradient of the input for those of the outputs."""
+        return call(self, *gradients)
+
     def hear(self, number: int, observers: Observers) -> None:
         """Tell the hooks on an output also where nothing arrives at it."""
 
@@ -183,6 +188,29 @@ def register_prehook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
     return add_hook(observers_of(self).prehooks, hook)
 
 
+def call(self: Any, *gradients: Any) -> Any:
+    """The gradients of the inputs of an operation for those of its outputs: `grad_fn(gradient)`.
+
+    Errors: TypeError on another number of gradients, RuntimeError after the saved values have been freed.
+    """
+    outputs = self.outputs if isinstance(self, GradientFunction) else 1
+    if len(gradients) != outputs:
+        raise ArgumentTypeError(
+            f"{self.name()} expected {outputs} arguments, got {len(gradients)} arguments instead",
+            expected=f"{outputs} gradients",
+            got=str(len(gradients)),
+            fix="pass one for each output of the operation",
+        )
+    create = tapes.tape().mode.grad
+    if isinstance(self, Node):
+        if self.released and self.saved:
+            raise discovery.freed(self)
+        parts = rules.pull_record(self, gradients[0], create)
+    else:
+        parts = self.pull(list(gradients), create)
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
 # -- saved values ----------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +270,7 @@ class SavedTensor:
                 got=f"one of {self._node.name()} with hooks",
                 fix="do in one pair what both should do, or nest saved_tensors_hooks",
             )
-        saving.pack_one(self._node, self._index, [(pack_hook, unpack_hook)])
+        saving.pack_one(self._node, self._index, (pack_hook, unpack_hook))
 
     def __repr__(self) -> str:
         return f"<SavedTensor of {self._node.name()}>"

@@ -68,6 +68,11 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     return pull_rules(node.row, g, at, inputs, result, node.edges)
 
 
+def pull_record(node: Node, g, create: cython.bint) -> list:
+    """`pull_single` for interpreted callers."""
+    return pull_single(node, g, create)
+
+
 @cython.cfunc
 def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
     """One saved value on an edge: the node's own, or what a user's hooks make of it."""

@@ -21,7 +21,7 @@ from cython.cimports.weft.graph.handles import (
 )
 from cython.cimports.weft.graph.node import Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.graph.tensor import Storage, Tensor
 
 from weft._compiled import require
 
@@ -95,24 +95,19 @@ def _traverse(
     if result == 0 and attributes != cython.NULL:
         result = visit(cython.cast(cython.pointer(PyObject), attributes), argument)
     if result == 0:
-        result = _traverse_hooks(cython.cast(Tensor, holder), visit, argument)
+        result = _traverse_storage(cython.cast(Tensor, holder), visit, argument)
     return result
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _traverse_hooks(tensor: Tensor, visit: visitproc, argument: cython.p_void) -> cython.int:
-    """Show the collector the hooks on a record that only this handle holds: one may close over the handle."""
-    if tensor.edge is None or not isinstance(tensor.edge, Node):
-        return 0
-    record: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor.edge)
-    own: cython.Py_ssize_t = 1
-    if cython.cast(cython.pointer(PyObject), tensor.node) == record:
-        own = 2
-    if Py_REFCNT(record) != own or cython.cast(Node, record).observers is None:
+def _traverse_storage(tensor: Tensor, visit: visitproc, argument: cython.p_void) -> cython.int:
+    """Show the collector the value in a storage that only this handle holds: a user may have attached something."""
+    storage: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor.storage)
+    if tensor.storage is None or Py_REFCNT(storage) != 1:
         return 0
     return visit(
-        cython.cast(cython.pointer(PyObject), cython.cast(Node, record).observers), argument
+        cython.cast(cython.pointer(PyObject), cython.cast(Storage, storage).node), argument
     )
 
 

@@ -18,6 +18,7 @@ from cython.cimports.weft.graph.node import DONE, FAILED, Node
 from cython.cimports.weft.graph.reuse import keep, reuse, revive, take, zero
 from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
 from cython.cimports.weft.graph.saves import acquire_saves, release_saves
+from cython.cimports.weft.graph.seen import unsee
 from cython.cimports.weft.graph.tape import (
     Tape,
     ambient,
@@ -28,11 +29,11 @@ from cython.cimports.weft.graph.tape import (
     packer,
     unlink,
 )
-from cython.cimports.weft.graph.typedict import show_as_made
 
 from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
 from weft.graph import rows as kinds
+from weft.graph import seen as _seen  # noqa: F401 - gives nodes their memory
 from weft.graph.rows import COMPOSITE
 
 require(__name__, cython.compiled)
@@ -133,7 +134,7 @@ def _empty(node: Node) -> cython.void:
 def _retire(dying: cython.pointer(PyObject)) -> cython.void:
     """Free a node (tp_dealloc): emptied, it waits to be used again."""
     revive(dying)
-    show_as_made(dying, Node)
+    unsee(dying)
     _empty(cython.cast(Node, dying))
     keep(cython.address(_dead_nodes), dying)
     end_burial()

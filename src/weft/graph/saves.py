@@ -51,7 +51,7 @@ def held(node: Node) -> cython.longlong:
     """The saves that a node keeps itself: not those that a user's hook has taken over."""
     if node.observers is None:
         return node.saved
-    return node.saved & ~cython.cast(cython.longlong, node.observers.packed_mask)
+    return node.saved & ~node.observers.packed_mask
 
 
 @cython.ccall

@@ -20,6 +20,7 @@ from cython.cimports.weft.graph.bound import (
     sub_row,
 )
 from cython.cimports.weft.graph.edges import edge_now, function_of, needs_grad
+from cython.cimports.weft.graph.handles import watch
 from cython.cimports.weft.graph.meta import shows_meta
 from cython.cimports.weft.graph.mutation import in_place
 from cython.cimports.weft.graph.node import Node
@@ -194,7 +195,7 @@ class Tensor:
 
     @property
     def data(self):
-        alias: Tensor = alias_of(self)
+        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
         alias.counter = VersionCounter()
         return alias
 
@@ -206,6 +207,8 @@ class Tensor:
         """The same value without its history; shares storage and version. A dual loses its tangent, by a copy."""
         alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
         alias.counter = self.counter
+        if self.edge is not None:
+            watch(alias)  # a hook on the record that both have may hold it
         return alias
 
     def __hash__(self):

@@ -8,7 +8,6 @@ from cython.cimports.weft.graph.typedict import (
     Py_INCREF,
     Py_SET_TYPE,
     Py_TPFLAGS_BASETYPE,
-    Py_TPFLAGS_HAVE_GC,
     PyType_Modified,
     PyTypeObject,
 )
@@ -69,8 +68,7 @@ def show_under(cls: type, path: bytes):
 
 
 def class_like(cls: type, name: str, members):
-    """A class with the layout of a compiled one and another name, for `show_as`; also of one that takes no subclasses.
-    Its instances die as those of that class do."""
+    """A class with the layout of a compiled one and another name, for `show_as`; also of one without subclasses."""
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
     flags = pointer.tp_flags
     pointer.tp_flags = flags | Py_TPFLAGS_BASETYPE
@@ -78,12 +76,6 @@ def class_like(cls: type, name: str, members):
         made = type(name, (cls,), {"__slots__": (), **members})
     finally:
         pointer.tp_flags = flags
-    if (
-        not flags & Py_TPFLAGS_HAVE_GC
-    ):  # every class that is made here has it; instances have no room for it
-        like: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), made)
-        like.tp_dealloc = pointer.tp_dealloc
-        like.tp_flags = like.tp_flags & ~Py_TPFLAGS_HAVE_GC
     return made
 
 
