@@ -164,7 +164,7 @@ def _several(tensors: Any) -> tuple[Any, ...]:
 class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     """Keep for backward what `pack_hook` makes of each saved tensor, and get it back by `unpack_hook`.
 
-    Nested pairs all apply: the innermost packs first and unpacks last. Errors: RuntimeError inside
+    Of nested pairs the innermost applies. Errors: RuntimeError inside
     `disable_saved_tensors_hooks`.
     """
 

@@ -1,8 +1,8 @@
 """What nodes save for their derivatives, passed through the user's hooks.
 
 In comes a node that has just been recorded while hooks are in force; out go packed values in its `observers`, in
-place of the saves that they stand for. The walk and `grad_fn._saved_*` ask for them back. All pairs in force apply,
-the innermost first on the way in and last on the way out.
+place of the saves that they stand for. The walk and `grad_fn._saved_*` ask for them back. Of nested pairs the innermost
+applies.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 from weft.autograd.observe import Observers
 from weft.errors import ArgumentTypeError, GradientError, MutationError
 from weft.graph import tape as tapes
-from weft.graph.edges import set_edge
+from weft.graph.edges import set_edge, value_of
 from weft.graph.handles import wrap_node
 from weft.graph.node import RESULT_BIT
 from weft.graph.rows import SCALAR_ROW
 from weft.graph.saves import give_up_save
+from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
 from weft.graph.views import alias_of
 from weft.schedule import forms
@@ -26,16 +27,15 @@ Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class Packed:
-    """One saved value after its pack hooks, innermost pair first."""
+    """One saved value after its pack hook."""
 
-    def __init__(self, value: Any, pairs: list[Pair]) -> None:
-        self.value, self.pairs = value, pairs
+    def __init__(self, value: Any, pair: Pair) -> None:
+        self.value, self.pair = value, pair
 
     def unpack(self, edge: Any) -> Any:
-        """The value again, on the edge that it had. Errors: TypeError where a hook returns no tensor."""
-        tensor = self.value
-        for _, unpack in reversed(self.pairs):
-            tensor = without_grad(unpack, tensor)
+        """The value again, on the edge that it had: the leaf itself where it is one. Errors: TypeError where the hook
+        returns no tensor."""
+        tensor = without_grad(self.pair[1], self.value)
         if not isinstance(tensor, Tensor):
             raise ArgumentTypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
@@ -44,6 +44,8 @@ class Packed:
                 got=type(tensor).__name__,
                 fix="return the tensor that pack_hook was given, or its equal",
             )
+        if isinstance(edge, AccumulateGrad) and value_of(edge.variable) is value_of(tensor):
+            return edge.variable
         again = alias_of(tensor)  # with its tangents, which detach() would drop
         again.counter = tensor.counter
         set_edge(again, edge)
@@ -60,29 +62,23 @@ def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
         mode.grad = tracked
 
 
-def apply_pack(tensor: Any, pairs: list[Pair]) -> Packed:
-    """Pass a value through pack hooks. Errors: RuntimeError where one changes it in place."""
-    packed = tensor
-    used = []
-    for pair in pairs:
-        if not isinstance(packed, Tensor):
-            break
-        before, version = packed, packed._version
-        packed = without_grad(pair[0], packed)
-        if before._version != version:
-            raise MutationError(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-                "cannot be modified by in-place operations as this can lead to unexpected side-effects.",
-                expected="a hook that leaves its argument as it is",
-                got="an in-place operation on it",
-                fix="clone it in the hook",
-            )
-        used.append(pair)
-    return Packed(packed, used)
+def apply_pack(tensor: Any, pair: Pair) -> Packed:
+    """Pass a value through a pack hook. Errors: RuntimeError where it changes it in place."""
+    version = tensor._version
+    packed = without_grad(pair[0], tensor)
+    if tensor._version != version:
+        raise MutationError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "cannot be modified by in-place operations as this can lead to unexpected side-effects.",
+            expected="a hook that leaves its argument as it is",
+            got="an in-place operation on it",
+            fix="clone it in the hook",
+        )
+    return Packed(packed, pair)
 
 
-def pack_one(node: Any, index: int, pairs: list[Pair]) -> None:
-    """Replace one save of a node by what the hooks make of it; hooks that return their argument leave it as it is."""
+def pack_one(node: Any, index: int, pair: Pair) -> None:
+    """Replace one save of a node by what a hook makes of it; one that returns its argument leaves it as it is."""
     if index == RESULT_BIT:
         saved = forms.saved_result(node)
     else:
@@ -90,32 +86,32 @@ def pack_one(node: Any, index: int, pairs: list[Pair]) -> None:
         if saved.row is SCALAR_ROW:
             return
     tensor = wrap_node(saved)
-    packed = apply_pack(tensor, pairs)
+    packed = apply_pack(tensor, pair)
     if node.observers is None:
         node.observers = Observers()
     if packed.value is tensor:
-        node.observers.packed[index] = Kept(node, index, packed.pairs)
+        node.observers.packed[index] = Kept(node, index, pair)
         return
     node.observers.packed[index] = packed
     give_up_save(node, index)
 
 
 class Kept(Packed):
-    """A value that the hooks handed back: it stays the node's own save, so that it makes no cycle."""
+    """A value that the hook handed back: it stays the node's own save, so that it makes no cycle."""
 
-    def __init__(self, node: Any, index: int, pairs: list[Pair]) -> None:
-        super().__init__(None, pairs)
+    def __init__(self, node: Any, index: int, pair: Pair) -> None:
+        super().__init__(None, pair)
         self.index = index
 
     def attach(self, saved: Any) -> Packed:
         """The same for the moment of use, with the value."""
-        return Packed(wrap_node(saved), self.pairs)
+        return Packed(wrap_node(saved), self.pair)
 
 
 def pack_value(tensor: Any) -> Packed | None:
     """A value after the hooks in force on this thread; None where there are none."""
     pairs = tapes.tape().mode.saved_hooks
-    return apply_pack(tensor.detach(), list(reversed(pairs))) if pairs else None
+    return apply_pack(tensor.detach(), pairs[-1]) if pairs else None
 
 
 def pack_node(node: Any) -> None:
@@ -126,15 +122,15 @@ def pack_node(node: Any) -> None:
     if mode.extra is not None and "checkpoint_policy" in mode.extra:
         mode.extra["checkpoint_policy"].ask(node)
     if mode.saved_hooks and node.saved:
-        _pack_saves(node, list(reversed(mode.saved_hooks)))
+        _pack_saves(node, mode.saved_hooks[-1])
 
 
-def _pack_saves(node: Any, order: list[Pair]) -> None:
+def _pack_saves(node: Any, pair: Pair) -> None:
     for index in range(len(node.inputs)):
         if node.saved >> index & 1:
-            pack_one(node, index, order)
+            pack_one(node, index, pair)
     if node.saved >> RESULT_BIT & 1:
-        pack_one(node, RESULT_BIT, order)
+        pack_one(node, RESULT_BIT, pair)
 
 
 def unpacked(node: Any, index: int, edge: Any) -> Any:

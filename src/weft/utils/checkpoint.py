@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -250,15 +251,16 @@ class _Frame:
         self.state = weft.random.get_rng_state() if options.preserve_rng_state else None
         self.early_stop = options.early_stop if _early_stop is None else _early_stop
         self.compares = options.determinism_check == "default"
-        self.count = 0
+        self.complete = False  # the first call has returned
+        self.holders: list[weakref.ref[_Holder]] = []
         self.metadata: list[Any] = []
         self.walk: Any = None
         self.values: dict[int, Any] = {}
 
     def pack(self, tensor: Any) -> _Holder:
         """Forget a save."""
-        holder = _Holder(self.count, tensor)
-        self.count += 1
+        holder = _Holder(len(self.holders), tensor)
+        self.holders.append(weakref.ref(holder))
         self.metadata.append(holder.metadata)
         return holder
 
@@ -275,10 +277,11 @@ class _Frame:
     def recompute(self) -> None:
         """Run the function again. Errors: CheckpointError where it saves something else."""
         values: list[Any] = []
+        last = len(self.holders) if self.early_stop else 0
 
-        def keep(tensor: Any) -> Any:
+        def keep(tensor: Any) -> Any:  # it does not hold the frame: the new records hold it
             values.append(tensor)
-            if self.early_stop and len(values) == self.count:
+            if len(values) == last:
                 raise _Stop
             return tensor
 
@@ -298,19 +301,25 @@ class _Frame:
                 mode.saved_hooks = outer
         made = list(values)
         values.clear()  # the new records hold the hook, which must not hold their results
+        if (
+            not self.complete
+        ):  # a gradient that the function itself asks for: what it saves later is not known yet
+            del made[len(self.holders) :]
         self.check(made)
-        self.values = dict(enumerate(made))
+        pairs = zip(self.holders, made, strict=True)
+        self.values = {i: value for i, (holder, value) in enumerate(pairs) if holder() is not None}
 
     def check(self, values: list[Any]) -> None:
         """Errors: CheckpointError."""
-        if len(values) != self.count:
+        count = len(self.holders)
+        if len(values) != count:
             raise CheckpointError(
                 "weft.utils.checkpoint: trying to save more tensors during recomputation than during the original "
                 "forward pass."
-                if len(values) > self.count
+                if len(values) > count
                 else "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
                 "recomputation.",
-                expected=f"{self.count} tensors, as in the forward pass",
+                expected=f"{count} tensors, as in the forward pass",
                 got=str(len(values)),
                 fix="make the function do the same each time it is called",
             )
@@ -351,7 +360,9 @@ def _checkpoint(
     forward_context, recompute_context = contexts_of(context_fn)
     frame = _Frame(function, args, kwargs, recompute_context, options)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 # -- the reentrant variant -------------------------------------------------------------------------------------------
