@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.autograd.backward import grad
+from weft.autograd.function_context import pushing
 from weft.autograd.rules import pull_for
 from weft.autograd.saving import pack_node
-from weft.autograd.tangents import checked_tangents, tangents_for, transposing
+from weft.autograd.tangents import check_memory, checked_tangents, tangents_for, transposing
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -31,7 +32,7 @@ from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tape import watch_records
 from weft.graph.tensor import Tensor
-from weft.graph.views import handle_of_storage, logical_strides
+from weft.graph.views import handle_of_storage, logical_strides, replace_value
 from weft.ops.primitives import elementwise, full, put
 
 
@@ -54,13 +55,13 @@ class Level:
         """Give a new node its tangents at all open levels."""
         _follow_at(_levels(), node)
 
-    def follow(self, node: Any, inputs: tuple[Any, ...]) -> None:
-        """Give a new node its tangent."""
+    def follow(self, node: Any, inputs: tuple[Any, ...], tracked: bool) -> None:
+        """Give a new node its tangent, with a history of its own where gradients are on."""
         tangents = [self.tangents.get(source) for source in inputs]
         if any(tangent is not None for tangent in tangents) and node.row.differentiable:
             target = node if node.result is None else node.result
             if target.dtype.category >= 2:
-                self.tangents[target] = transposed(node, inputs, tangents)
+                self.tangents[target] = transposed(node, inputs, tangents, tracked)
 
 
 _open: list[Level] = []  # of all threads
@@ -77,8 +78,8 @@ def _follow_at(levels: Sequence[Level], node: Any) -> None:
     inputs = node.inputs or ()
     for level in reversed(levels):
         if any(source in level.tangents for source in inputs):
-            with _Inside(level.outer):
-                level.follow(node, inputs)
+            with _Inside(level.outer) as tracked:
+                level.follow(node, inputs, tracked)
 
 
 class _Composite(NamedTuple):
@@ -118,7 +119,7 @@ class _Inside:
         mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.former
 
 
-def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any]) -> Any:
+def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any], tracked: bool) -> Any:
     """The tangent of a node: its derivative rule, transposed. What is recorded here may make the node run, which then
     forgets its inputs."""
     seed = full(tuple(node.shape), 0, node.dtype).detach()
@@ -136,8 +137,9 @@ def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any]) -> Any:
         None if part is None else cast(part, source.dtype)
         for part, source in zip(pulled, inputs, strict=True)
     ]
-    tracked = node.edges is not None or any(t is not None and t.requires_grad for t in tangents)
-    return along(parts, tangents, seed, tracked)
+    history = node.edges is not None or any(t is not None and t.requires_grad for t in tangents)
+    found = along(parts, tangents, seed, tracked and history)
+    return found if tracked else found.detach()
 
 
 def along(parts: list[Any], tangents: list[Any], seed: Any, create: bool) -> Any:
@@ -182,11 +184,14 @@ def push_function(
         tangents = before[index]
         if all(tangent is None for tangent in tangents):
             continue
-        with _Inside(levels[:index]):
+        with _Inside(levels[:index]) as tracked, pushing(ctx):
+            tapes.tape().mode.grad = tracked
             found = cls.jvp(ctx, *tangents_for(ctx, types, tangents))
         parts = list(found) if isinstance(found, (tuple, list)) else [found]
         kinds = [(r._shape, r.dtype) if isinstance(r, Tensor) else None for r in results]
-        for result, tangent in zip(results, checked_tangents(cls, parts, kinds), strict=True):
+        parts = checked_tangents(cls, parts, kinds)
+        check_memory(ctx, arguments, tangents, results, parts)
+        for result, tangent in zip(results, parts, strict=True):
             if isinstance(result, Tensor):
                 level.tangents.pop(value_of(result), None)
                 if tangent is not None:
@@ -305,9 +310,25 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     count = 0 if tensor._cell is None else tensor._cell.node.numel
     if count > tensor.numel() > 0 and tensor.is_contiguous():
         return _dual_part(tensor, tangent, count, level)
+    for what, given in (
+        ("Making a dual Tensor based on a Tensor", tensor),
+        ("Setting a forward grad", tangent),
+    ):
+        if tangent_of(given, found) is not None:
+            raise _dual_already(what, found.number)
     dual = elementwise("clone", tensor)
     found.tangents[value_of(dual)] = tangent
     return dual
+
+
+def _dual_already(what: str, number: int) -> GradientError:
+    itself = "that itself has" if what.startswith("Setting") else "that already has"
+    return GradientError(
+        f"{what} {itself} a forward gradient at the same level {number} is not supported.",
+        expected="tensors that are not dual at this level",
+        got="a dual tensor",
+        fix="unpack it, or open a level inside",
+    )
 
 
 def _dual_part(tensor: Any, tangent: Any, count: int, level: int | None) -> Any:
@@ -349,6 +370,12 @@ def plain(tensor: Any, level: Level | None = None) -> Any:
         return elementwise("clone", tensor)
     finally:
         mode.duals = former
+
+
+def forget_tangents(tensor: Any) -> None:
+    """Make a tensor that is dual an ordinary one, in place."""
+    if has_tangent(tensor):
+        replace_value(tensor, plain(tensor))
 
 
 def has_tangent(tensor: Any) -> bool:

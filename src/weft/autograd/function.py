@@ -70,17 +70,19 @@ class Function:
         """Run `forward` and put one gradient record behind its outputs."""
         mode: Mode = current_tape().mode
         tracked: cython.bint = mode.grad
+        if len(keywords) > 0 or _has_defaults(cls, len(arguments)):
+            arguments = defaults.in_order(cls, arguments, keywords)
         ctx: Context = Context.__new__(Context)
         edges: tuple = edges_of(arguments) if tracked else None
         ctx.needs_input_grad = needs(edges, len(arguments))
         mapped = None
-        if mode.extra is not None and not keywords and "mapping" in mode.extra:
+        if mode.extra is not None and "mapping" in mode.extra:
             mapped = mode.extra["mapping"].call(cls, arguments)
         tangents = None if mode.duals is None else tangents_before(arguments)
         mode.grad = False
         try:
             if mapped is None:
-                outputs = _run(cls, ctx, arguments, keywords)
+                outputs = _run(cls, ctx, arguments)
             else:
                 outputs = mapped.first
                 cls.setup_context(ctx, arguments, outputs)
@@ -98,15 +100,23 @@ class Function:
 
 
 @cython.cfunc
-def _run(cls: object, ctx: Context, arguments: tuple, keywords: dict) -> object:
+def _has_defaults(cls: object, count: cython.Py_ssize_t) -> cython.bint:
+    """Whether `setup_context` is to get defaults of `forward` beside so many arguments."""
+    return (
+        cls.setup_context is not None
+        and getattr(cls.forward, "__defaults__", None)
+        and (count < cls.forward.__code__.co_argcount)
+    )
+
+
+@cython.cfunc
+def _run(cls: object, ctx: Context, arguments: tuple) -> object:
     setup = cls.setup_context
     if setup is None:
-        if keywords:
-            return cls.forward(ctx, *arguments, **keywords)
         return (
             cls.forward(ctx, arguments[0]) if len(arguments) == 1 else cls.forward(ctx, *arguments)
         )
-    outputs = cls.forward(*arguments, **keywords)
+    outputs = cls.forward(*arguments)
     setup(ctx, arguments, outputs)
     return outputs
 

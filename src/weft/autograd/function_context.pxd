@@ -12,6 +12,8 @@ cdef class Saved:
 
 cdef class FunctionCtx:
     cdef tuple _saved  # None where it has been freed
+    cdef tuple _forward  # for jvp; None where nothing else than `_saved` was declared
+    cdef bint _pushing  # jvp is running
     cdef tuple _dirty
     cdef tuple _constant
     cdef bint _materialize

@@ -9,6 +9,8 @@ the record. Packing by hooks is left to `saving`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cython
@@ -131,7 +133,8 @@ class FunctionCtx:
         self._saved = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`; `saved_tensors` gives them as it gives those of `save_for_backward`.
+        """Keep tensors for `jvp`, where `saved_tensors` gives them. Where nothing is saved for the other mode, each is
+        given what was saved for the first.
 
         Errors: AssertionError (and TypeError) for anything but tensors and None.
         """
@@ -144,6 +147,7 @@ class FunctionCtx:
                     got=f"{tensor!r:.60}",
                     fix="store it as an attribute of ctx",
                 )
+        self._forward = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
         if not self._saved:
             self.save_for_backward(*tensors)
 
@@ -176,7 +180,7 @@ class FunctionCtx:
             raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
         record = None if self._record is None else self._record()
         found: list = []
-        for kept in self._saved:
+        for kept in self._forward if self._pushing and self._forward is not None else self._saved:
             found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
         return tuple(found)
 
@@ -187,6 +191,22 @@ class FunctionCtx:
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
         return self.saved_tensors
+
+
+def constants_of(ctx: FunctionCtx) -> tuple[Any, ...]:
+    """The outputs that have been declared to have no gradient."""
+    return ctx._constant
+
+
+@contextmanager
+def pushing(ctx: FunctionCtx) -> Iterator[None]:
+    """Around `jvp`: `saved_tensors` gives what was saved for it."""
+    former: cython.bint = ctx._pushing
+    ctx._pushing = True
+    try:
+        yield
+    finally:
+        ctx._pushing = former
 
 
 show_under(FunctionCtx, b"weft.autograd.function.FunctionCtx")

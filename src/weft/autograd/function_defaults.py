@@ -1,8 +1,37 @@
-"""What the static methods of a custom Function do where a subclass does not define them."""
+"""What the static methods of a custom Function do where a subclass does not define them, and the order of arguments
+that `apply` gets by name."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+
+from weft.errors import ArgumentTypeError
+
+
+def in_order(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The arguments of `apply` in the order of `forward`, each of which may have a gradient: with its defaults where
+    there is a `setup_context`, otherwise with those before the last that was given.
+
+    Errors: TypeError where `forward` does not take them by place.
+    """
+    ctx = () if function.setup_context is not None else (None,)
+    bound = inspect.signature(function.forward).bind(*ctx, *arguments, **keywords)
+    given = list(bound.arguments)
+    bound.apply_defaults()
+    parameters = bound.signature.parameters
+    for name in keywords:
+        if name not in parameters or parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+            raise ArgumentTypeError(
+                f"forward() got an unexpected keyword argument '{name}'",
+                expected="arguments that forward also takes by place",
+                got=f"{name}=",
+                fix="drop the * before it in forward: a gradient belongs to a place",
+            )
+    if not ctx:
+        return bound.args
+    last = max(list(parameters).index(name) for name in given)
+    return bound.args[1 : max(last, len(arguments)) + 1]
 
 
 def forward(*arguments: Any, **keywords: Any) -> Any:

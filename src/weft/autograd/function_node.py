@@ -81,6 +81,7 @@ class FunctionNode(GradientFunction):
         """Free what was saved; a call that saved nothing can be walked again."""
         if self.ctx._saved is not None and len(self.ctx._saved) > 0:
             self.ctx._saved = None
+            self.ctx._forward = None
 
     def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
         """Run the user's backward and check what it returns."""

@@ -8,6 +8,7 @@ them: on an edge of the record, as the changed argument itself, or as a view of 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any
 
@@ -160,14 +161,14 @@ def _attach_several(
     if len(ctx._saved) > 0:
         ctx._record = weakref.ref(record)
     if len(ctx._dirty) > 0:
-        _check_dirty(ctx, tensors)
+        _check_dirty(ctx, arguments, tensors)
     number: cython.int
     for number in range(record.outputs):
         v = values[number]
         if isinstance(v, Tensor):
             v = _output(ctx, record, cython.cast(Tensor, v), number, arguments)
         result.append(v)
-    for kept in ctx._saved:
+    for kept in ctx._saved if ctx._forward is None else ctx._saved + ctx._forward:
         if kept is not None:
             cython.cast(Saved, kept).settle(values, arguments, ctx._dirty)
     return result[0] if single else tuple(result)
@@ -185,9 +186,11 @@ def _without(constant: tuple, values: tuple, types: tuple) -> tuple:
 
 
 @cython.cfunc
-def _check_dirty(ctx: FunctionCtx, tensors: list) -> object:
+def _check_dirty(ctx: FunctionCtx, arguments: tuple, tensors: list) -> object:
     """Errors: RuntimeError where what was marked as dirty may not be, or is not returned."""
     for tensor in ctx._dirty:
+        if not among(tensor, arguments):
+            _warn_dirty()
         if not among(tensor, tensors):
             raise MutationError(
                 "Some elements marked as dirty during the forward method were not returned as output. "
@@ -235,6 +238,15 @@ def _handed_on(tensor: Tensor) -> Tensor:
     alias.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
     alias.creation = IN_FUNCTION
     return alias
+
+
+def _warn_dirty() -> None:
+    warnings.warn(
+        "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+        "passed to ctx.mark_dirty().",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _dirty_view_of_several(tensor: Any) -> MutationError:

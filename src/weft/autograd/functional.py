@@ -94,6 +94,19 @@ def _check_outputs(outputs: Tensors, strict: bool) -> None:
             )
 
 
+def _check_dependence(gradients: Sequence[Tensor], strict: bool, create: bool) -> None:
+    """Errors: RuntimeError in strict mode where a derivative that is to be differentiated is a constant."""
+    for index, gradient in enumerate(gradients):
+        if strict and create and not gradient.requires_grad:
+            raise GradientError(
+                f"The jacobian of the user-provided function is independent of input {index}. This is not allowed in "
+                "strict mode when create_graph=True.",
+                expected="a derivative that depends on the inputs",
+                got=f"a constant one by input {index}",
+                fix="pass strict=False, or create_graph=False",
+            )
+
+
 def _gradients(
     outputs: Tensors, inputs: Tensors, seeds: Tensors, create: bool, strict: bool
 ) -> list[Tensor]:
@@ -155,6 +168,8 @@ def _jacobian_rows(
         for index, gradient in enumerate(found):
             if gradient is None and strict:
                 raise _independent(output, index)
+            if gradient is not None:
+                _check_dependence([gradient], strict, create)
             rows[index].append(zeros_like(inputs[index]) if gradient is None else gradient)
     return [
         _stack(row, (*target._shape, *tensor._shape))
@@ -192,8 +207,9 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: for each output and each input a tensor of shape output + input, nested as they are.
 
-    `vectorize` is accepted: what one row records is batched with the others anyway. Errors: RuntimeError in strict
-    mode where an output does not depend on an input; ValueError on an unknown strategy.
+    `vectorize` changes nothing: what one row records is batched with the others anyway. Errors: RuntimeError in strict
+    mode where an output does not depend on an input (nor, with `create_graph`, the derivative), and with `vectorize`;
+    ValueError on an unknown strategy.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertedError(
@@ -205,6 +221,14 @@ def jacobian(
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "jacobian")
         _check_outputs(outputs, strict)
+        if strict and vectorize:
+            raise GradientError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`.",
+                expected="one of the two",
+                got="both",
+                fix="drop vectorize: rows are batched without it",
+            )
         found = []
         for number, output in enumerate(outputs):
             if strategy == "reverse-mode":
@@ -233,7 +257,9 @@ def hessian(
         with _Recording():
             value = _scalar(func(*arguments), "hessian")
             _check_outputs((value,), strict)
-            return tuple(_gradients((value,), arguments, (_one(value),), True, strict))
+            slopes = tuple(_gradients((value,), arguments, (_one(value),), True, strict))
+            _check_slopes(slopes, strict)
+            return slopes
 
     rows = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return rows if several else rows[0]
@@ -302,6 +328,7 @@ def vjp(
         _check_outputs(outputs, strict)
         seeds = _vectors(v, outputs, multiple, "vjp")
         product = _gradients(outputs, fresh, seeds, create_graph, strict)
+        _check_dependence(product, strict, create_graph)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
 
 
@@ -330,6 +357,7 @@ def jvp(
         _check_outputs(outputs, strict)
         tangents = _vectors(v, fresh, several, "jvp")
         product = _pushed(outputs, fresh, tangents, create_graph, strict)
+        _check_dependence(product, strict, create_graph)
     return _shaped(outputs, multiple, create_graph), _shaped(product, multiple, create_graph)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.errors import ArgumentTypeError, GradientError
+from weft.autograd.function_context import constants_of, pushing
+from weft.errors import GradientError
 from weft.graph import tape as tapes
 from weft.graph.edges import edge_for, set_edge
 from weft.graph.targets import GradientFunction, OutputEdge
@@ -85,7 +86,8 @@ class Transposed(GradientFunction):
         """The tangents of the outputs."""
         record = self.record
         tangents = tangents_for(record.ctx, record.input_types, cotangents)
-        returned = record.function.jvp(record.ctx, *tangents)
+        with pushing(record.ctx):
+            returned = record.function.jvp(record.ctx, *tangents)
         parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         return checked_tangents(record.function, parts, record.output_types)
 
@@ -94,18 +96,20 @@ def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[
     """What `jvp` returned, one per output. Errors: RuntimeError on another number or shape, TypeError."""
     if len(parts) != len(types):
         raise GradientError(
-            f"function {function.__name__} returned an incorrect number of forward gradients (expected {len(types)}, "
-            f"got {len(parts)})",
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(types)} but got "
+            f"{len(parts)})",
             expected=f"{len(types)} tangents, one per output of forward",
             got=str(len(parts)),
             fix="return None for outputs without a tangent",
         )
     for number, (part, kind) in enumerate(zip(parts, types, strict=True)):
-        if part is None or kind is None:
+        if part is None:
             continue
+        if kind is None:
+            raise not_differentiable(number)
         if not isinstance(part, Tensor):
-            raise ArgumentTypeError(
-                f"function {function.__name__} returned a forward gradient of type {type(part).__name__}",
+            raise GradientError(
+                f"expected Variable or None (got {type(part).__name__}) for grad output {number}.",
                 expected="a Tensor or None",
                 got=type(part).__name__,
                 fix="return a Tensor",
@@ -113,10 +117,64 @@ def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[
         if part._shape != kind[0]:
             raise GradientError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
-                f"is not supported. Tensor is of size {list(kind[0])} while the given forward gradient of function "
-                f"{function.__name__} at index {number} is of size {list(part._shape)}.",
+                f"is not supported. Tensor is of size {list(kind[0])} while the given forward gradient is of size "
+                f"{list(part._shape)}.",
                 expected=str(list(kind[0])),
                 got=str(list(part._shape)),
                 fix="return a tangent of the output's shape",
             )
     return parts
+
+
+def not_differentiable(number: int) -> GradientError:
+    """The error of a tangent for an output that has none."""
+    return GradientError(
+        f"Function's jvp returned a gradient at position {number}, but the corresponding forward output is not a "
+        "differentiable Tensor. You should return None at that position instead.",
+        expected="None",
+        got="a tensor",
+        fix="return None for it",
+    )
+
+
+def check_memory(
+    ctx: Any, arguments: Any, tangents: list[Any], results: Any, parts: list[Any]
+) -> None:
+    """Errors: RuntimeError where a result is an argument, or shows one, and its tangent does not the same by that
+    argument's tangent."""
+    for number, (result, part) in enumerate(zip(results, parts, strict=True)):
+        if not isinstance(result, Tensor) or part is None:
+            continue
+        if any(result is constant for constant in constants_of(ctx)):
+            raise not_differentiable(number)
+        for argument, tangent in zip(arguments, tangents, strict=True):
+            if not isinstance(argument, Tensor) or tangent is None:
+                continue
+            if result is argument and part is not tangent:
+                raise _own_memory(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                    "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace.",
+                    "change the tangent in place, and return it",
+                )
+            if _shows(result, argument) and not (part.base is not None and _shows(part, tangent)):
+                raise _own_memory(
+                    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning "
+                    "a view.",
+                    "return the same view of the tangent: tangent.view_as(tangent) for the input itself",
+                )
+
+
+def _shows(result: Any, argument: Any) -> bool:
+    """Whether a tensor is a view of what another shows."""
+    return (
+        result is not argument
+        and result.base is not None
+        and result._cell is not None
+        and result._cell is argument._cell
+    )
+
+
+def _own_memory(text: str, fix: str) -> GradientError:
+    return GradientError(
+        text, expected="a tangent in the memory of the input's", got="one in its own", fix=fix
+    )

@@ -1,0 +1,204 @@
+"""What a custom Function is given, and what it may declare: defaults, keywords, dirty inputs, jvp."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import weft
+
+# What PyTorch says when forward mode is first used.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
+
+
+@pytest.fixture(params=["weft", "torch"])
+def lib(request: pytest.FixtureRequest) -> Any:
+    return weft if request.param == "weft" else pytest.importorskip("torch")
+
+
+def two_styles(lib: Any) -> tuple[Any, Any]:
+    class WithContext(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any = 3, z: Any = 1) -> Any:
+            ctx.given = (y, z)
+            return (x if isinstance(x, lib.Tensor) else lib.ones(1)) * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return (g,) * len(ctx.needs_input_grad)
+
+    class WithSetup(lib.autograd.Function):
+        @staticmethod
+        def forward(x: Any, y: Any = 3, z: Any = 1) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            _, *ctx.given = inputs
+
+        backward = WithContext.backward
+
+    return WithContext, WithSetup
+
+
+CALLS = [
+    (("x",), {}),
+    (("x", 2), {}),
+    (("x", 2, 5), {}),
+    (("x",), {"y": 2}),
+    (("x",), {"y": "x"}),
+    (("x", 2), {"z": 5}),
+    ((), {"x": "x"}),
+    ((), {"y": 2, "x": "x"}),
+]
+
+
+@pytest.mark.parametrize("style", [0, 1])
+@pytest.mark.parametrize("call", range(len(CALLS)))
+def test_arguments_by_name_have_gradients_and_defaults_are_inputs(
+    lib: Any, style: int, call: int
+) -> None:
+    def described(library: Any) -> Any:
+        x = library.ones(1, requires_grad=True)
+        arguments, keywords = CALLS[call]
+        found = two_styles(library)[style].apply(
+            *(x if a == "x" else a for a in arguments),
+            **{name: x if a == "x" else a for name, a in keywords.items()},
+        )
+        given = ["x" if value is x else value for value in found.grad_fn.given]
+        return found.grad_fn.needs_input_grad, given
+
+    torch = pytest.importorskip("torch")
+    assert described(lib) == described(torch)
+
+
+@pytest.mark.parametrize("style", [0, 1])
+@pytest.mark.parametrize("call", [((1, 2, 3, 4, 5), {}), ((), {"q": 1}), ((1,), {"x": 1})])
+def test_arguments_that_do_not_fit(lib: Any, style: int, call: Any) -> None:
+    with pytest.raises(TypeError):
+        two_styles(lib)[style].apply(*call[0], **call[1])
+
+
+def test_a_power_with_its_usual_exponent(lib: Any) -> None:
+    class Power(lib.autograd.Function):
+        @staticmethod
+        def forward(x: Any, exponent: int = 3) -> Any:
+            return x**exponent
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            x, ctx.exponent = inputs
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g * ctx.exponent * x ** (ctx.exponent - 1), None
+
+    x = lib.tensor(2.0, requires_grad=True)
+    Power.apply(x).backward()
+    assert x.grad.item() == 12
+    Power.apply(exponent=2, x=x).backward()
+    assert x.grad.item() == 16
+
+
+def test_marking_what_is_no_input_warns(lib: Any) -> None:
+    class Marks(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            c = 3 * a
+            ctx.mark_dirty(c)
+            return c
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    with pytest.warns(UserWarning, match=r"mark_dirty\(\) received a tensor that was not an input"):
+        Marks.apply(lib.ones(1, requires_grad=True))
+
+
+# -- jvp ---------------------------------------------------------------------------------------------------------------
+
+
+def pushed(lib: Any, forward: Any, jvp: Any) -> Any:
+    """The tangents of the results of a Function for a tangent of ones."""
+
+    class Given(lib.autograd.Function):
+        pass
+
+    Given.forward, Given.jvp = staticmethod(forward), staticmethod(jvp)
+    ad = lib.autograd.forward_ad
+    with ad.dual_level():
+        x = ad.make_dual(lib.ones(2), lib.ones(2)) * 1
+        results = Given.apply(x)
+        results = results if isinstance(results, tuple) else (results,)
+        tangents = [ad.unpack_dual(result).tangent for result in results]
+    return [None if tangent is None else tangent.tolist() for tangent in tangents]
+
+
+def doubled(ctx: Any, x: Any) -> Any:
+    ctx.mark_dirty(x)
+    return x.mul_(2)
+
+
+def with_a_constant(ctx: Any, x: Any) -> Any:
+    y, z = x * 2, x * 3
+    ctx.mark_non_differentiable(z)
+    return y, z
+
+
+NOT_A_VIEW = "returning a view .or an input as-is. but the jvp is not returning a view"
+NO_TANGENT = "Function's jvp returned a gradient at position 1"
+COUNT = "Function's jvp returned an invalid number of forward gradients .expected {} but got {}."
+REFUSED = [
+    (lambda ctx, x: x, lambda ctx, t: t, NOT_A_VIEW),
+    (lambda ctx, x: x, lambda ctx, t: t * 2, NOT_A_VIEW),
+    (lambda ctx, x: x.view_as(x), lambda ctx, t: t, NOT_A_VIEW),
+    (lambda ctx, x: x[:1], lambda ctx, t: t[:1].clone(), NOT_A_VIEW),
+    (lambda ctx, x: x.view_as(x), lambda ctx, t: t.clone()[:], "is not returning a view"),
+    (doubled, lambda ctx, t: t * 2, "An inplace custom Function is not modifying the forward"),
+    (with_a_constant, lambda ctx, t: (t * 2, t * 3), NO_TANGENT),
+    (lambda ctx, x: x * 2, lambda ctx, t: (t, t), COUNT.format(1, 2)),
+    (lambda ctx, x: (x * 2, x * 3), lambda ctx, t: t, COUNT.format(2, 1)),
+    (lambda ctx, x: x * 2, lambda ctx, t: "t", "expected Variable or None .got str. for grad"),
+    (lambda ctx, x: x * 2, lambda ctx, t: t[:1], "has a different size than that of the original"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_tangents_that_do_not_fit_the_results(lib: Any, number: int) -> None:
+    forward, jvp, text = REFUSED[number]
+    with pytest.raises(RuntimeError, match=text):
+        pushed(lib, forward, jvp)
+
+
+TAKEN = [
+    (lambda ctx, x: x, lambda ctx, t: t.view_as(t), [[1.0, 1.0]]),
+    (lambda ctx, x: x[:1], lambda ctx, t: t[:1], [[1.0]]),
+    (doubled, lambda ctx, t: t.mul_(2), [[2.0, 2.0]]),
+    (with_a_constant, lambda ctx, t: (t * 2, None), [[2.0, 2.0], None]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TAKEN)))
+def test_tangents_that_fit(lib: Any, number: int) -> None:
+    forward, jvp, tangents = TAKEN[number]
+    assert pushed(lib, forward, jvp) == tangents
+
+
+def test_jvp_gets_what_was_saved_for_it(lib: Any) -> None:
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x, x, x)
+        ctx.save_for_forward(x * 4)
+        return x * 2
+
+    assert pushed(lib, forward, lambda ctx, t: t * ctx.saved_tensors[0]) == [[4.0, 4.0]]
+
+
+def test_no_warning_where_an_input_is_marked(lib: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pushed(lib, doubled, lambda ctx, t: t.mul_(2)) == [[2.0, 2.0]]
