@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft import pipeline
-from weft.autograd import known_walks
+from weft.autograd import endings, known_walks
 from weft.autograd.discovery import target_for
 from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
 from weft.autograd.handle import refuse_in_transform
+from weft.autograd.turns import in_turn
 from weft.autograd.walk import Walk
 from weft.errors import (
     ArgumentError,
@@ -28,7 +27,7 @@ from weft.graph.recording import cast
 from weft.graph.tape import last_sequence
 from weft.graph.targets import AccumulateGrad
 from weft.graph.tensor import Tensor
-from weft.ops.primitives import full_beside
+from weft.ops.primitives import full, full_beside
 
 REFERENCE_CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
@@ -44,7 +43,7 @@ ONLY_INPUTS = (
 )
 
 
-def _implicit(tensor: Tensor) -> Tensor:
+def _implicit(tensor: Tensor | EdgeOutput) -> Tensor:
     if tensor._shape and tensor.numel() != 1:
         raise ShapeError(
             "grad can be implicitly created only for scalar outputs",
@@ -59,6 +58,8 @@ def _implicit(tensor: Tensor) -> Tensor:
             got=tensor.dtype.name,
             fix="pass gradient=, or take .abs() or .real",
         )
+    if not isinstance(tensor, Tensor):
+        return full(tensor.shape, 1, tensor.dtype)
     return full_beside(tensor, 1)
 
 
@@ -177,43 +178,40 @@ def _edge_of_input(tensor: Any) -> Any:
 
 
 def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
-    """Group what is pending, and walk. In anomaly mode, look at what came out.
+    """Group what is pending, and walk. In anomaly mode, look at what came out. Then call what hooks have queued.
 
     Errors: AnomalyError there.
     """
+    try:
+        results = _watched(outputs, roots, captured, keep, create, leaves)
+    except BaseException:
+        if endings.are_queued():
+            endings.forget_queued()
+        raise
+    if endings.are_queued():
+        endings.call_queued()
+    return results
+
+
+def _watched(
+    outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool
+) -> Any:
     mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
-        return without_collector(_walk, roots, captured, keep, create, leaves, None)
+        return _in_turn(roots, captured, keep, create, leaves, None)
     from weft.autograd.anomaly import Watch
 
     watch = Watch(outputs)
-    results = without_collector(_walk, roots, captured, keep, create, leaves, watch.units)
+    results = _in_turn(roots, captured, keep, create, leaves, watch.units)
     watch.finish(results.values())
     return results
 
 
-# Walks keep their counts on the records, so that two threads may not walk over one graph at a time. A hook that waits
-# for a backward of another thread waits for ever.
-_turn = threading.RLock()
-
-
-def _new_turn() -> None:
-    """In a forked child no other thread walks."""
-    global _turn
-    _turn = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_new_turn)
+def _in_turn(*asked: Any) -> Any:
+    return without_collector(in_turn, _walk, *asked)
 
 
 def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any) -> Any:
-    with _turn:
-        return _walk_alone(roots, captured, keep, create, leaves, units)
-
-
-def _walk_alone(
-    roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any
-) -> Any:
     tape = tapes.tape()
     if tape.mode.fiber is not None:
         # What a fiber has recorded is to meet what others will have recorded when all of them wait.

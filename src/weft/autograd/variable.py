@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.endings import ExecutionEngine
 from weft.graph.tensor import Tensor
 
 
@@ -16,6 +17,8 @@ class VariableMeta(type):
 
 class Variable(metaclass=VariableMeta):
     """The tensor, detached; it asks for a gradient if told so. Every tensor is an instance."""
+
+    _execution_engine = ExecutionEngine()
 
     def __new__(  # type: ignore[misc]
         cls, data: Tensor, requires_grad: bool = False, volatile: Any = None

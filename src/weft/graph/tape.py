@@ -7,6 +7,8 @@ be a gradient record alone.
 
 import os
 from _thread import _local as thread_local  # `threading.local` without the rest of threading
+from _thread import allocate_lock, start_new_thread
+from contextvars import copy_context
 
 import cython
 from cython.cimports.libc.stdlib import free, realloc
@@ -199,6 +201,42 @@ def tape_of_thread() -> Tape:
 def tape():
     """The calling thread's tape."""
     return current_tape()
+
+
+def on_fresh_stack(function, *arguments):
+    """Call a function on the stack of another thread, as if on this one, which waits: its tape, its context. Recursion
+    that is deeper than one stack allows goes on there."""
+    current_tape()
+    owner, context, outcome = _local.owner, copy_context(), []
+
+    def run():
+        _local.owner = owner
+        try:
+            outcome.append((context.run(function, *arguments), None))
+        except BaseException as error:  # raised again where it is waited for
+            outcome.append((None, error))
+        finally:
+            done.release()
+
+    done = allocate_lock()
+    done.acquire()
+    start_new_thread(run, ())
+    interrupted = _wait(done)
+    result, error = outcome.pop()
+    if interrupted is not None or error is not None:
+        raise interrupted or error
+    return result
+
+
+def _wait(done):
+    """Wait for a lock to be released; what interrupts the waiting is given back, to be raised afterwards."""
+    interrupted = None
+    while True:
+        try:
+            done.acquire()
+            return interrupted
+        except BaseException as error:
+            interrupted = error
 
 
 def watch_records(new_packer, change: cython.int):
