@@ -176,6 +176,7 @@ def _join() -> None:
     late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
     late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
     late["aten"] = lambda name: _load("weft.nn.private").aten
+    late["vmap"] = lambda: _load("weft.func").vmap
     late["namespace"] = lambda name: _load("weft.library").namespace(name)
     late["name_of"] = lambda function: _load("weft.overrides").name_of(function)
     _bind(_TABLE, late)
