@@ -97,11 +97,7 @@ unsqueeze_copy = _copying("unsqueeze_copy", views.unsqueeze)
 view_copy = _copying("view_copy", views.view)
 unsafe_split = _copying("unsafe_split", parts.split)
 unsafe_split_with_sizes = _copying("unsafe_split_with_sizes", parts.split)
-
-
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """`chunk`: writing to the pieces is safe here."""
-    return parts.chunk(input, chunks, dim)
+unsafe_chunk = _copying("unsafe_chunk", parts.chunk)
 
 
 # -- a copy with another part ------------------------------------------------------------------------------------------

@@ -24,7 +24,12 @@ from cython.cimports.weft.graph.tape import ambient, view_kind
 from cython.cimports.weft.graph.targets import OutputEdge
 from cython.cimports.weft.graph.tensor import Storage, Tensor
 from cython.cimports.weft.graph.tuples import one
-from cython.cimports.weft.graph.views import KIND_BITS, KIND_IN_FUNCTION
+from cython.cimports.weft.graph.views import (
+    KIND_BITS,
+    KIND_IN_FUNCTION,
+    KIND_UNDER_INFERENCE,
+    KIND_UNDER_NO_GRAD,
+)
 
 from weft._compiled import require
 
@@ -144,10 +149,13 @@ def function_of(edge):
 def regenerate(tensor: Tensor) -> cython.int:
     """Replay the rows that made a view on its base's present edge."""
     base: Tensor = tensor.base
-    if tensor.creation & KIND_BITS == KIND_IN_FUNCTION:
+    kind: cython.int = tensor.creation & KIND_BITS
+    if kind == KIND_IN_FUNCTION:
         raise late["base_of_function"](tensor)
-    tensor.seen = tensor.storage.version
     edge = edge_of(base)
+    if edge is not None and (kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE)):
+        raise late["base_of_untracked"](tensor)
+    tensor.seen = tensor.storage.version
     if edge is None:
         tensor.edge = None
         return 0

@@ -20,6 +20,7 @@ from cython.cimports.weft.graph.views import (
     KIND_BITS,
     KIND_IN_FUNCTION,
     KIND_MULTIPLE_OUTPUTS,
+    KIND_UNDER_INFERENCE,
     KIND_UNDER_NO_GRAD,
     logical_strides,
     share,
@@ -81,8 +82,7 @@ def mutate(tensor: Tensor, new: Tensor):
         _check_mutation(tensor, grad)
     if tensor.lens != 0 or (tensor.base is not None and tensor.base.lens != 0):
         late["write_through_lens"](tensor, new)
-        if tensor.retains:
-            late["retain_again"](tensor)
+        _retain_again(tensor)
         return tensor
     region = _region_of(tensor) if grad else None
     storage: Storage = share(tensor)
@@ -107,10 +107,21 @@ def mutate(tensor: Tensor, new: Tensor):
         _move_edges(tensor, new, region)
     elif tensor.base is None:
         tensor.seen = storage.version
-    if tensor.retains:
-        late["retain_again"](tensor)
+    _retain_again(tensor)
     check_budget()
     return tensor
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _retain_again(tensor: Tensor) -> cython.int:
+    """A tensor that has been written, and its base, keep the gradients of their new values."""
+    if tensor.retains:
+        late["retain_again"](tensor)
+    if tensor.base is not None and tensor.base.retains:
+        late["retain_again"](tensor.base)
+    return 0
 
 
 @cython.cfunc
@@ -161,20 +172,18 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a view of a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`",
         )
-    if kind == KIND_UNDER_NO_GRAD:
-        raise MutationError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
-            expected="view and mutation in the same grad mode",
-            got="a view made under no_grad",
-            fix="make the view in grad mode, or mutate it under no_grad",
-        )
+    if kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE):
+        raise late["untracked_view"](tensor)
     if kind == KIND_MULTIPLE_OUTPUTS:
         raise late["one_of_several_views"](tensor)
 
 
 def check_in_place(tensor: Tensor):
     """Errors: MutationError where a tensor may not become a view of itself, for which the rules of writes hold."""
-    if current_tape().mode.grad:
+    mode: Mode = current_tape().mode
+    if tensor.inference and not mode.inference:
+        raise late["inference_update"]()
+    if mode.grad:
         _check_mutation(
             tensor, needs_grad(tensor) or (tensor.base is not None and needs_grad(tensor.base))
         )

@@ -23,8 +23,8 @@ from cython.cimports.weft.graph.tuples import one, put
 from cython.cimports.weft.graph.views import (
     KIND_BITS,
     KIND_MULTIPLE_OUTPUTS,
-    KIND_UNDER_NO_GRAD,
     PART_SHIFT,
+    kind_of_view,
 )
 
 from weft._compiled import require
@@ -105,7 +105,7 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
     result.inference = tensor.inference
     mode: Mode = current_tape().mode
     result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
-    result.creation = tensor.creation if mode.grad else KIND_UNDER_NO_GRAD
+    result.creation = kind_of_view(tensor, mode)
     if mode.grad and needs_grad(tensor):
         result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
     result.seen = storage.version
@@ -141,7 +141,8 @@ def retyped(
 def parts_of(tensor: Tensor, cut: Cut) -> tuple:
     """The views that a cut makes of a tensor: the outputs of one operation."""
     storage: Storage = share(tensor)
-    grad: cython.bint = current_tape().mode.grad
+    mode: Mode = current_tape().mode
+    grad: cython.bint = mode.grad
     edges: object = edge_of(tensor) if grad and needs_grad(tensor) else None
     joint: Joint = None if edges is None else new_joint(cut)
     dtype: DType = viewed_dtype(cut.row, tensor._dtype)
@@ -163,7 +164,7 @@ def parts_of(tensor: Tensor, cut: Cut) -> tuple:
         part.counter = tensor.counter
         part.inference = tensor.inference
         part.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
-        part.creation = tensor.creation if grad else KIND_UNDER_NO_GRAD
+        part.creation = kind_of_view(tensor, mode)
         if part.creation == 0:
             part.creation = KIND_MULTIPLE_OUTPUTS + (number << PART_SHIFT)
         if joint is not None:

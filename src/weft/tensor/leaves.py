@@ -10,6 +10,7 @@ import warnings
 from math import prod
 from typing import Any
 
+from weft.autograd.forward_ad import forget_tangents, has_tangent
 from weft.autograd.handle import refuse_in_transform
 from weft.errors import (
     ArgumentTypeError,
@@ -18,9 +19,11 @@ from weft.errors import (
     ExportError,
     GradientError,
     MutationError,
+    NotDefinedError,
     ShapeError,
 )
 from weft.functional import arguments
+from weft.graph import tape as tapes
 from weft.graph.bound import bound_to
 from weft.graph.dtype import DType
 from weft.graph.edges import edge_for, set_edge, value_of
@@ -35,6 +38,7 @@ from weft.graph.views import (
     KIND_OF_VIEW,
     MULTIPLE_OUTPUTS,
     OUTPUT_SHIFT,
+    UNDER_INFERENCE,
     become,
     replace_value,
     storage_of,
@@ -42,6 +46,7 @@ from weft.graph.views import (
 )
 from weft.ops import TABLE
 from weft.ops.primitives import concat, full, reshape
+from weft.tensor.determinism import unwritten
 from weft.tensor.layout import format_strides
 from weft.tensor.memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
@@ -156,13 +161,43 @@ def _maker(tensor: Tensor) -> str:
 
 def one_of_several_views(tensor: Tensor) -> MutationError:
     """The error of changing one of the outputs of unbind, split or chunk."""
+    if edge_for(tensor) is None:
+        begin = "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
+    else:
+        number = tensor.creation >> OUTPUT_SHIFT
+        begin = f"Output {number} of {_maker(tensor)} is a view and is being modified inplace."
     return MutationError(
-        f"Output {tensor.creation >> OUTPUT_SHIFT} of {_maker(tensor)} is a view and is being modified inplace. This "
-        "view is the output of a function that returns multiple views. Such functions do not allow the output views "
-        "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+        f"{begin} This view is the output of a function that returns multiple views. Such functions do not allow the "
+        "output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
         expected="a single view",
         got="one of the outputs of unbind, split or chunk",
         fix="index the base instead, or use the out-of-place operation",
+    )
+
+
+def untracked_view(tensor: Tensor) -> MutationError:
+    """The error of changing a view that was made in another mode, as part of a graph."""
+    return _refused_untracked(tensor, "is being modified inplace")
+
+
+def base_of_untracked(tensor: Tensor) -> MutationError:
+    """The error of asking for the history of such a view after what it shows has been changed."""
+    changed = "its base or another view of its base has been modified inplace"
+    return _refused_untracked(tensor, changed)
+
+
+def _refused_untracked(tensor: Tensor, why: str) -> MutationError:
+    inference = tensor.creation & KIND_OF_VIEW == UNDER_INFERENCE
+    block = "inference_mode" if inference else "no_grad"
+    made = "inference mode" if inference else "no_grad mode"
+    return MutationError(
+        f"A view was created in {made} and {why} {'in normal mode' if inference else 'with grad mode enabled'}. Given "
+        "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+        f"the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) "
+        "or both outside (if you want the inplace to be tracked).",
+        expected="view and mutation in the same mode",
+        got=f"a view made under {block}",
+        fix=f"make the view outside of it, or mutate under {block}; .detach() has no history",
     )
 
 
@@ -317,6 +352,13 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
 
     Errors: RuntimeError where a gradient would be needed, or the dtype cannot hold the result.
     """
+    if tapes.tape().mode.duals is not None and (has_tangent(out) or has_tangent(result)):
+        raise NotDefinedError(
+            "Trying to use forward AD with an out= function, that does not support it because it is an out= function",
+            expected="tensors without tangents",
+            got="a dual tensor",
+            fix="leave out= away",
+        )
     if is_grad_enabled() and (out.requires_grad or result.requires_grad):
         raise GradientError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
@@ -375,7 +417,7 @@ def _grow(tensor: Tensor, count: int) -> None:
         )
     have = cell.node.numel
     kept = reshape(handle_of(cell).detach(), (have,))
-    more = full((tensor.offset + count - have,), 0, tensor._dtype)
+    more = full((tensor.offset + count - have,), unwritten(tensor._dtype), tensor._dtype)
     replace_node(cell, value_of(concat((kept, more), 0)))
 
 
@@ -419,7 +461,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shown, start = self, self.offset
     if not _has_room(self, need):
         if self.lens:  # memory of another type, or of numbers that are bent
-            more = full((need - have,), 0, self._dtype)
+            more = full((need - have,), unwritten(self._dtype), self._dtype)
             shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
         else:
             _grow(self, need)
@@ -437,6 +479,8 @@ def detach_(self: Tensor) -> Tensor:
             got=describe(self),
             fix="use .detach()",
         )
+    if tapes.tape().mode.duals is not None:
+        forget_tangents(self)
     set_edge(self, None)
     self.leaf_grad = False
     self.retains = False
