@@ -15,6 +15,7 @@ from weft.graph.tensor import Storage
 from weft.tensor import (
     conversion,
     creation,
+    determinism,
     info,
     interop,
     layout,
@@ -42,6 +43,7 @@ without_values = later("weft.functional.without_values")
 _PARTS = (
     creation,
     conversion,
+    determinism,
     info,
     interop,
     layout,
@@ -89,7 +91,9 @@ LATE: dict[str, Any] = {
     "inference_version": leaves.inference_version,
     "is_scalar": scalars.is_scalar,
     "number": reading.number,
+    "base_of_untracked": leaves.base_of_untracked,
     "one_of_several_views": leaves.one_of_several_views,
+    "untracked_view": leaves.untracked_view,
     "reduce": lambda *given: copying.reduce(*given),
     "repr": lambda tensor: printing.tensor_text(tensor),
     "scalar_dtype": scalars.scalar_dtype,

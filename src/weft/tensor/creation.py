@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from weft.graph.strides import dense_order, elementwise_strides
 from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.data import dtype_of_array, need_fit, to_array
+from weft.tensor.determinism import unwritten
 from weft.tensor.device import on_meta
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
@@ -264,7 +266,7 @@ def frombuffer(
 # -- filled --------------------------------------------------------------------------------------------------------
 
 
-def _constant(name: str, value: int) -> Any:
+def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
     def make(
         *size: Any,
         out: Tensor | None = None,
@@ -279,7 +281,8 @@ def _constant(name: str, value: int) -> Any:
         absent = on_meta(device, name) if out is None else out.is_meta
         shape = read_size(name, (keywords.pop("size"),) if "size" in keywords else size)
         _refuse_keywords(name, keywords)
-        made = filled(shape, value, read_dtype(dtype, None if out is None else out._dtype), absent)
+        wanted = read_dtype(dtype, None if out is None else out._dtype)
+        made = filled(shape, content(wanted), wanted, absent)
         if memory_format is not None:
             made.strides = format_strides(shape, memory_format)
         return leaf(made if out is None else give_out(out, made), requires_grad)
@@ -295,7 +298,8 @@ def _constant(name: str, value: int) -> Any:
         memory_format: Any = None,
     ) -> Tensor:
         absent = on_meta(input.device if device is None else device, name)
-        made = filled(input._shape, value, read_dtype(dtype, input._dtype), absent)
+        wanted = read_dtype(dtype, input._dtype)
+        made = filled(input._shape, content(wanted), wanted, absent)
         made.strides = like_strides(input, memory_format)
         return leaf(made, requires_grad)
 
@@ -357,9 +361,9 @@ def like_strides(source: Tensor, memory_format: Any = None) -> Shape | None:
     return elementwise_strides(source._shape, [(source._shape, source.strides)])
 
 
-zeros, zeros_like, new_zeros = _constant("zeros", 0)
-ones, ones_like, new_ones = _constant("ones", 1)
-empty, empty_like, new_empty = _constant("empty", 0)
+zeros, zeros_like, new_zeros = _constant("zeros", 0, lambda dtype: 0)
+ones, ones_like, new_ones = _constant("ones", 1, lambda dtype: 1)
+empty, empty_like, new_empty = _constant("empty", 0, unwritten)
 
 
 def full(

@@ -60,29 +60,6 @@ def get_float32_matmul_precision() -> str:
     return "highest"
 
 
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Accepted and without effect: every result is the same bits on every run and thread count."""
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    """Whether results repeat: always."""
-    return True
-
-
-def get_deterministic_debug_mode() -> int:
-    """0: nothing is warned of, since nothing depends on the order in which threads run."""
-    return 0
-
-
-def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Accepted and without effect, see `use_deterministic_algorithms`."""
-
-
-def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether results that do not repeat are only warned of: there are none."""
-    return False
-
-
 def set_flush_denormal(mode: bool) -> bool:
     """Whether the smallest numbers are taken for zero from now on: they never are, so False."""
     return False
@@ -105,11 +82,6 @@ FUNCTIONS: dict[str, Any] = {
         set_default_tensor_type,
         set_float32_matmul_precision,
         get_float32_matmul_precision,
-        use_deterministic_algorithms,
-        are_deterministic_algorithms_enabled,
-        get_deterministic_debug_mode,
-        set_deterministic_debug_mode,
-        is_deterministic_algorithms_warn_only_enabled,
         set_flush_denormal,
         set_num_interop_threads,
         get_num_interop_threads,

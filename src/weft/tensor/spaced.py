@@ -27,6 +27,7 @@ from weft.tensor.creation import (
     read_size,
     tensor,
 )
+from weft.tensor.determinism import unwritten
 from weft.tensor.device import on_meta
 from weft.tensor.leaves import give_out
 from weft.tensor.memory import need_room, tensor_of_array
@@ -287,11 +288,13 @@ def empty_strided(
             got=f"{list(shape)}, {list(strides)}",
             fix="pass as many strides as sizes",
         )
+    wanted = read_dtype(dtype)
+    content = unwritten(wanted)
     if dense_order(shape, strides) is None:  # with gaps, or elements that share memory
         reach = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-        memory = filled((0 if 0 in shape else reach,), 0, read_dtype(dtype), absent)
+        memory = filled((0 if 0 in shape else reach,), content, wanted, absent)
         return leaf(memory.as_strided(shape, strides).detach(), requires_grad)
-    made = filled(shape, 0, read_dtype(dtype), absent)
+    made = filled(shape, content, wanted, absent)
     made.strides = strides
     return leaf(made, requires_grad)
 

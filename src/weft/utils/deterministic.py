@@ -1,0 +1,25 @@
+"""`weft.utils.deterministic`: whether memory that nobody has written is filled while deterministic algorithms are asked
+for. `fill_uninitialized_memory` is True at the start."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from weft.tensor.determinism import setting
+
+
+class _Switch(ModuleType):
+    """The module, whose attribute is the setting."""
+
+    @property
+    def fill_uninitialized_memory(self) -> bool:
+        """Whether `empty` and its kin show nan, or the largest integer."""
+        return setting.fills
+
+    @fill_uninitialized_memory.setter
+    def fill_uninitialized_memory(self, mode: bool) -> None:
+        setting.fills = bool(mode)
+
+
+sys.modules[__name__].__class__ = _Switch
