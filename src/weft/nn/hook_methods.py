@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from weft.errors import ArgumentError
 from weft.nn.hooks import Hook, HookTable, ModuleHooks, RemovableHandle, add_hook, require_one_kind
 from weft.nn.state import NO_STATE_HOOKS, StateHooks
 
@@ -60,6 +61,23 @@ def _marked(kind: str, option: str) -> property:
         return {number: True for number, hook in table.items() if getattr(hook, option)}
 
     return property(get)
+
+
+class InPlace:
+    """A hook on a state that has been collected, which must not return another."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, *arguments: Any) -> None:
+        """Errors: RuntimeError where the hook returns something."""
+        if self.hook(*arguments) is not None:
+            raise ArgumentError(
+                "state_dict post-hook must return None",
+                expected="a hook that changes the state in place",
+                got="a value from it",
+                fix="return nothing, or use _register_state_dict_hook",
+            )
 
 
 class HookMethods:
@@ -139,10 +157,25 @@ class HookMethods:
         return add_hook(self._own_state_hooks().save_pre, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata)` after the state is collected."""
-        return add_hook(self._own_state_hooks().save_post, hook)
+        """`hook(module, state_dict, prefix, local_metadata)` after the state is collected; it changes the state in
+        place. Errors: RuntimeError where it returns something.
+        """
+        return add_hook(self._own_state_hooks().save_post, InPlace(hook))
 
-    _register_state_dict_hook = register_state_dict_post_hook  # the same by its older name
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The same; what the hook returns takes the place of the state. Errors: RuntimeError on a function that is
+        registered with `register_state_dict_post_hook` already.
+        """
+        hooks = self._own_state_hooks().save_post
+        if any(isinstance(known, InPlace) and known.hook is hook for known in hooks.values()):
+            raise ArgumentError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook",
+                expected="another function",
+                got=getattr(hook, "__name__", repr(hook)),
+                fix="register it in one of the two ways",
+            )
+        return add_hook(hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`

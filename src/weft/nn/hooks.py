@@ -158,7 +158,9 @@ class BackwardObserver:
             )
             return result
         observed, _ = observe(_as_tuple(result), self._on_output)
-        return observed if isinstance(result, tuple) else observed[0]
+        if not isinstance(result, tuple):
+            return observed[0]
+        return observed if type(result) is tuple else type(result)(*observed)  # a named tuple
 
     def _on_output(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.backward_pre:

@@ -47,12 +47,6 @@ class LazyModuleMixin(Module):
             fix="define it, and materialize the parameters there",
         )
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name, value in (*self._parameters.items(), *self._buffers.items()):
-            if is_lazy(value):
-                destination[prefix + name] = value
-
 
 def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Before the first forward: make the parameters and become the plain module."""

@@ -92,7 +92,7 @@ def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
                 "Cannot copy out of meta tensor; no data! Please use weft.nn.Module.to_empty() instead of "
                 "weft.nn.Module.to() when moving module from meta to a different device."
             ) from None
-        form = memory_format if tensor.dim() in (4, 5) else None
+        form = memory_format if memory_format is not None and tensor.dim() in (4, 5) else None
         return moved.to(wanted, memory_format=form)
 
     return convert

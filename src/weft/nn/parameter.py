@@ -128,10 +128,57 @@ def _unknown(what: str) -> NoReturn:
     )
 
 
-class _Unmade:
-    """What has no shape yet."""
+_ANSWERED = frozenset(
+    {
+        *(
+            "__hash__",
+            "__repr__",
+            "__get__",
+            "__set__",
+            "__delete__",
+            "size",
+            "copy_",
+            "is_complex",
+            "to",
+            "get_device",
+        ),
+        *(
+            "is_floating_point",
+            "half",
+            "float",
+            "double",
+            "char",
+            "short",
+            "int",
+            "long",
+            "bfloat16",
+            "cuda",
+            "cpu",
+        ),
+    }
+)
+
+
+class UninitializedTensorMixin:
+    """What has no shape yet: it answers what it is, and takes part in nothing."""
 
     _made: type
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Errors: ValueError for all but questions about its kind, and conversions."""
+        if getattr(func, "__name__", "") not in _ANSWERED:
+            name = getattr(func, "__qualname__", repr(func))
+            raise ArgumentError(
+                f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a "
+                "`LazyModule` or explicitly manipulating `torch.nn.parameter.UninitializedParameter` objects. When "
+                "using LazyModules Call `forward` with a dummy batch to initialize the parameters before calling torch "
+                "functions",
+                expected="a parameter with a shape",
+                got=f"an {cls.__name__}",
+                fix="call the module once, or materialize(shape)",
+            )
+        return disabled(func, types, args, kwargs)
 
     @property
     def shape(self) -> Any:
@@ -155,7 +202,7 @@ class _Unmade:
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Unmade, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is found at the first call."""
 
     _made = Parameter
@@ -181,11 +228,10 @@ class UninitializedParameter(_Unmade, Parameter):
         return type(self), (self.requires_grad, None, self.dtype)
 
 
-class UninitializedBuffer(_Unmade, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose shape is found at the first call."""
 
     _made = Buffer
-    __torch_function__: Any = disabled
     persistent = True
 
     def __new__(

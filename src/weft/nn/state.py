@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentTypeError, CheckpointError
+from weft.errors import ArgumentTypeError, AssertedError, CheckpointError
 from weft.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def collect(module: Module, destination: Any, prefix: str, keep_vars: bool) -> A
                 destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
             )
     for after in list(module._state_hooks.save_post.values()):
-        after(module, destination, prefix, metadata)
+        changed = after(module, destination, prefix, metadata)
+        destination = destination if changed is None else changed
     return destination
 
 
@@ -96,7 +97,8 @@ def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> 
     """Add the state of a module without its children."""
     for name, tensor in persistent_members(module):
         if tensor is not None:
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            as_it_is = keep_vars or is_lazy(tensor)
+            destination[prefix + name] = tensor if as_it_is else tensor.detach()
     if has_extra_state(module):
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
 
@@ -152,7 +154,14 @@ class Loader:
                 self.load(child, parts.get(name, {}), f"{prefix}{name}.")
         found = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._state_hooks.load_post.values()):
-            hook(module, found)
+            if hook(module, found) is not None:
+                raise AssertedError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values, if incompatible_keys need to be modified, it should be done inplace.",
+                    expected="nothing from the hook",
+                    got="a value",
+                    fix="change incompatible_keys.missing_keys and .unexpected_keys in place",
+                )
 
 
 def _parts(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
