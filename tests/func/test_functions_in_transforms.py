@@ -154,7 +154,7 @@ def test_nested_levels_differentiate_what_jvp_computes() -> None:
 
 
 def test_what_jvp_has_to_return() -> None:
-    for result, text in (((1.0, 2.0), "type float"), ((X, X, X), "incorrect number")):
+    for result, text in (((1.0, 2.0), "got float"), ((X, X, X), "invalid number")):
         function = scaled([], jvp=staticmethod(lambda ctx, *tangents, made=result: made))
         with pytest.raises((RuntimeError, TypeError), match=text):
             jvp(lambda x, made=function: made.apply(x, Y, 2), (X,), (X,))

@@ -291,7 +291,9 @@ def test_extra_state_travels_along() -> None:
 
 def test_state_hooks() -> None:
     model = Pair()
-    model.register_state_dict_post_hook(lambda m, state, prefix, meta: state.pop(prefix + "seen"))
+    model._register_state_dict_hook(
+        lambda m, state, prefix, meta: state.__delitem__(prefix + "seen")
+    )
     assert "seen" not in model.state_dict()
     model.register_load_state_dict_pre_hook(
         lambda m, state, prefix, *rest: state.update({prefix + "seen": weft.ones(1)})

@@ -146,7 +146,7 @@ def _unit(like: Tensor, place: int) -> Tensor:
     return cast(elementwise("eq", iota(like._shape), place), like.dtype)
 
 
-def _stack(rows: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+def stacked(rows: list[Tensor], shape: tuple[int, ...]) -> Tensor:
     """Equal tensors as the rows of one, in a shape."""
     return reshape(concat(tuple(reshape(row, (1, *row._shape)) for row in rows), 0), shape)
 
@@ -172,7 +172,7 @@ def _jacobian_rows(
                 _check_dependence([gradient], strict, create)
             rows[index].append(zeros_like(inputs[index]) if gradient is None else gradient)
     return [
-        _stack(row, (*target._shape, *tensor._shape))
+        stacked(row, (*target._shape, *tensor._shape))
         if row
         else reshape(zeros_like(tensor), (*target._shape, *tensor._shape))
         for row, tensor in zip(rows, inputs, strict=True)
@@ -187,9 +187,9 @@ def _jacobian_columns(target: Tensor, inputs: Tensors, create: bool) -> list[Ten
             _pushed((target,), inputs, _only(inputs, index, _unit(tensor, place)), create, False)[0]
             for place in range(tensor.numel())
         ]
-        stacked = _stack(columns, (*tensor._shape, *target._shape))
+        rows = stacked(columns, (*tensor._shape, *target._shape))
         rank, lead = len(target._shape), len(tensor._shape)
-        made.append(permute(stacked, (*range(lead, lead + rank), *range(lead))))
+        made.append(permute(rows, (*range(lead, lead + rank), *range(lead))))
     return made
 
 

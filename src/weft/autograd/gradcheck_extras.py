@@ -15,6 +15,7 @@ from weft.autograd.backward import grad
 from weft.autograd.differences import outputs_of
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.autograd.function import Function
+from weft.autograd.functional import stacked
 from weft.errors import WeftError
 from weft.graph.bound import bound_to
 from weft.graph.tensor import Tensor
@@ -92,11 +93,9 @@ def check_dtypes(target: Any, inputs: Sequence[Any]) -> None:
 
 def check_batch(target: Any, inputs: Sequence[Any], output: int) -> None:
     """Errors: GradcheckError where gradients of a batch of cotangents are not those of each."""
-    from weft.functional.joining import stack
-
     seeds = [target.detach() * 0 + 1, target.detach() * 0 + 2]
     batched = grad(
-        target, inputs, stack(seeds), True, False, allow_unused=True, is_grads_batched=True
+        target, inputs, _batch(seeds), True, False, allow_unused=True, is_grads_batched=True
     )
     for row, seed in enumerate(seeds):
         single = grad(target, inputs, seed, retain_graph=True, allow_unused=True)
@@ -104,6 +103,10 @@ def check_batch(target: Any, inputs: Sequence[Any], output: int) -> None:
             if one is not None:
                 found, wanted = many.detach().numpy()[row], one.detach().numpy()
                 _need_equal(found, wanted, output, index, "gradients")
+
+
+def _batch(rows: list[Any]) -> Any:
+    return stacked(rows, (len(rows), *rows[0]._shape))
 
 
 def _need_equal(found: Any, wanted: Any, output: int, index: int, what: str) -> None:
@@ -166,8 +169,6 @@ def _shown(tangent: Any) -> str:
 
 def check_batched_forward(func: Callable[..., Any], plain: list[Any], checked: list[int]) -> None:
     """Errors: GradcheckError where tangents for a batch of tangents, by vmap, are not those for each."""
-    from weft.functional.joining import stack
-
     vmap = bound_to("vmap")()
     for index in checked:
         directions = [plain[index] * 0 + 1, plain[index] * 0 + 2]
@@ -176,7 +177,7 @@ def check_batched_forward(func: Callable[..., Any], plain: list[Any], checked: l
             found = tangents(func, plain, {index: direction})
             return tuple(t for t in found if t is not None)
 
-        many = vmap(push)(stack(directions))
+        many = vmap(push)(_batch(directions))
         for row, direction in enumerate(directions):
             for output, (found, wanted) in enumerate(zip(many, push(direction), strict=True)):
                 pair = found.detach().numpy()[row], wanted.detach().numpy()
