@@ -119,7 +119,7 @@ def test_checkpoints_and_gradients_keep_nothing(word: str) -> None:
         return weft.graph.making.count_live_nodes()
 
     before = nodes(3)
-    assert nodes(5) == before
+    assert nodes(5) <= before  # what tests before this one have left may go
 
 
 def test_a_leaf_that_a_function_saved_comes_back_as_itself() -> None:
