@@ -512,7 +512,7 @@ def written(m: Machine, x: Any, b: int, c: int) -> None:
         [
             lambda: x.zero_(),
             lambda: x[1:].fill_(1),
-            lambda: x.copy_(y) if not isinstance(y, int) else x,
+            lambda: x.copy_(y.clone()) if not isinstance(y, int) else x,
             lambda: x[..., ::2].add_(1) if x.dtype != m.w.bool else x,
             lambda: x.transpose(0, -1)[1:].zero_(),
             lambda: x.__setitem__(0, 1),
