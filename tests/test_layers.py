@@ -79,6 +79,7 @@ LAYERS = [
         "_subclasses",
         "_tensor_str",
         "futures",
+        "return_types",
         "cuda",
         "backends",
     },

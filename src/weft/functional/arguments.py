@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Checking what a caller passed: tensors, dimensions, sizes, numbers; and the named results of two-valued functions.
+"""Checking what a caller passed: tensors, dimensions, sizes, numbers.
 
 Arguments come in as the user wrote them; what goes out is what the recorder wants (non-negative dimensions, plain
 tuples), or an error at the call with PyTorch's text as its first line.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 import numpy as np
@@ -298,22 +298,11 @@ class untracked:
         self.mode.grad = self.before
 
 
-class ValuesIndices(NamedTuple):
-    """What max, min, sort, topk, median along a dimension return."""
-
-    values: Any
-    indices: Any
-
-    def __repr__(self) -> str:
-        return f"weft.return_types(\nvalues={self.values!r},\nindices={self.indices!r})"
-
-
 __all__ = [
     "TYPE_NAMES",
     "Dims",
     "Number",
     "Shape",
-    "ValuesIndices",
     "as_dtype",
     "describe",
     "is_number",

@@ -33,8 +33,8 @@ from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
-Histogram = result_type("histogram", "hist bin_edges")
-Histogramdd = result_type("histogramdd", "hist bin_edges")
+Histogram = result_type("histogram")
+Histogramdd = result_type("histogramdd")
 
 
 def _along(x: Any, axis: int, part: slice) -> Any:
@@ -453,8 +453,8 @@ def histogram(
     counts, edges = _in_bins("torch.histogram", points, [bins], range, weight, density)
     pair = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
     if out is not None:
-        return give_all(out, Histogram(*pair))
-    return Histogram(*pair)
+        return give_all(out, Histogram(pair))
+    return Histogram(pair)
 
 
 def histogramdd(
@@ -482,7 +482,7 @@ def histogramdd(
             )
     counts, ends = _in_bins("torch.histogramdd", points, each, range, weight, density)
     made = tuple(host.from_numpy(e, input._dtype) for e in ends)
-    return Histogramdd(host.from_numpy(counts, input._dtype), made)
+    return Histogramdd((host.from_numpy(counts, input._dtype), made))
 
 
 def _grid_sizes(shape: Any) -> tuple[int, ...]:

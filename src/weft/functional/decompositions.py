@@ -40,14 +40,14 @@ from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
-Eigh = result_type("linalg_eigh", "eigenvalues eigenvectors")
-Eig = result_type("linalg_eig", "eigenvalues eigenvectors")
-Svd = result_type("linalg_svd", "U S Vh")
-LegacySvd = result_type("svd", "U S V")
-Qr = result_type("linalg_qr", "Q R")
-LegacyQr = result_type("qr", "Q R")
-Lstsq = result_type("linalg_lstsq", "solution residuals rank singular_values")
-Geqrf = result_type("geqrf", "a tau")
+Eigh = result_type("linalg_eigh")
+Eig = result_type("linalg_eig")
+Svd = result_type("linalg_svd")
+LegacySvd = result_type("svd")
+Qr = result_type("linalg_qr")
+LegacyQr = result_type("qr")
+Lstsq = result_type("linalg_lstsq")
+Geqrf = result_type("geqrf")
 
 
 # -- eigenvalues -------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """
     need_matrices("linalg.eigh", A)
     values, vectors = LinalgEigh.apply(A, _lower("linalg.eigh", UPLO))
-    return given(out, Eigh(values, columns_first(vectors)))
+    return given(out, Eigh((values, columns_first(vectors))))
 
 
 def eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
@@ -95,7 +95,7 @@ def eig(A: Any, *, out: Any = None) -> Any:
     """(eigenvalues, eigenvectors of norm 1) of square matrices, complex."""
     _finite("torch.linalg.eig", need_matrices("linalg.eig", A))
     values, vectors = LinalgEig.apply(A)
-    return given(out, Eig(values, columns_first(vectors)), converts=True)
+    return given(out, Eig((values, columns_first(vectors))), converts=True)
 
 
 def eigvals(A: Any, *, out: Any = None) -> Any:
@@ -110,7 +110,7 @@ def eigvals(A: Any, *, out: Any = None) -> Any:
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None, out: Any = None) -> Any:
     """(U, S, V^H) with A = U diag(S) V^H, singular values in descending order."""
     need_matrices("linalg.svd", A, square=False)
-    return given(out, Svd(*_svd(A, full_matrices)))
+    return given(out, Svd(_svd(A, full_matrices)))
 
 
 def _svd(A: Any, whole: bool) -> tuple[Any, Any, Any]:
@@ -140,9 +140,9 @@ def legacy_svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: A
         lead, kind = input._shape[:-2], input._dtype
         s = LinalgSvd.apply(input)[1]
         parts = (full((*lead, rows, rows), 0, kind), s, full((*lead, columns, columns), 0, kind))
-        return given(out, LegacySvd(*parts))
+        return given(out, LegacySvd(parts))
     u, s, vh = _svd(input, not some)
-    return given(out, LegacySvd(u, s, adjoint(vh)))
+    return given(out, LegacySvd((u, s, adjoint(vh))))
 
 
 def svd_lowrank(
@@ -208,16 +208,16 @@ def qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
     if mode == "complete" and rows > columns:
         pair = lapack("linalg.qr", np.linalg.qr, host.to_numpy(A), mode="complete")
         parts = [host.from_numpy(np.ascontiguousarray(x), A._dtype) for x in pair]
-        return given(out, Qr(*map(columns_first, parts)))
+        return given(out, Qr(map(columns_first, parts)))
     q, r = _qr(A)
     if mode == "r":
         q, r = full((0,), 0, A._dtype), r.detach()
-    return given(out, Qr(q, r))
+    return given(out, Qr((q, r)))
 
 
 def legacy_qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     """(Q, R) with input = Q R, thin if `some`."""
-    return given(out, LegacyQr(*qr(input, "reduced" if some else "complete")))
+    return given(out, LegacyQr(qr(input, "reduced" if some else "complete")))
 
 
 def geqrf(input: Any, *, out: Any = None) -> Any:
@@ -231,7 +231,7 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
 
     a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
     results = (underived("geqrf", part, input) for part in (columns_first(a), tau))
-    return given(out, Geqrf(*results), converts=True)
+    return given(out, Geqrf(results), converts=True)
 
 
 def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:
@@ -437,7 +437,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: 
         tall = columns_first(cat([solution, full(room, 0, solution._dtype)], -2))
         solution = tall[..., : A._shape[-1], :]
     parts = _of_solution(A, right, solution, rcond, driver or "gelsy")
-    found = Lstsq(solution.squeeze(-1) if vector else solution, *parts)
+    found = Lstsq((solution.squeeze(-1) if vector else solution, *parts))
     return given(out, found, converts=True)
 
 

@@ -26,9 +26,9 @@ from weft.graph.public import publish
 from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import full
 
-Lu = result_type("linalg_lu", "P L U")
-LuFactor = result_type("linalg_lu_factor", "LU pivots")
-LuFactorEx = result_type("linalg_lu_factor_ex", "LU pivots info")
+Lu = result_type("linalg_lu")
+LuFactor = result_type("linalg_lu_factor")
+LuFactorEx = result_type("linalg_lu_factor_ex")
 
 
 def _lu_arrays(array: Any, pivot: bool) -> tuple[Any, Any, Any]:
@@ -98,7 +98,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out:
     factors, pivots, infos = _factored(A, pivot)
     if check_errors:
         check_regular("linalg.lu_factor_ex", infos, "U[{0},{0}] is zero")
-    return given(out, LuFactorEx(factors, host.from_numpy(pivots), host.from_numpy(infos)))
+    return given(out, LuFactorEx((factors, host.from_numpy(pivots), host.from_numpy(infos))))
 
 
 def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
@@ -106,7 +106,7 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     need_matrices("torch.linalg.lu_factor", A, square=False)
     factors, pivots, infos = _factored(A, pivot)
     check_regular("torch.linalg.lu_factor", infos, "U[{0},{0}] is zero")
-    return given(out, LuFactor(factors, host.from_numpy(pivots)))
+    return given(out, LuFactor((factors, host.from_numpy(pivots))))
 
 
 def legacy_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
@@ -122,7 +122,7 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     p, lower, upper = lu_unpack(factors, host.from_numpy(pivots))
     if not pivot:
         p = full((0,), 0, A._dtype)
-    return given(out, Lu(p, lower, upper))
+    return given(out, Lu((p, lower, upper)))
 
 
 def lu_unpack(
@@ -155,7 +155,7 @@ def lu_unpack(
     if unpack_pivots:
         orders = _orders(host.to_numpy(LU_pivots), rows)
         p = host.from_numpy(np.swapaxes(np.eye(rows)[orders], -1, -2), LU_data._dtype)
-    return given(out, (p, lower, upper))
+    return given(out, result_type("lu_unpack")((p, lower, upper)))
 
 
 def lu_solve_factored(

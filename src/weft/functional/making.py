@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
+from weft.functional.results import type_with_out
 from weft.graph.mutation import in_place
 from weft.graph.tensor import Tensor
 from weft.tensor.leaves import give_out
@@ -61,7 +62,8 @@ def give_all(out: Any, result: Any, converts: bool = False) -> Any:
     if not converts:
         check_types(out, result)
     written = [write_out(target, part) for target, part in zip(out, result, strict=True)]
-    return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    made: Any = type_with_out(type(result))(written)
+    return made
 
 
 def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:

@@ -22,9 +22,9 @@ from weft.functional.solving import (
     det,
     inverse,
     logdet,
-    slogdet,
     triangular_solve,
 )
+from weft.functional.solving import legacy_slogdet as slogdet
 
 orgqr = householder_product
 

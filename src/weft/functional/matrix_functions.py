@@ -29,8 +29,8 @@ from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 
-LdlFactor = result_type("linalg_ldl_factor", "LD pivots")
-LdlFactorEx = result_type("linalg_ldl_factor_ex", "LD pivots info")
+LdlFactor = result_type("linalg_ldl_factor")
+LdlFactorEx = result_type("linalg_ldl_factor_ex")
 
 
 def matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
@@ -228,13 +228,13 @@ def ldl_factor_ex(
 
     factors, pivots, infos = each(one, host.to_numpy(A))
     made = columns_first(host.from_numpy(factors, A._dtype))
-    return given(out, LdlFactorEx(made, host.from_numpy(pivots), host.from_numpy(infos)))
+    return given(out, LdlFactorEx((made, host.from_numpy(pivots), host.from_numpy(infos))))
 
 
 def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
     """(LD, pivots) of symmetric (or Hermitian) matrices, as LAPACK leaves them."""
     need_matrices("torch.linalg.ldl_factor", A)
-    return given(out, LdlFactor(*tuple(ldl_factor_ex(A, hermitian=hermitian))[:2]))
+    return given(out, LdlFactor(tuple(ldl_factor_ex(A, hermitian=hermitian))[:2]))
 
 
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:

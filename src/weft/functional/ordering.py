@@ -15,7 +15,6 @@ from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
-    ValuesIndices,
     describe,
     need_number,
     need_tensor,
@@ -24,6 +23,7 @@ from weft.functional.arguments import (
 from weft.functional.making import by_name
 from weft.functional.math import lerp
 from weft.functional.reductions import picked
+from weft.functional.results import TYPES
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
 from weft.graph import dtype as dtypes
@@ -66,9 +66,9 @@ def _no_order_of_bools(message: str, input: Any) -> DTypeError:
     )
 
 
-def _itself(input: Any) -> Any:
-    """The order of a number."""
-    return ValuesIndices(call("clone", input), full((), 0, dtypes.int64))
+def _itself(name: str, input: Any) -> Any:
+    """What a function returns for the order of a number."""
+    return TYPES[name]((call("clone", input), full((), 0, dtypes.int64)))
 
 
 def sort(
@@ -78,12 +78,14 @@ def sort(
     need_order("sort", input, " Sort does not support complex dtypes on CPU")
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return _itself(input)
+        return _itself("sort", input)
     indices = order(input, axis, input._shape[axis], descending)
     found = keep_layout(gather(input, axis, indices), input)
-    return ValuesIndices(
-        rename_record(found, "SortBackward1" if stable else "SortBackward0"),
-        keep_layout(indices, input),
+    return TYPES["sort"](
+        (
+            rename_record(found, "SortBackward1" if stable else "SortBackward0"),
+            keep_layout(indices, input),
+        ),
     )
 
 
@@ -92,7 +94,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
     need_order("sort", input, " Sort does not support complex dtypes on CPU")
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return _itself(input)[1]
+        return _itself("sort", input)[1]
     return keep_layout(order(input, axis, input._shape[axis], descending), input)
 
 
@@ -118,9 +120,9 @@ def topk(
             fix="check the size of the dimension",
         )
     if not input._shape:
-        return _itself(input)
+        return _itself("topk", input)
     indices = order(input, axis, int(k), largest)
-    return ValuesIndices(gather(input, axis, indices), indices)
+    return TYPES["topk"]((gather(input, axis, indices), indices))
 
 
 def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
@@ -149,12 +151,12 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
             fix="count from 1",
         )
     if not input._shape:
-        return _itself(input)
+        return _itself("kthvalue", input)
     place = _nth(input, axis, k - 1)
     same = call("eq", input, gather(input, axis, place).detach())
     first = reduce("argmax", same, (axis,), True, dtypes.int64)
     found = reduce("any", same, (axis,), True, dtypes.bool_)  # a nan equals nothing
-    return picked(input, axis, where(found, first, place), keepdim)
+    return picked("kthvalue", input, axis, where(found, first, place), keepdim)
 
 
 def _nth(input: Any, axis: int, number: int) -> Any:
@@ -184,7 +186,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is not None:
         axis = wrap_dim(dim, len(input._shape))
         if not input._shape:
-            return _itself(input)
+            return _itself("median", input)
         if input._shape[axis] == 0:
             raise DimensionError(
                 f"median(): Expected reduction dim {axis} to have non-zero size.",
@@ -192,7 +194,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
                 got=describe("input", input),
                 fix="check the size",
             )
-        found = picked(input, axis, _median_places(input, axis), keepdim)
+        found = picked("median", input, axis, _median_places(input, axis), keepdim)
         rename_record(found.values, "MedianBackward1")
         return found
     if not input.numel():
@@ -212,11 +214,12 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     array = host.to_numpy(input)
     if not array.ndim:
-        return _itself(input)
+        return _itself("mode", input)
     if not array.shape[axis]:
         raise _nothing_along("mode", input, axis)
     if not array.size:
-        return picked(input, axis, host.from_numpy(np.zeros_like(array[:1], np.int64)), keepdim)
+        nowhere = host.from_numpy(np.zeros_like(array[:1], np.int64))
+        return picked("mode", input, axis, nowhere, keepdim)
 
     def last_of_most(line: Any) -> Any:
         values, first, counts = np.unique(
@@ -230,16 +233,16 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
         return np.apply_along_axis(last_of_most, axis, array)
 
     places = host.answering(places_in, array)
-    return picked(input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
+    return picked("mode", input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
 
 
 def _running(name: str, input: Any, dim: int, smallest: bool) -> Any:
     need_order(name, input)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return _itself(input)
+        return _itself(name, input)
     indices = running_place(input, axis, smallest)
-    return ValuesIndices(gather(input, axis, indices), indices)
+    return TYPES[name]((gather(input, axis, indices), indices))
 
 
 def cummax(input: Any, dim: int) -> Any:

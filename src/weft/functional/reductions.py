@@ -22,7 +22,6 @@ from weft.functional.arguments import (
     TYPE_NAMES,
     Dims,
     Shape,
-    ValuesIndices,
     as_dtype,
     describe,
     need_tensor,
@@ -32,7 +31,7 @@ from weft.functional.arguments import (
     wrap_dim,
 )
 from weft.functional.making import by_name, write_out
-from weft.functional.results import result_type
+from weft.functional.results import TYPES
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
@@ -238,10 +237,10 @@ def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, ot
         return extreme_of_all(name, input, tuple(range(len(input._shape))), False)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
-        return ValuesIndices(call("clone", input), call("clone", cast(input * 0, dtypes.int64)))
+        return TYPES[name]((call("clone", input), call("clone", cast(input * 0, dtypes.int64))))
     _need_elements(name, input, (axis,))
     values, places = first_extreme(name, input, (axis,), bool(keepdim))
-    return ValuesIndices(values, places if keepdim else reshape(places, values._shape))
+    return TYPES[name]((values, places if keepdim else reshape(places, values._shape)))
 
 
 def extreme_of_all(name: str, x: Any, axes: Shape, keepdim: bool) -> Any:
@@ -259,13 +258,13 @@ def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, A
     return record_gradient(TABLE[name], (x, places), (axes, keepdim), values), places
 
 
-def picked(input: Any, axis: int, indices: Any, keepdim: bool) -> ValuesIndices:
-    """The values at one index per line along an axis, and these indices."""
+def picked(name: str, input: Any, axis: int, indices: Any, keepdim: bool) -> Any:
+    """The values at one index per line along an axis, and these indices, as a function returns them."""
     values = gather(input, axis, indices)
     if keepdim:
-        return ValuesIndices(values, indices)
+        return TYPES[name]((values, indices))
     shape = (*input._shape[:axis], *input._shape[axis + 1 :])
-    return ValuesIndices(reshape(values, shape), reshape(indices, shape))
+    return TYPES[name]((reshape(values, shape), reshape(indices, shape)))
 
 
 def max(
@@ -315,14 +314,14 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     return result if out is None else write_out(out, result)
 
 
-Extremes = result_type("aminmax", "min max")
+Extremes = TYPES["aminmax"]
 
 
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     """(min, max): both extremes, over a dimension or over everything."""
     dims = () if dim is None else dim
     found = amin(input, dims, keepdim), amax(input, dims, keepdim)
-    return Extremes(*[rename_record(result, "AminmaxBackward0") for result in found])
+    return Extremes([rename_record(result, "AminmaxBackward0") for result in found])
 
 
 def _single_axis(dim: Any, rank: int) -> Shape:

@@ -37,11 +37,11 @@ from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
 
-InvEx = result_type("linalg_inv_ex", "inverse info")
-SolveEx = result_type("linalg_solve_ex", "result info")
-CholeskyEx = result_type("linalg_cholesky_ex", "L info")
-Slogdet = result_type("linalg_slogdet", "sign logabsdet")
-TriangularSolve = result_type("triangular_solve", "solution cloned_coefficient")
+InvEx = result_type("linalg_inv_ex")
+SolveEx = result_type("linalg_solve_ex")
+CholeskyEx = result_type("linalg_cholesky_ex")
+Slogdet = result_type("linalg_slogdet")
+TriangularSolve = result_type("triangular_solve")
 
 
 # -- inverses and systems --------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
     if check_errors:
         check_regular("linalg.inv_ex", infos)
     regular = A if not infos.any() else _made_regular(A, infos)
-    return given(out, InvEx(columns_first(LinalgInvEx.apply(regular)), host.from_numpy(infos)))
+    return given(out, InvEx((columns_first(LinalgInvEx.apply(regular)), host.from_numpy(infos))))
 
 
 def _made_regular(A: Any, infos: Any) -> Any:
@@ -148,7 +148,7 @@ def solve_ex(
     if check_errors:
         check_regular("torch.linalg.solve_ex", infos)
     result = _solved("linalg.solve_ex", A, B, left, infos)
-    return given(out, SolveEx(result, host.from_numpy(infos)))
+    return given(out, SolveEx((result, host.from_numpy(infos))))
 
 
 def solve_triangular(
@@ -194,7 +194,7 @@ def triangular_solve(
     matrix = A.mT if transpose else A
     result = substituted(matrix, b, upper != transpose, True, unitriangular)
     copied = columns_first(call("clone", A.expand(*lead, *A._shape[-2:])))
-    return given(out, TriangularSolve(columns_first(result), copied))
+    return given(out, TriangularSolve((columns_first(result), copied)))
 
 
 # -- determinants ----------------------------------------------------------------------------------------------------
@@ -203,7 +203,15 @@ def triangular_solve(
 def slogdet(A: Any, *, out: Any = None) -> Any:
     """(sign, logarithm of the absolute value) of determinants; 0 and -inf for singular matrices."""
     need_matrices("linalg.slogdet", A)
-    return given(out, Slogdet(*LinalgSlogdet.apply(A)))
+    return given(out, Slogdet(LinalgSlogdet.apply(A)))
+
+
+def legacy_slogdet(input: Any, *, out: Any = None) -> Any:
+    """`slogdet` as it is called in `weft` itself."""
+    return given(out, result_type("slogdet")(slogdet(input)))
+
+
+legacy_slogdet.__name__ = "slogdet"
 
 
 class LinalgSlogdet(Factored):
@@ -326,7 +334,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out:
     factor, info = LinalgCholeskyEx.apply(adjoint(A) if upper else A)
     if check_errors:
         _check_definite("linalg.cholesky_ex", host.to_numpy(info))
-    return given(out, CholeskyEx(columns_first(adjoint(factor) if upper else factor), info))
+    return given(out, CholeskyEx((columns_first(adjoint(factor) if upper else factor), info)))
 
 
 def _check_definite(name: str, infos: Any) -> None:

@@ -10,7 +10,7 @@ their derivatives are rows' own (`weft.ops.analysis`); how exact they are stands
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 
@@ -28,6 +28,7 @@ from weft.functional.arguments import (
 from weft.functional.elementary import FUNCTIONS as ELEMENTARY
 from weft.functional.making import by_name, give_all, in_place_variants, named, write_out
 from weft.functional.reductions import logsumexp
+from weft.functional.results import TYPES
 from weft.functional.softmax import log_softmax, softmax
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
@@ -37,16 +38,6 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 
 require(__name__, cython.compiled)
-
-
-class Parts(NamedTuple):
-    """What `frexp` gives."""
-
-    mantissa: Any
-    exponent: Any
-
-    def __repr__(self) -> str:
-        return f"weft.return_types.frexp(\nmantissa={self.mantissa!r},\nexponent={self.exponent!r})"
 
 
 # -- two operands --------------------------------------------------------------------------------------------------
@@ -213,7 +204,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
             got=describe("input", input),
             fix="convert with .float() first",
         )
-    result = Parts(call("mantissa", input), call("exponent", input))
+    result = TYPES["frexp"]((call("mantissa", input), call("exponent", input)))
     if out is not None:
         if not isinstance(out, tuple | list) or len(out) != 2:
             raise ArgumentTypeError(

@@ -14,7 +14,6 @@ from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import (
     TYPE_NAMES,
-    ValuesIndices,
     describe,
     need_tensor,
     widen,
@@ -27,6 +26,7 @@ from weft.functional.making import given, make_in_place
 from weft.functional.norms import vector_norm
 from weft.functional.ordering import need_quantiles, quantile
 from weft.functional.reductions import picked
+from weft.functional.results import TYPES
 from weft.functional.scattering import scatter_reduce
 from weft.functional.special import logaddexp
 from weft.graph import dtype as dtypes
@@ -56,10 +56,14 @@ addbmm_ = make_in_place(addbmm, "addbmm")
 # -- without nan -------------------------------------------------------------------------------------------------------
 
 
+def _as_nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
+    return TYPES["nanmedian"](input.median(dim, keepdim))
+
+
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not nan: of all elements, or (values, indices) along a dimension."""
     if not need_tensor("nanmedian", input)._dtype.is_floating_point:
-        return given(out, input.median() if dim is None else input.median(dim, keepdim))
+        return given(out, input.median() if dim is None else _as_nanmedian(input, dim, keepdim))
     if dim is None:
         flat = input.reshape(-1)
         kept = flat[~call("isnan", flat)]
@@ -67,15 +71,16 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
         return given(out, rename_record(found, "NanmedianBackward0"))
     axis = wrap_dim(dim, len(input._shape))
     if 0 in input._shape:
-        return given(out, input.median(dim, keepdim))
+        return given(out, _as_nanmedian(input, dim, keepdim))
     if not input._shape:
-        return ValuesIndices(call("clone", input), host.from_numpy(np.zeros((), np.int64)))
+        parts = call("clone", input), host.from_numpy(np.zeros((), np.int64))
+        return given(out, TYPES["nanmedian"](parts))
     array = host.to_numpy(input)
     order = np.argsort(array, axis, kind="stable")  # nan last
     holes = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
     count = (~holes).sum(axis, keepdims=True)
     place = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, axis)
-    result = picked(input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
+    result = picked("nanmedian", input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
     rename_record(result.values, "NanmedianBackward1")
     return given(out, result)
 

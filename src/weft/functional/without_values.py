@@ -66,7 +66,7 @@ def _from(source: Tensor, shape: Shape, dtype: DType | None = None) -> Any:
 def _most_frequent(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     shape = (*input._shape[:axis], 1, *input._shape[axis + 1 :])
-    return picked(input, axis, without_memory(shape, dtypes.int64), keepdim)
+    return picked("mode", input, axis, without_memory(shape, dtypes.int64), keepdim)
 
 
 @_known("quantile", "nanquantile")
@@ -144,12 +144,12 @@ def _exponential(A: Any) -> Any:
 
 @_known("inv_ex")
 def _inverse_and_info(A: Any, **ignored: Any) -> Any:
-    return InvEx(_like(A), _infos(A))
+    return InvEx((_like(A), _infos(A)))
 
 
 @_known("cholesky_ex")
 def _factor_and_info(A: Any, **ignored: Any) -> Any:
-    return CholeskyEx(_like(A), _infos(A))
+    return CholeskyEx((_like(A), _infos(A)))
 
 
 @_known("det", "logdet")
@@ -160,7 +160,7 @@ def _determinants(A: Any) -> Any:
 @_known("slogdet")
 def _sign_and_size(A: Any) -> Any:
     lead = A._shape[:-2]
-    return Slogdet(_from(A, lead), _from(A, lead, A._dtype.to_real()))
+    return Slogdet((_from(A, lead), _from(A, lead, A._dtype.to_real())))
 
 
 @_known("svd")
@@ -174,8 +174,8 @@ def _singular(
     u = columns_first(_from(A, (*lead, m, m if whole else rank)))
     values = _from(A, (*lead, rank), A._dtype.to_real())
     if input is not None:
-        return LegacySvd(u, values, _from(A, (*lead, n, n if whole else rank)))
-    return Svd(u, values, _from(A, (*lead, n if whole else rank, n)))
+        return LegacySvd((u, values, _from(A, (*lead, n, n if whole else rank))))
+    return Svd((u, values, _from(A, (*lead, n if whole else rank, n))))
 
 
 @_known("svdvals", "singular_values")
@@ -189,12 +189,12 @@ def _orthogonal(A: Any, mode: str = "reduced") -> Any:
     *lead, m, n = A._shape
     width = m if mode == "complete" else min(m, n)
     q = _from(A, (0,) if mode == "r" else (*lead, m, width))
-    return Qr(q if mode == "r" else columns_first(q), columns_first(_from(A, (*lead, width, n))))
+    return Qr((q if mode == "r" else columns_first(q), columns_first(_from(A, (*lead, width, n)))))
 
 
 @_known("eigh")
 def _real_spectrum(A: Any, UPLO: str = "L") -> Any:
-    return Eigh(_eigenvalues(A), _like(A))
+    return Eigh((_eigenvalues(A), _like(A)))
 
 
 @_known("eigvalsh")
@@ -205,7 +205,7 @@ def _eigenvalues(A: Any, UPLO: str = "L") -> Any:
 @_known("eig")
 def _spectrum(A: Any) -> Any:
     kind = A._dtype.to_complex()
-    return Eig(_from(A, A._shape[:-1], kind), _from(A, A._shape, kind))
+    return Eig((_from(A, A._shape[:-1], kind), _from(A, A._shape, kind)))
 
 
 @_known("eigvals")
@@ -230,13 +230,13 @@ def _solved(B: Any, L: Any, upper: bool = False) -> Any:
 def _three_factors(A: Any, **ignored: Any) -> Any:
     *lead, m, n = A._shape
     shapes = ((*lead, m, m), (*lead, m, min(m, n)), (*lead, min(m, n), n))
-    return Lu(without_memory(shapes[0], A._dtype), *(_from(A, shape) for shape in shapes[1:]))
+    return Lu((without_memory(shapes[0], A._dtype), *(_from(A, shape) for shape in shapes[1:])))
 
 
 @_known("lu_factor")
 def _packed_factors(A: Any, **ignored: Any) -> Any:
     *lead, m, n = A._shape
-    return LuFactor(_like(A), without_memory((*lead, min(m, n)), dtypes.int32))
+    return LuFactor((_like(A), without_memory((*lead, min(m, n)), dtypes.int32)))
 
 
 @_known("pinv")

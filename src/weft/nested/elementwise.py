@@ -126,7 +126,7 @@ class Frame:
             return NestedTensor(values, self.rows, self.dims)
         if isinstance(values, tuple):
             parts = [self.wrap(part) for part in values]
-            return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)
+            return type(values)(parts)
         return values
 
 

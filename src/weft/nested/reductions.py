@@ -234,10 +234,9 @@ def spread_and_mean(
 
 def extremes(function: Any, input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     """aminmax."""
-    like = function(weft.zeros(1))
     dims = () if dim is None else dim
     found = weft.amin(input, dims, keepdim), weft.amax(input, dims, keepdim)
-    return type(like)(*found) if hasattr(like, "_fields") else found
+    return weft.return_types.aminmax(found)
 
 
 def triangle(function: Any, input: Any, diagonal: int = 0) -> Any:
@@ -307,8 +306,8 @@ def extreme_and_place(
         return function(input.packed)
     fill = lowest(input.dtype) if name == "max" else highest(input.dtype)
     found = _along_one(name, input, dim, keepdim, fill, lambda values, at: function(values, at))
-    kind = type(function(weft.zeros(1), 0))
-    return kind(*found)
+    kind = getattr(weft.return_types, name)
+    return kind(found)
 
 
 def place(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -450,7 +449,7 @@ def sort(
         found = each[0]
         parts = [joined_groups([part[one] for part in each], plan) for one in range(2)]
     results = [input.like(part) for part in parts]
-    return type(found)(*results) if function.__name__ == "sort" else results[1]
+    return type(found)(results) if function.__name__ == "sort" else results[1]
 
 
 def equal(function: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import ArgumentTypeError, NotDefinedError
+from weft.functional.results import TYPES
 
 
 class TreeSpec:
@@ -81,6 +82,14 @@ register_pytree_node(
 register_pytree_node(
     deque, lambda tree: (list(tree), tree.maxlen), lambda parts, most: deque(parts, most)
 )
+
+
+def _register_result(kind: Any) -> None:
+    register_pytree_node(kind, lambda tree: (list(tree), None), lambda parts, _: kind(parts))
+
+
+for _kind in TYPES.values():
+    _register_result(_kind)
 
 
 def _node(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:

@@ -1,0 +1,20 @@
+"""`weft.return_types`: the types of results of several tensors, by the names of the functions that return them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.functional.results import TYPES
+
+all_return_types: list[Any] = [TYPES[name] for name in sorted(TYPES)]
+__all__ = ["all_return_types", *sorted(TYPES)]  # noqa: PLE0604 - names
+
+
+def __getattr__(name: str) -> Any:
+    if name in TYPES:
+        return TYPES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return __all__
