@@ -13,6 +13,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - setup.py may be run without pip
     sys.exit(f"weft needs Python 3.11 or newer, this is {sys.version.split()[0]}: name another")
 
+import errno
 import filecmp
 import importlib.util
 import os
@@ -129,6 +130,14 @@ class BuildExtensions(build_ext):
             with compiling.exclusive(BUILD):
                 self.build()
         except OSError as error:
+            if error.errno not in (
+                errno.EACCES,
+                errno.EPERM,
+                errno.EROFS,
+                errno.ENOSPC,
+                errno.EDQUOT,
+            ):
+                raise
             folder = error.filename or BUILD
             raise SystemExit(NOT_WRITABLE.format(error=error, folder=folder)) from None
         except compiling.BuildInterruptedError as error:
