@@ -9,8 +9,9 @@ cdef extern from "Python.h":
 
 # The innermost frame whose code is not the library's own, or the outermost one: its code object, borrowed, and its
 # place, a number for the instruction in it and the way from there through the library's frames (`weft_place`).
-# CPython 3.11 keeps frames that no Python object stands for until somebody asks for one; they are read where they
-# lie. Other versions are asked by the public functions, which make the object.
+# CPython keeps frames that no Python object stands for until somebody asks for one; they are read where they lie. How
+# they lie changes with each version: `weft_frame_*` is all that has to be known of it. Versions that nobody has looked
+# at are asked by the public functions, which make the object. (3.14 is written from its headers and has not been run.)
 cdef extern from *:
     """
     typedef int (*weft_judge)(PyObject *code);
@@ -30,28 +31,55 @@ cdef extern from *:
         return instruction | (int)(way >> 19 << 18);
     }
 
-    #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
+    #if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
     #ifndef Py_BUILD_CORE
     #define Py_BUILD_CORE 1
     #endif
+
+    #if PY_VERSION_HEX >= 0x030E0000
+    #include "internal/pycore_interpframe_structs.h"
+    #define weft_frame_innermost(thread) ((thread)->current_frame)
+    /* The two low bits of a reference tell how it is counted. */
+    #define weft_frame_code(frame) ((PyCodeObject *)((frame)->f_executable.bits & ~(uintptr_t)3))
+    #define weft_frame_first(frame) ((_Py_CODEUNIT *)weft_frame_code(frame)->co_code_adaptive)
+    #define weft_frame_instruction(frame) ((int)((frame)->instr_ptr - weft_frame_first(frame)))
+
+    /* Whether a frame lies between C and Python, or has not come to its first line. */
+    static inline int weft_frame_is_incomplete(struct _PyInterpreterFrame *frame) {
+        if (frame->owner == FRAME_OWNED_BY_GENERATOR)
+            return 0;
+        return frame->owner >= FRAME_OWNED_BY_INTERPRETER ||
+               weft_frame_instruction(frame) < weft_frame_code(frame)->_co_firsttraceable;
+    }
+    #else
     #include "internal/pycore_frame.h"
+    #define weft_frame_instruction _PyInterpreterFrame_LASTI
+    #define weft_frame_is_incomplete _PyFrame_IsIncomplete
+    #if PY_VERSION_HEX >= 0x030D0000
+    #define weft_frame_innermost(thread) ((thread)->current_frame)
+    #define weft_frame_code _PyFrame_GetCode
+    #else
+    #define weft_frame_innermost(thread) ((thread)->cframe->current_frame)
+    #define weft_frame_code(frame) ((frame)->f_code)
+    #endif
+    #endif
 
     static PyObject *weft_caller(weft_judge is_internal, int *place) {
         unsigned int way = 0;
-        _PyInterpreterFrame *frame = PyThreadState_Get()->cframe->current_frame;
-        _PyInterpreterFrame *last = NULL;
+        struct _PyInterpreterFrame *frame = weft_frame_innermost(PyThreadState_Get());
+        struct _PyInterpreterFrame *last = NULL;
         for (; frame != NULL; frame = frame->previous) {
-            if (_PyFrame_IsIncomplete(frame))
+            if (weft_frame_is_incomplete(frame))
                 continue;
             last = frame;
-            if (!is_internal((PyObject *)frame->f_code))
+            if (!is_internal((PyObject *)weft_frame_code(frame)))
                 break;
-            way = weft_way(way, (PyObject *)frame->f_code, _PyInterpreterFrame_LASTI(frame));
+            way = weft_way(way, (PyObject *)weft_frame_code(frame), weft_frame_instruction(frame));
         }
         if (last == NULL)
             return NULL;
-        *place = weft_place(_PyInterpreterFrame_LASTI(last), way);
-        return (PyObject *)last->f_code;
+        *place = weft_place(weft_frame_instruction(last), way);
+        return (PyObject *)weft_frame_code(last);
     }
     #else
     static PyObject *weft_caller(weft_judge is_internal, int *place) {
