@@ -35,6 +35,16 @@ def test_undefined_symbols_are_found():
     assert undefined_symbols(compiler().compile(loop_ir("f", "  %w = fadd float %v, %k"))) == set()
 
 
+@pytest.mark.parametrize("triple", ["arm64-apple-darwin", "aarch64-linux-gnu", "x86_64-linux-gnu"])
+def test_undefined_symbols_are_found_in_objects_of_other_machines(triple):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine()
+    code = machine.emit_object(llvm.parse_assembly(CALLS))
+    assert undefined_symbols(code) == {"sin"}
+    assert all(undefined_symbols(code[:end]) in (None, set()) for end in range(4, 32))
+
+
 @given(st.binary(max_size=200))
 def test_what_is_no_object_file_has_no_answer(noise):
     assert undefined_symbols(noise) is None

@@ -6,6 +6,7 @@ how a partial vector is read and written and how wide the registers may be.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -70,6 +71,10 @@ def _features() -> set[str]:
 @cache
 def host() -> Target:
     """The target of this machine."""
+    if (
+        os.uname().machine != "x86_64"
+    ):  # under emulation, /proc/cpuinfo may tell of another processor
+        return NEON
     features = _features()
     if features >= {"avx512f", "avx512bw", "avx512vl", "avx512dq"}:
         return AVX512

@@ -10,7 +10,7 @@ whole library in memory.
 import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.string import memcpy, memmove, memset
-from cython.cimports.weft.runtime.linking import PROT_EXEC, mprotect
+from cython.cimports.weft.runtime.linking import PROT_EXEC, bzero, mprotect
 from cython.cimports.weft.runtime.system import (
     MAP_ANONYMOUS,
     MAP_FAILED,
@@ -38,6 +38,7 @@ FUNCTIONS = {
     "memcpy": cython.cast(uintptr_t, memcpy),
     "memmove": cython.cast(uintptr_t, memmove),
     "memset": cython.cast(uintptr_t, memset),
+    "bzero": cython.cast(uintptr_t, bzero),  # what LLVM calls on macOS to set memory to zero
 }
 
 

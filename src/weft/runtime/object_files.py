@@ -1,12 +1,13 @@
-"""Object files as LLVM writes them for kernels: ELF64, little-endian.
+"""Object files as LLVM writes them for kernels: ELF64, little-endian; on macOS 64-bit Mach-O.
 
-`read(code)` gives sections, symbols and relocations; `undefined_symbols` what code leaves to others. What may be
-linked is decided in `jit`, where it goes in `linking`.
+`read(code)` gives an ELF64 object's sections, symbols and relocations; `undefined_symbols` what code of either kind
+leaves to others. What may be linked is decided in `jit`, where it goes in `linking`.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 UNDEFINED = 0  # the section of a symbol that others define
@@ -16,6 +17,8 @@ _SECTION = struct.Struct(
 )  # name kind flags address offset size link info alignment entry
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other section value size
 _RELOCATION = struct.Struct("<QIIq")  # offset kind symbol addend
+_MACH_O, _MACH_O_SYMBOLS, _MACH_O_SECTION_BITS = b"\xcf\xfa\xed\xfe", 2, 0x0E
+_MACH_O_SYMBOL = struct.Struct("<IBBHQ")  # name type section other value
 
 
 class Section(NamedTuple):
@@ -102,8 +105,29 @@ def _relocation(code: bytes, at: int, section: int) -> Relocation:
 
 
 def undefined_symbols(code: bytes) -> set[str] | None:
-    """The names that an ELF64 object leaves to others; None where it is not one (or not sound)."""
+    """The names that an object leaves to others; None where it is neither ELF64 nor Mach-O (or not sound)."""
+    if code[:4] == _MACH_O:
+        try:
+            return set(_undefined_in_mach_o(code))
+        except (struct.error, IndexError, ValueError):
+            return None
     file = read(code)
     if file is None:
         return None
     return {symbol.name for symbol in file.symbols if symbol.section == UNDEFINED and symbol.name}
+
+
+def _undefined_in_mach_o(code: bytes) -> Iterator[str]:
+    """The names of C functions that a 64-bit Mach-O object wants, without the underscore that they have there."""
+    (commands,) = struct.unpack_from("<I", code, 16)
+    at = 32
+    for _ in range(commands):
+        kind, size = struct.unpack_from("<II", code, at)
+        if kind == _MACH_O_SYMBOLS:
+            symbols, count, strings, _ = struct.unpack_from("<IIII", code, at + 8)
+            for number in range(count):
+                name, type_, _, _, _ = _MACH_O_SYMBOL.unpack_from(code, symbols + 16 * number)
+                if type_ & _MACH_O_SECTION_BITS == UNDEFINED:
+                    start = strings + name
+                    yield code[start : code.index(b"\0", start)].decode().removeprefix("_")
+        at += size

@@ -52,7 +52,23 @@ cdef extern from "<signal.h>" nogil:
     int sigfillset(sigset_t* signals)
     int pthread_sigmask(int how, const sigset_t* new, sigset_t* old)
 
-cdef extern from "<sched.h>" nogil:
+# Linux lets a thread say where it runs, and asks for large pages. Elsewhere (macOS; nobody has run that) it runs
+# anywhere, on pages as they come.
+cdef extern from * nogil:
+    """
+    #include <sched.h>
+    #include <sys/mman.h>
+    #ifndef __linux__
+    typedef struct { int unused; } cpu_set_t;
+    #define CPU_SET(core, cores)
+    #define CPU_CLR(core, cores)
+    #define CPU_COUNT(cores) 0
+    #define sched_getcpu() (-1)
+    #define pthread_getaffinity_np(thread, size, cores) (-1)
+    #define pthread_setaffinity_np(thread, size, cores) (-1)
+    #define MADV_HUGEPAGE MADV_NORMAL
+    #endif
+    """
     ctypedef struct cpu_set_t:
         pass
     int sched_yield()
