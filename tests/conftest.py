@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import signal
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -19,6 +21,53 @@ for _number, _usual in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
+
+# Tests of the checkout rather than of the package: its pages, tools, examples, sources. A wheel is tested without them.
+OF_THE_CHECKOUT = [
+    "autograd/test_record_names.py",
+    "codegen/test_elementary.py",
+    "nn/test_module_database.py",
+    "optim/test_optimizer_database.py",
+    "runtime/test_build.py",
+    "runtime/test_compile_modules.py",
+    "test_changelog.py",
+    "test_commit_message.py",
+    "test_conformance.py",
+    "test_counted_events.py",
+    "test_decisions.py",
+    "test_docs.py",
+    "test_examples.py",
+    "test_layers.py",
+    "test_optional_imports.py",
+    "test_stubs.py",
+    "test_timeline.py",
+    "test_wheels.py",
+]
+collect_ignore = [] if Path(__file__).parents[1].joinpath("src").is_dir() else OF_THE_CHECKOUT
+
+
+def share(text: str) -> tuple[int, int]:
+    """`1/10`: the first of ten shares."""
+    which, _, count = text.partition("/")
+    if not (which.isdecimal() and count.isdecimal() and 1 <= int(which) <= int(count)):
+        raise pytest.UsageError(f"--share {text}: write 1/10 for the first of ten shares")
+    return int(which), int(count)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--share 1/10`."""
+    words = "run one of N shares of the tests: which test is in which depends on its name alone"
+    parser.addoption("--share", metavar="K/N", type=share, help=words)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of other shares out."""
+    if config.getoption("share") is None:
+        return
+    which, count = config.getoption("share")
+    mine = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == which - 1]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(mine)])
+    items[:] = mine
 
 
 @pytest.fixture(params=["weft", "torch"])
