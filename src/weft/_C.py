@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
+from weft.generator import Generator  # noqa: F401 - PyTorch's name
+from weft.graph.dtype import DType as dtype  # noqa: F401, N813 - as above
 from weft.graph.overriding import (
     DisableTorchFunctionSubclass,  # noqa: F401 - as above
 )
 from weft.graph.overriding import (
     disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
 )
+from weft.graph.tensor import Tensor as _Tensor
+from weft.nn.moving import parse_to as _parse_to
+from weft.tensor.device import device  # noqa: F401 - as above
+from weft.tensor.size import Size  # noqa: F401 - as above
+
+_TensorMeta = type(_Tensor)  # the class of tensor classes
 
 
 def _get_tracing_state() -> None:
     """The trace that is being made: none."""
+
+
+def _is_tracing() -> bool:
+    """Whether a function is being traced: never."""
+    return False
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -39,6 +53,16 @@ class DispatchKeySet(frozenset[str]):
 
     def __new__(cls, key: str) -> DispatchKeySet:
         return super().__new__(cls, (key,))
+
+
+class _nn:  # noqa: N801 - PyTorch's name
+    """What `Module.to` reads its arguments with."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """The device, type, `non_blocking` and memory format that the arguments of `to` name."""
+        given, kind, memory_format = _parse_to(*args, **kwargs)
+        return None if given is None else device(given), kind, False, memory_format
 
 
 _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]

@@ -11,6 +11,8 @@ import gc as _gc
 import math as _math
 from typing import Any
 
+from weft._absent import SCRIPT_NAMES as _SCRIPT_NAMES
+from weft._absent import TYPES as _TYPES
 from weft._compiled import import_failure as _import_failure
 from weft._introduction import watch as _watch
 from weft._lazy import export_later as _export_later
@@ -66,8 +68,11 @@ _CHECKS = (
     "_assert _assert_async _check _check_with _check_tensor_all _check_tensor_all_with _check_index _check_value "
     "_check_type _check_not_implemented"
 )
-_ABSENT_TYPES = (
-    "complex32 chalf float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+_ASKED = (
+    "AcceleratorError TensorType get_autocast_gpu_dtype get_device_module has_lapack has_mkl has_openmp has_spectral "
+    "is_autocast_cache_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed is_vulkan_available "
+    "is_warn_always_enabled set_anomaly_enabled set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not "
+    "sym_sqrt sym_sum typename"
 )
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
@@ -118,9 +123,13 @@ _EXPORTS = {
     **dict.fromkeys(_CELLS.split(), "nn.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
-    **dict.fromkeys(_ABSENT_TYPES.split(), "_absent"),
+    **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "_absent"),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx"),
     "Stream": "cuda",
+    "Future": "futures",
+    "fork": "jit",
+    "wait": "jit",
+    **dict.fromkeys(_ASKED.split(), "asked"),
     "Event": "cuda",
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
@@ -203,7 +212,7 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 def _private(name: str) -> Any:
     """What programs call of PyTorch's names with an underscore."""
-    if name in ("_C", "_dynamo", "_higher_order_ops", "__future__"):
+    if name in ("_C", "_dynamo", "_higher_order_ops", "_utils", "__future__"):
         return _load(f"weft.{name}")
     return (
         getattr(_load("weft.functional.foreach"), name) if name[:9] == "_foreach_" else _find(name)

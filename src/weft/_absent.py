@@ -5,6 +5,11 @@ Types of 8 bits, and complex ones of 32, have a name, since libraries name them 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import NotDefinedError
+
 _SPARSE = "sparse tensors are by coordinates or by rows: sparse_coo_tensor, sparse_csr_tensor"
 _EIGHT = "numbers of 8 bits are int8 and uint8; the smallest floats are float16 and bfloat16"
 _COMPLEX = "complex numbers are complex64 and complex128"
@@ -27,14 +32,13 @@ class AbsentType:
     Errors: TypeError when a tensor is to have it.
     """
 
-    def __init__(
-        self, name: str, eps: float, largest: float, tiny: float, is_complex: bool = False
-    ) -> None:
-        self.name = name
-        self.is_complex, self.is_floating_point = is_complex, not is_complex
-        self.is_signed = name != "float8_e8m0fnu"
-        self.itemsize, self.fix = (4, _COMPLEX) if is_complex else (1, _EIGHT)
-        self.eps, self.max, self.tiny = eps, largest, tiny
+    is_complex = is_floating_point = False
+    eps = max = tiny = 0.0
+
+    def __init__(self, name: str, itemsize: int = 1, fix: str = _EIGHT, **facts: Any) -> None:
+        self.name, self.itemsize, self.fix = name, itemsize, fix
+        self.is_signed = not name.startswith(("uint", "quint", "bits")) and name != "float8_e8m0fnu"
+        self.__dict__.update(facts)
 
     def __repr__(self) -> str:
         return f"weft.{self.name}"
@@ -43,18 +47,78 @@ class AbsentType:
         return self.name
 
 
+def _float(name: str, eps: float, largest: float, tiny: float) -> AbsentType:
+    return AbsentType(name, is_floating_point=True, eps=eps, max=largest, tiny=tiny)
+
+
+_WHOLE = "whole numbers are int8, int16, int32, int64 and uint8"
 TYPES = {
     made.name: made
     for made in (
-        AbsentType("float8_e4m3fn", 2.0**-3, 448.0, 2.0**-6),
-        AbsentType("float8_e4m3fnuz", 2.0**-3, 240.0, 2.0**-7),
-        AbsentType("float8_e5m2", 2.0**-2, 57344.0, 2.0**-14),
-        AbsentType("float8_e5m2fnuz", 2.0**-3, 57344.0, 2.0**-15),
-        AbsentType("float8_e8m0fnu", 1.0, 2.0**127, 2.0**-127),
-        AbsentType("complex32", 2.0**-10, 65504.0, 2.0**-14, is_complex=True),
+        _float("float8_e4m3fn", 2.0**-3, 448.0, 2.0**-6),
+        _float("float8_e4m3fnuz", 2.0**-3, 240.0, 2.0**-7),
+        _float("float8_e5m2", 2.0**-2, 57344.0, 2.0**-14),
+        _float("float8_e5m2fnuz", 2.0**-3, 57344.0, 2.0**-15),
+        _float("float8_e8m0fnu", 1.0, 2.0**127, 2.0**-127),
+        _float("float4_e2m1fn_x2", 1.0, 6.0, 1.0),
+        AbsentType(
+            "complex32", 4, _COMPLEX, is_complex=True, eps=2.0**-10, max=65504.0, tiny=2.0**-14
+        ),
+        *(
+            AbsentType(name, 1, _WHOLE)
+            for name in ["int1", "int2", "int3", "int4", "int5", "int6", "int7"]
+        ),
+        *(
+            AbsentType(name, 1, _WHOLE)
+            for name in ["uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7"]
+        ),
+        *(AbsentType(name, 1, _WHOLE) for name in ["bits1x8", "bits2x4", "bits4x2", "bits8"]),
+        AbsentType("bits16", 2, _WHOLE),
+        *(AbsentType(name, 1, _QUANTIZED) for name in ["qint8", "quint8", "quint4x2", "quint2x4"]),
+        AbsentType("qint32", 4, _QUANTIZED),
     )
 }
 globals().update(TYPES, chalf=TYPES["complex32"])
+
+
+def refused(name: str, module: str, error: Callable[[str], Exception]) -> type:
+    """A class of a name that libraries import, annotate with and ask for; nothing is an instance of it. Making one, or
+    calling it where PyTorch has a function, raises `error(name)`."""
+
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+        raise error(name)
+
+    body = {"__doc__": "No object is one.", "__module__": module, "__init__": __init__}
+    return type(name, (), body)
+
+
+def _unscripted(name: str) -> NotDefinedError:
+    return NotDefinedError(
+        f"weft.{name}: there is no scripted form of a program",
+        expected="functions and modules, which are compiled as they run",
+        got=f"weft.{name}",
+        fix="call the function or the module itself",
+    )
+
+
+# What PyTorch's script compiler is made of, and readers of its files.
+SCRIPT_NAMES = (
+    "AliasDb AnyType Argument ArgumentSpec AwaitType BoolType BufferDict CallStack ClassType Code CompilationUnit "
+    "CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
+    "DeserializationStorageContext DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema "
+    "FutureType Gradient GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType "
+    "LiteScriptModule LockingLogger NoneType NoopLogger NumberType OperatorInfo OptionalType PyObjectType "
+    "PyTorchFileReader PyTorchFileWriter RRefType ScriptClass ScriptClassFunction ScriptDict ScriptFunction ScriptList "
+    "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext "
+    "StaticModule StreamObjType StringType SymBoolType SymIntType TracingState TupleType UnionType"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in SCRIPT_NAMES.split():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = refused(name, __name__, _unscripted)
+    return made
 
 
 def explained(error: AttributeError, name: str) -> AttributeError:

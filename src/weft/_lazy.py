@@ -83,6 +83,42 @@ def export_later(
     return get, listed
 
 
+class _Gathered(ModuleType):
+    """A module of PyTorch's whose names stand elsewhere in the package: each is fetched when it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        place, _, own = vars(self)["_PLACES"].get(name, "").partition(":")
+        if not place:
+            raise AttributeError(
+                f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self
+            )
+        value = vars(self)[name] = getattr(load(f"weft.{place}".rstrip(".")), own or name)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*vars(self), *vars(self)["_PLACES"]})
+
+
+def gather(package: ModuleType, modules: Mapping[str, Mapping[str, str]]) -> None:
+    """Modules of PyTorch's below `package`: for each the names in it, by the modules of Weft that hold them.
+
+    A place is a module below `weft`, its names are separated by blanks; `theirs=ours` is a name that is called
+    otherwise here. A module with a dot in its name lies below another of the table.
+    """
+    for name, places in modules.items():
+        path = f"{package.__name__}.{name}"
+        module = _Gathered(path, f"What PyTorch keeps in {name}.py.")
+        pairs = [
+            (word.split("="), place) for place, words in places.items() for word in words.split()
+        ]
+        module.__dict__["_PLACES"] = {word[0]: f"{place}:{word[-1]}" for word, place in pairs}
+        module.__dict__["__path__"] = []
+        module.__dict__["__all__"] = [word[0] for word, _ in pairs if word[0][0] != "_"]
+        sys.modules[path] = module
+        above, _, last = path.rpartition(".")
+        vars(sys.modules[above]).setdefault(last, module)
+
+
 def join(package: ModuleType, held: Mapping[str, Mapping[str, Any]]) -> None:
     """Modules of PyTorch's below `package`, of what they hold: imports find them as they find `os.path`."""
     for name, values in held.items():

@@ -7,13 +7,16 @@ everything else takes what comes. There is one device: for any other, autocast i
 
 from __future__ import annotations
 
+import enum
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import Tensor
+from weft._lazy import gather
 from weft.errors import ArgumentError
 from weft.graph.overriding import enter_mode, leave_mode
 from weft.graph.public import publish
@@ -246,6 +249,12 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cpu") -> Callable[..., An
     return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
 
 
+class OptState(enum.Enum):
+    """Where an optimizer stands between two updates of a scaler."""
+
+    READY, UNSCALED, STEPPED = 0, 1, 2
+
+
 def _held(gradient: Any) -> Any:
     """What of a gradient is held: of a sparse one its entries."""
     return gradient._values() if gradient.is_sparse else gradient
@@ -357,5 +366,10 @@ class GradScaler:
             self._interval = state_dict["growth_interval"]
 
 
+_PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
+gather(
+    sys.modules[__name__],
+    {"autocast_mode": {"amp": _PRECISION}, "grad_scaler": {"amp": "GradScaler OptState"}},
+)
 publish(globals())
 del publish

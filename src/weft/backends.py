@@ -44,6 +44,45 @@ cuda.matmul = _Switches("cuda.matmul", allow_tf32=False)  # type: ignore[attr-de
 cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]
 
 
+def _yes_for_one() -> bool:
+    """Whether attention has a simple implementation: it has one, which is the simple one's meaning."""
+    return True
+
+
+def _nothing(enabled: bool = True) -> None:
+    """Nothing to choose: there is one implementation."""
+
+
+cuda.math_sdp_enabled = _yes_for_one  # type: ignore[attr-defined]
+for _name in ("flash_sdp", "mem_efficient_sdp", "cudnn_sdp"):
+    vars(cuda).update({f"{_name}_enabled": cuda.is_available, f"enable_{_name}": _nothing})
+vars(cuda).update(enable_math_sdp=_nothing, is_flash_attention_available=cuda.is_available)
+for _name in (
+    "kleidiai",
+    "mha",
+    "miopen",
+    "mkl",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+    "xnnpack",
+    "cusparselt",
+):
+    globals()[_name] = _Switches(_name, enabled=False)
+vars(globals()["mha"]).update(get_fastpath_enabled=cuda.is_available, set_fastpath_enabled=_nothing)
+
+
+@contextmanager
+def flags(*switches: object, **named: object) -> Iterator[None]:
+    """A context that changes nothing."""
+    yield
+
+
+for _back_end in (cudnn, mkldnn, globals()["nnpack"]):
+    vars(_back_end)["flags"] = flags
+
+
 class _Cpu(_Switches):
     """The processor, which exists."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
+
+import weft
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
@@ -28,3 +31,53 @@ def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def reset() -> None:
     """Nothing: no trace is kept."""
+
+
+def compile(*arguments: Any, **options: Any) -> Any:  # noqa: A001 - PyTorch's name
+    """`weft.compile`: the model itself."""
+    return weft.compile(*arguments, **options)
+
+
+assume_constant_result = wrap_numpy = nested_compile_region = allow_in_graph
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[..., Any]:
+    """A decorator that leaves the function as it is: nothing is traced."""
+    return lambda function: function
+
+
+def is_exporting() -> bool:
+    """Whether a model is being exported: never."""
+    return False
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """The compilers to choose from: there is one."""
+    return ["weft"]
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing: there is no device to capture on."""
+
+
+class set_stance(nullcontext[None]):  # noqa: N801 - PyTorch's name
+    """A context that changes nothing: nothing is traced again."""
+
+    def __init__(self, stance: str = "default", **options: Any) -> None:
+        super().__init__()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Nothing: there are no guards."""
+    return False
+
+
+def save_cache_artifacts() -> None:
+    """None: kernels are kept on disk by themselves (`weft.config`)."""
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """Nothing: kernels are kept on disk by themselves."""

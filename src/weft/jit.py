@@ -6,17 +6,24 @@ to inspect, to save or to load.
 
 from __future__ import annotations
 
+import builtins
 import sys
 import typing
-from collections.abc import Callable
-from typing import Any, Final
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final, TypeAlias
 
+from weft import futures
 from weft._lazy import join
 from weft.errors import ArgumentError
 from weft.nn import Module
 
 __all__ = [
-    "Final", "ScriptFunction", "ScriptModule", "annotate", "export", "freeze", "ignore", "is_scripting", "is_tracing",
+    "Final", "Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "TracerWarning",
+    "annotate", "enable_onednn_fusion", "fork", "interface", "isinstance", "last_executed_optimized_graph",
+    "onednn_fusion_enabled", "run_frozen_optimizations", "script_if_tracing", "set_fusion_strategy", "strict_fusion",
+    "trace_module", "wait", "export", "freeze", "ignore", "is_scripting", "is_tracing",
     "load", "optimize_for_inference", "save", "script", "trace", "unused",
 ]  # fmt: skip
 
@@ -27,6 +34,71 @@ class ScriptModule(Module):
 
 class ScriptFunction:
     """No function is one: `script` returns what it is given."""
+
+
+class TracerWarning(Warning):
+    """Never given: nothing is traced."""
+
+
+class CompilationUnit:
+    """No object is one: there is no script. Errors: ValueError when one is made."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        raise _no_file("CompilationUnit")
+
+
+Error = RuntimeError
+Attribute = namedtuple("Attribute", ["value", "type"])
+Future: TypeAlias = futures.Future
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> futures.Future[Any]:
+    """What the function gives, as a value that `wait` takes; it is called at once."""
+    result: futures.Future[Any] = futures.Future()
+    result.set_result(func(*args, **kwargs))
+    return result
+
+
+def wait(future: futures.Future[Any]) -> Any:
+    """The value of a future."""
+    return future.wait()
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's name
+    """Whether an object is of a type, one of several, or one of `typing`'s such as `list[int]`."""
+    kinds: Any = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
+    return builtins.isinstance(obj, tuple(typing.get_origin(kind) or kind for kind in kinds))
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing: kernels are fused anyway."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """Whether kernels are fused by that library: no."""
+    return False
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """The strategy before: there is none to set."""
+    return []
+
+
+def last_executed_optimized_graph() -> None:
+    """The graph that was compiled last: none is kept."""
+
+
+@contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """A context that changes nothing."""
+    yield
+
+
+class strict_fusion(nullcontext[None]):  # noqa: N801 - PyTorch's name
+    """A context that changes nothing."""
+
+
+optimized_execution = fuser
 
 
 def script(obj: Any, optimize: Any = None, example_inputs: Any = None, **options: Any) -> Any:
@@ -72,6 +144,23 @@ _overload = _overload_method = _script_if_tracing = (
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value."""
     return the_value
+
+
+def trace_module(mod: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+    """The module itself."""
+    return mod
+
+
+def run_frozen_optimizations(mod: Any, *arguments: Any, **options: Any) -> None:
+    """Nothing: every graph is compiled when it runs."""
+
+
+def interface(obj: Any) -> Any:
+    """The class itself."""
+    return obj
+
+
+script_if_tracing = export
 
 
 def is_scripting() -> bool:

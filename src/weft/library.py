@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Any
+from typing import Any, NoReturn
 
 from weft.autograd import Function
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, NotDefinedError
 
 
 class CustomOpDef:
@@ -172,3 +172,88 @@ def register_kernel(
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
     """Accepted: nothing is traced."""
     return (lambda function: function) if func is None else func
+
+
+register_autocast = register_vmap = register_torch_dispatch = impl_abstract = register_fake
+
+
+# -- operations by declaration -----------------------------------------------------------------------------------------
+
+
+def fallthrough_kernel() -> None:
+    """Not called: as an implementation it says that there is none for a key."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+# Keys under which a function is what runs here; the last of them that has been given does.
+_RUNS = (
+    "", "default", "cpu", "CPU", "types", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "Autograd",
+    "AutogradCPU",
+)  # fmt: skip
+
+
+def _declared(name: str) -> CustomOpDef:
+    """A new operation without a function."""
+
+    def missing(*args: Any, **kwargs: Any) -> Any:
+        raise NotDefinedError(
+            f"{name}: the operation has been declared and has no function for the CPU",
+            expected="a function",
+            got="none",
+            fix=f"give it one: weft.library.impl({name!r}, 'cpu', function)",
+        )
+
+    return _kept(CustomOpDef(name, missing))
+
+
+def define(qualname: str, schema: Any, *, lib: Any = None, tags: Any = ()) -> None:
+    """Declare an operation `namespace::name`, whose function `impl` gives."""
+    _declared(qualname)
+
+
+def impl(qualname: str, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """Give a declared operation its function for the CPU; those for other devices are accepted. Also a decorator."""
+    if isinstance(qualname, Library):  # the older form: library, name, key
+        return lambda function: qualname.impl(types, function, func or "")
+    if func is None:
+        return lambda function: impl(qualname, types, function)
+    keys = (types,) if isinstance(types, str) else types
+    if any(key in _RUNS for key in keys):
+        _named(qualname).function = func
+    return func
+
+
+class Library:
+    """A namespace in which operations are declared and given functions."""
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Declare `name(Tensor x) -> Tensor`. Returns: the name."""
+        name = schema.partition("(")[0].strip()
+        define(f"{self.ns}::{name}", schema)
+        return name
+
+    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        """Give an operation its function for a key."""
+        name = str(getattr(op_name, "name", op_name)).rpartition("::")[2]
+        key = dispatch_key or self.dispatch_key
+        if fn is not fallthrough_kernel and f"{self.ns}::{name}" in _operations:
+            impl(f"{self.ns}::{name}", key, fn)
+
+    def fallback(self, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        """Accepted: every operation has its function."""
+
+    def _register_fake(self, op_name: Any, fn: Any, **options: Any) -> None:
+        """Accepted: nothing is traced."""
+
+
+def get_ctx() -> NoReturn:
+    """Errors: NotImplementedError, which is a RuntimeError: no operation is being traced."""
+    raise NotDefinedError(
+        "get_ctx() can only be called inside of an abstract implementation",
+        expected="an operation that is being traced",
+        got="an ordinary call",
+        fix="compute the result of the operation from its inputs",
+    )

@@ -6,12 +6,14 @@ In: functions for other processes. Out: what they raise, as an exception here. A
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing import *  # noqa: F403 - the module is the standard library's, with more
 from multiprocessing.connection import wait
 from typing import Any
 
+from weft._lazy import gather as _gather
 from weft.errors import ArgumentError
 
 __all__ = [
@@ -165,3 +167,17 @@ def spawn(
 ) -> ProcessContext | None:
     """`start_processes`: each process begins afresh and imports the module of `fn`, which lies at its top level."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+_SPAWNING = (
+    "ProcessContext ProcessException ProcessExitedException ProcessRaisedException SpawnContext spawn "
+    "start_processes"
+)
+_gather(
+    sys.modules[__name__],
+    {
+        "pool": {"multiprocessing": "Pool"},
+        "queue": {"multiprocessing": "Queue SimpleQueue"},
+        "spawn": {"multiprocessing": _SPAWNING},
+    },
+)

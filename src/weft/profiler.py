@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import weft
 from weft import pipeline
+from weft._lazy import gather
 
 _profiles: list[profile] = []
 
@@ -25,6 +28,28 @@ class ProfilerActivity(enum.Enum):
     CPU = 0
     CUDA = 1
     XPU = 2
+
+
+class ProfilerAction(enum.Enum):
+    """What a step of a schedule does in PyTorch's profiler; here every step counts."""
+
+    NONE, WARMUP, RECORD, RECORD_AND_SAVE = 0, 1, 2, 3
+
+
+class DeviceType(enum.Enum):
+    """Devices that PyTorch's profiler tells apart; here it is always the CPU."""
+
+    CPU, CUDA = 0, 1
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What is watched: the CPU."""
+    return {ProfilerActivity.CPU}
+
+
+def kineto_available() -> bool:
+    """Whether PyTorch's tracer is there: no."""
+    return False
 
 
 class record_function:  # noqa: N801 - PyTorch's name
@@ -116,3 +141,21 @@ def schedule(
 ) -> Callable[[int], None]:
     """Accepted; every step counts."""
     return lambda step: None
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """For `on_trace_ready`: writes the table of a profile to a text file in a folder."""
+
+    def write(finished: profile) -> None:
+        folder = Path(dir_name)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{worker_name or 'worker'}.{time.time_ns()}.txt"
+        (folder / name).write_text(finished.key_averages().table())
+
+    return write
+
+
+_PROFILING = "ProfilerAction profile schedule supported_activities tensorboard_trace_handler"
+gather(sys.modules[__name__], {"profiler": {"profiler": _PROFILING}})

@@ -6,8 +6,10 @@ do no harm with any state.
 
 from __future__ import annotations
 
+import enum
+import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from weft.errors import ArgumentTypeError
@@ -16,12 +18,32 @@ from weft.serialize import load, save
 from weft.unpickling import Known
 
 __all__ = [
+    "LoadEndianness", "SourceChangeWarning", "default_restore_location", "get_crc32_options",
+    "get_default_mmap_options", "location_tag", "register_package", "set_crc32_options",
+    "set_default_load_endianness", "set_default_mmap_options",
     "add_safe_globals", "clear_safe_globals", "get_default_load_endianness", "get_safe_globals", "load",
     "safe_globals", "save",
 ]  # fmt: skip
 
 MAP_LOCATION: TypeAlias = Any  # what `load` takes as map_location, in annotations
+FILE_LIKE: TypeAlias = Any  # what `load` and `save` take as a file
+STORAGE_KEY_SEPARATOR = ","
+DEFAULT_PROTOCOL = 2  # of pickle, in files
+MAGIC_NUMBER, PROTOCOL_VERSION = (
+    0x1950A86A20F9469CFC6C,
+    1001,
+)  # at the head of files of the oldest form
 _safe: list[Any] = []
+
+
+class SourceChangeWarning(Warning):
+    """Never given: files do not hold sources."""
+
+
+class LoadEndianness(enum.Enum):
+    """In what order the bytes of numbers lie."""
+
+    NATIVE, LITTLE, BIG = 1, 2, 3
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
@@ -54,6 +76,43 @@ def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
 
 def get_default_load_endianness() -> None:
     """None: files say in what order their bytes are."""
+
+
+def set_default_load_endianness(endianness: Any) -> None:
+    """Nothing: files say in what order their bytes are."""
+
+
+def get_default_mmap_options() -> int:
+    """How files are mapped: privately."""
+    return mmap.MAP_PRIVATE
+
+
+def set_default_mmap_options(flags: int) -> nullcontext[None]:
+    """Nothing: files are mapped privately. Also a context."""
+    return nullcontext()
+
+
+def get_crc32_options() -> bool:
+    """Whether files have check sums: yes."""
+    return True
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Nothing: files have check sums."""
+
+
+def location_tag(storage: Any) -> str:
+    """Where a storage lies."""
+    return "cpu"
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself: all lie on the CPU."""
+    return storage
+
+
+def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
+    """Nothing: there are no devices to place storages on."""
 
 
 def _path(entry: Any) -> tuple[str, Any]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
 from weft.tensor.device import device
 from weft.tensor.size import Size
+from weft.tensor.storage import TypedStorage, UntypedStorage
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None
 FloatLikeType: TypeAlias = float | int
 TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
+Storage: TypeAlias = UntypedStorage | TypedStorage
 _device, _dtype, _size = device, DType, Size | list[int] | tuple[int, ...]
 
-__all__ = ["DType", "Device", "FloatLikeType", "Number", "Size", "TensorOrTensors"]
+__all__ = [
+    "DType",
+    "Device",
+    "FileLike",
+    "FloatLikeType",
+    "Number",
+    "Size",
+    "Storage",
+    "TensorOrTensors",
+]

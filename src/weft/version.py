@@ -10,6 +10,7 @@ debug = False
 cuda: Any = None
 hip: Any = None
 xpu: Any = None
+rocm: Any = None
 git_version: Any = None
 
 

@@ -5,6 +5,7 @@ python tools/conformance operators                  one database (operators, mod
 python tools/conformance operators --op add --op nn.functional.relu -v
 python tools/conformance operators --tier A --samples 3
 python tools/conformance --shard 1/4                a quarter; what is found is kept in build/conformance
+python tools/conformance tree                       every public name of PyTorch's modules; writes docs/names.md
 python tools/conformance --report                   tables and page from what is kept
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +60,9 @@ def chosen(database: str, options: argparse.Namespace) -> list[str]:
 def main() -> int:
     """Run what was asked for; 0 where every check of it passes."""
     options = arguments()
+    if options.database == ["tree"]:
+        import_module("conformance.tree").write()
+        return 0
     databases = [name for name in options.database or DATABASES if guard.exists(name)]
     found = {}
     for database in databases:

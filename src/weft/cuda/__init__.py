@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
-from weft._lazy import join
+from weft._lazy import gather, join
 from weft.cuda import amp
 from weft.errors import DeviceError, OutOfMemoryError
 
@@ -27,6 +27,11 @@ __all__ = [
 def is_available() -> bool:
     """Whether there is a CUDA device: no."""
     return False
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether mixed precision is off: yes, there is no device."""
+    return True
 
 
 def device_count() -> int:
@@ -197,4 +202,16 @@ _ABOUT_SEEDS = (
     "get_rng_state", "get_rng_state_all", "manual_seed", "manual_seed_all", "seed_all", "set_rng_state",
     "set_rng_state_all",
 )  # fmt: skip
+default_generators: tuple[Any, ...] = ()  # one for each device
+gather(
+    sys.modules[__name__],
+    {
+        "streams": {"cuda": "Event Stream"},
+        "graphs": {"cuda": "CUDAGraph graph"},
+        "memory": {
+            "cuda": "empty_cache max_memory_allocated max_memory_reserved mem_get_info memory_allocated "
+            "memory_reserved memory_stats reset_peak_memory_stats"
+        },
+    },
+)
 join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-__all__ = ["GradScaler", "autocast"]
+from weft._lazy import gather, later
+
+amp = later("weft.amp")
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]  # noqa: F822 - made when asked for
 
 
-def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> Any:
-    """A context, and a decorator, that does nothing."""
-    from weft import amp
+def _classes() -> dict[str, type]:
+    """The classes of the CPU with the device fixed, made when they are first named: programs inherit from them."""
 
-    return amp.autocast("cuda", enabled=False)
+    class autocast(amp.autocast):  # type: ignore[misc,name-defined]  # noqa: N801 - PyTorch's name
+        """A context, and a decorator, that does nothing."""
+
+        def __init__(
+            self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True
+        ) -> None:
+            super().__init__("cuda", enabled=False)
+
+    class GradScaler(amp.GradScaler):  # type: ignore[misc,name-defined]
+        """A scaler that does nothing."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__("cuda", *args, **{**options, "enabled": False})
+
+    return {"autocast": autocast, "GradScaler": GradScaler}
 
 
-def GradScaler(*args: Any, **options: Any) -> Any:  # noqa: N802 - PyTorch's name
-    """A scaler that does nothing."""
-    from weft import amp
+def __getattr__(name: str) -> Any:
+    if name in ("autocast", "GradScaler"):
+        globals().update(_classes())
+        return globals()[name]
+    if name in __all__:
+        return getattr(amp, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    return amp.GradScaler("cuda", *args, **{**options, "enabled": False})
+
+gather(
+    sys.modules[__name__],
+    {
+        "autocast_mode": {"cuda.amp": "autocast custom_bwd custom_fwd"},
+        "grad_scaler": {"cuda.amp": "GradScaler", "amp": "OptState"},
+        "common": {"cuda": "amp_definitely_not_available"},
+    },
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping, Sequence
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,18 @@ def default_collate(batch: Sequence[Any]) -> Any:
             got=repr(batch),
             fix="pass a list",
         )
-    first = batch[0]
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """`default_collate` in which `collate_fn_map` says what is made of examples of a type: type -> a function of the
+    batch and of `collate_fn_map`. Types come first, then their bases."""
+    first, functions = batch[0], collate_fn_map or {}
+    for kind in (type(first), *(kind for kind in functions if isinstance(first, kind))):
+        if kind in functions:
+            return functions[kind](batch, collate_fn_map=functions)
     if isinstance(first, Tensor):
-        return weft.stack(list(batch), 0)
+        return collate_tensor_fn(batch)
     if isinstance(first, np.ndarray | np.generic) and first.dtype.kind in "biufc":
         return weft.as_tensor(np.stack(batch))
     if isinstance(first, float):
@@ -52,17 +62,33 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return weft.tensor(batch)
     if isinstance(first, str | bytes):
         return batch
-    return _collate_structure(batch, first)
+    return _collate_structure(batch, first, functions)
 
 
-def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
+    """Tensors of one size as rows of one."""
+    stacked: Tensor = weft.stack(list(batch), 0)
+    return stacked
+
+
+# What programs add to is what `default_collate` knows beside.
+default_collate_fn_map: dict[Any, Callable[..., Any]] = {Tensor: collate_tensor_fn}
+np_str_obj_array_pattern = re.compile("[SaUO]")  # codes of arrays that are not collated
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
+
+
+def _collate_structure(batch: Sequence[Any], first: Any, functions: Any) -> Any:
+    def below(parts: Sequence[Any]) -> Any:
+        return collate(parts, collate_fn_map=functions)
+
     if isinstance(first, Mapping):
-        columns = {key: default_collate([example[key] for example in batch]) for key in first}
+        columns = {key: below([example[key] for example in batch]) for key in first}
         return _of_kind(first, columns)
     if not isinstance(first, list | tuple):
         raise ArgumentTypeError(
-            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-            f"found {type(first)}",
+            default_collate_err_msg_format.format(type(first)),
             expected="tensors, arrays, numbers, strings, dictionaries, lists and tuples",
             got=type(first).__name__,
             fix="pass collate_fn to the loader, or convert the examples",
@@ -74,7 +100,7 @@ def _collate_structure(batch: Sequence[Any], first: Any) -> Any:
             got=f"examples of {sorted({len(example) for example in batch})} parts",
             fix="pad the examples, or pass collate_fn to the loader",
         )
-    parts = [default_collate(column) for column in zip(*batch, strict=True)]
+    parts = [below(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts
 
 

@@ -87,7 +87,7 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
-        self.prefetch_factor = prefetch_factor or 2
+        self.prefetch_factor = (prefetch_factor or 2) if num_workers else None  # as PyTorch says it
         batched = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
         self._ready = True
@@ -200,7 +200,7 @@ class DataLoader:
             self._pool = pool
         complete = False
         try:
-            yield from pool.batches(iter(self._tasks), self.prefetch_factor)
+            yield from pool.batches(iter(self._tasks), self.prefetch_factor or 2)
             complete = True
         except GeneratorExit:  # left in the middle: what is still coming is of an old pass
             complete = self.persistent_workers
@@ -219,6 +219,12 @@ class DataLoader:
         pool = getattr(self, "_pool", None)
         if pool is not None:
             pool.close()
+
+
+class _DatasetKind:
+    """How a loader asks its data set: by index, or for the next."""
+
+    Map, Iterable = 0, 1
 
 
 class _BaseDataLoaderIter:

@@ -46,6 +46,12 @@ def get_worker_info() -> WorkerInfo | None:
     return _current
 
 
+def numpy_seeds(base_seed: int, worker_id: int) -> list[int]:
+    """What PyTorch seeds NumPy with in a worker."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
+
+
 def _seed(seed: int) -> None:
     """Numbers of their own for a worker, from all sources that data sets use."""
     weft.manual_seed(seed)

@@ -7,9 +7,10 @@ refused.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
-from weft._lazy import join
+from weft._lazy import gather, join
+from weft.distributed import absent
 from weft.errors import DeviceError, GradientError
 
 _started: list[str] = []
@@ -27,6 +28,19 @@ def is_initialized() -> bool:
 
 def is_nccl_available() -> bool:
     """No: there are no such devices."""
+    return False
+
+
+def is_gloo_available() -> bool:
+    """No: there is one process."""
+    return False
+
+
+is_mpi_available = is_ucc_available = is_xccl_available = is_gloo_available
+
+
+def is_backend_available(backend: str) -> bool:
+    """No: there is one process."""
     return False
 
 
@@ -134,6 +148,21 @@ class ReduceOp:
     SUM, PRODUCT, MIN, MAX, AVG = "sum", "product", "min", "max", "avg"
 
 
+class Backend(str):
+    """The name of what sends tensors between processes."""
+
+    UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
+
+
+class group:  # noqa: N801 - PyTorch's name
+    """The group of all: None stands for it."""
+
+    WORLD = None
+
+
+GroupMember = group
+
+
 class ProcessGroup:
     """No object is one: there is one process. Errors: RuntimeError when one is made."""
 
@@ -150,4 +179,24 @@ class DeviceMesh(ProcessGroup):
     """No object is one."""
 
 
-join(sys.modules[__name__], {"device_mesh": {"DeviceMesh": DeviceMesh}})
+class Store(ProcessGroup):
+    """No object is one."""
+
+
+class Work(ProcessGroup):
+    """No object is one: what is sent to oneself is there."""
+
+
+def init_device_mesh(device_type: str, mesh_shape: Any, **options: Any) -> NoReturn:
+    """Errors: RuntimeError, there is one process."""
+    raise absent.refusal("init_device_mesh")
+
+
+join(
+    sys.modules[__name__],
+    {
+        "device_mesh": {"DeviceMesh": DeviceMesh, "init_device_mesh": init_device_mesh},
+        "distributed_c10d": {k: v for k, v in globals().items() if k[:2] != "__"},
+    },
+)
+gather(sys.modules[__name__], absent.MODULES)

@@ -4,10 +4,8 @@ Each is imported when it is first named.
 """
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from weft._lazy import export_later, join
+from weft._lazy import export_later, gather
 
 _EXPORTS = {
     name: place
@@ -49,7 +47,8 @@ __getattr__, __dir__ = export_later(__name__, _EXPORTS)
 # PyTorch's files, which are cut otherwise here, and what programs import from them.
 _FILES = {
     "bernoulli": "Bernoulli", "beta": "Beta", "binomial": "Binomial", "categorical": "Categorical", "cauchy": "Cauchy",
-    "chi2": "Chi2", "constraint_registry": "biject_to transform_to", "continuous_bernoulli": "ContinuousBernoulli",
+    "chi2": "Chi2", "constraint_registry": "ConstraintRegistry biject_to transform_to",
+    "continuous_bernoulli": "ContinuousBernoulli",
     "dirichlet": "Dirichlet", "exp_family": "ExponentialFamily", "exponential": "Exponential",
     "fishersnedecor": "FisherSnedecor", "gamma": "Gamma", "generalized_pareto": "GeneralizedPareto",
     "geometric": "Geometric", "gumbel": "Gumbel", "half_cauchy": "HalfCauchy", "half_normal": "HalfNormal",
@@ -59,32 +58,37 @@ _FILES = {
     "multinomial": "Multinomial", "multivariate_normal": "MultivariateNormal", "negative_binomial": "NegativeBinomial",
     "normal": "Normal", "one_hot_categorical": "OneHotCategorical OneHotCategoricalStraightThrough",
     "pareto": "Pareto", "poisson": "Poisson", "relaxed_bernoulli": "RelaxedBernoulli",
-    "relaxed_categorical": "RelaxedOneHotCategorical", "studentT": "StudentT",
+    "relaxed_categorical": "ExpRelaxedCategorical RelaxedOneHotCategorical", "studentT": "StudentT",
     "transformed_distribution": "TransformedDistribution", "uniform": "Uniform", "von_mises": "VonMises",
     "weibull": "Weibull", "wishart": "Wishart",
 }  # fmt: skip
 
 
-def _among(path: str, names: list[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module of PyTorch's: these names of the package. Errors: AttributeError on others."""
-
-    def get(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {path!r} has no attribute {name!r}")
-        return __getattr__(name)
-
-    return get
-
-
-join(
-    sys.modules[__name__],
-    {
-        name: {
-            "__all__": names.split(),
-            "__getattr__": _among(f"{__name__}.{name}", names.split()),
-        }
-        for name, names in _FILES.items()
+_PLACES = {
+    **_EXPORTS, "ConstraintRegistry": "registry", "ExpRelaxedCategorical": "relaxed",
+    "LogitRelaxedBernoulli": "relaxed",
+}  # fmt: skip
+# Helpers that packages import from PyTorch's files.
+_HELPERS = {
+    "multivariate_normal": {
+        "distributions.multivariate": "MultivariateNormal _batch_mahalanobis=squared_distance "
+        "_batch_mv=_applied _precision_to_scale_tril=_factor_of_precision"
     },
+}
+
+
+def _places(names: str) -> dict[str, str]:
+    """Where names of the package are, as `gather` takes it."""
+    found: dict[str, str] = {}
+    for name in names.split():
+        place = f"distributions.{_PLACES[name]}"
+        found[place] = f"{found.get(place, '')} {name}"
+    return found
+
+
+gather(
+    sys.modules[__name__],
+    {name: {**_places(names), **_HELPERS.get(name, {})} for name, names in _FILES.items()},
 )
 
 # Programs go through what stands here (`vars(torch.distributions)`): nothing is left for later.

@@ -385,14 +385,19 @@ class PowerTransform(Transform):
     inverse_shape = forward_shape
 
 
+def _clipped_sigmoid(x: Any) -> Any:
+    """The sigmoid, kept off 0 and 1."""
+    limits = weft.finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
 class SigmoidTransform(_Rising):
     """y = 1 / (1 + exp(-x))."""
 
     codomain = constraints.unit_interval
 
     def _call(self, x: Any) -> Any:
-        limits = weft.finfo(x.dtype)
-        return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
         limits = weft.finfo(y.dtype)

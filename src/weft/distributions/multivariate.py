@@ -25,6 +25,11 @@ def squared_distance(factor: Any, difference: Any) -> Any:
     return solve_lower(factor, difference.unsqueeze(-1)).squeeze(-1).square().sum(-1)
 
 
+def _applied(matrix: Any, vector: Any) -> Any:
+    """Matrices (..., n, m) times vectors (..., m); batches are broadcast."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
 def half_log_det(factor: Any) -> Any:
     """Half the log determinant of the matrix of a Cholesky factor."""
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

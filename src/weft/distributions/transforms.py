@@ -12,6 +12,10 @@ from weft.distributions.elementwise_transforms import (
     SoftplusTransform,
     TanhTransform,
     Transform,
+    _clipped_sigmoid,  # noqa: F401 - PyTorch's name
+)
+from weft.distributions.elementwise_transforms import (
+    _Inverse as _InverseTransform,  # noqa: F401 - PyTorch's name
 )
 from weft.distributions.matrix_transforms import (
     CatTransform,

@@ -6,6 +6,7 @@ here they are joined. `weft/__init__.py` installs them.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from weft.functional import (
@@ -77,4 +78,39 @@ LINALG: dict[str, Any] = {
 }
 SPECIAL: dict[str, Any] = special.SPECIAL
 
+_IN_PYTORCH = frozenset(
+    [
+        "align_tensors",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block_diag",
+        "broadcast_shapes",
+        "broadcast_tensors",
+        "cartesian_prod",
+        "cdist",
+        "chain_matmul",
+        "einsum",
+        "istft",
+        "lu",
+        "meshgrid",
+        "norm",
+        "pca_lowrank",
+        "split",
+        "stft",
+        "svd_lowrank",
+        "tensordot",
+        "unique",
+        "unique_consecutive",
+        "unravel_index",
+    ]
+)
+
 __all__ = ["EXPORTS", "FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]
+
+
+def __getattr__(name: str) -> Any:
+    """The functions that PyTorch keeps in `torch.functional`, which are Weft's."""
+    if name in _IN_PYTORCH:
+        return getattr(import_module("weft"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

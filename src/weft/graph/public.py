@@ -125,6 +125,12 @@ class Public:
     def __getattr__(self, name):
         return self.function if name == "__wrapped__" else getattr(self.function, name)
 
+    def __setattr__(self, name, value):  # packages note things on functions
+        setattr(self.function, name, value)
+
+    def __delattr__(self, name):
+        delattr(self.function, name)
+
     def __repr__(self):
         return f"<function weft.{self.function.__name__}>"
 

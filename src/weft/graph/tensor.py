@@ -33,7 +33,7 @@ from cython.cimports.weft.graph.views import alias_of
 
 from weft._compiled import require
 from weft.errors import ArgumentTypeError
-from weft.graph.typedict import add_to_type, allow_dict, show_under, take_from_type
+from weft.graph.typedict import add_to_type, allow_dict, open_type, show_under, take_from_type
 
 require(__name__, cython.compiled)
 
@@ -497,3 +497,4 @@ def _allow_attributes():
 
 _allow_attributes()
 show_under(Tensor, b"weft.Tensor")
+open_type(Tensor)  # packages give it methods of their own

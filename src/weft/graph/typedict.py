@@ -31,16 +31,24 @@ def add_to_type(cls: type, members):
 IMMUTABLE = cython.declare(cython.ulong, 1 << 8)  # Py_TPFLAGS_IMMUTABLETYPE, since 3.10
 
 
+def open_type(cls: type):
+    """Let programs set members of a compiled class, as of one that is written in Python."""
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    pointer.tp_flags = pointer.tp_flags & ~IMMUTABLE
+    PyType_Modified(pointer)
+
+
 def replace_in_type(cls: type, members):
     """Put other members in the place of those of a compiled class and its subclasses, special methods included: the
     slots of the class are what Python makes of them, and those of before where the former members come back."""
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    before = pointer.tp_flags & IMMUTABLE
     pointer.tp_flags = pointer.tp_flags & ~IMMUTABLE
     try:
         for name, member in members.items():
             type.__setattr__(cls, name, member)
     finally:
-        pointer.tp_flags = pointer.tp_flags | IMMUTABLE
+        pointer.tp_flags = pointer.tp_flags | before
         PyType_Modified(pointer)
 
 

@@ -7,7 +7,7 @@ dictionaries that PyTorch users expect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 PARAMETER, BUFFER, HIDDEN_BUFFER, MODULE = "parameter", "buffer", "hidden buffer", "module"
@@ -46,6 +46,16 @@ class Members(MutableMapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return self._owner.get(name) in self._kinds
+
+    def exchange(self, members: Mapping[str, Any]) -> None:
+        """Have these members and no others: what an assignment to `module._parameters` does."""
+        given = dict(members)
+        kinds = {name: self._owner[name] for name in given if name in self}
+        self.clear()
+        for name, value in given.items():
+            self._owner.pop(name, None)
+            self._owner[name] = kinds.get(name, self._kinds[0])
+            self._values[name] = value
 
     def __repr__(self) -> str:
         return repr(dict(self))

@@ -77,13 +77,25 @@ class Module(HookMethods):
     def _parameters(self) -> Members:
         return Members(self.__dict__, PARAMETER)
 
+    @_parameters.setter
+    def _parameters(self, members: Mapping[str, Any]) -> None:
+        self._parameters.exchange(members)
+
     @property
     def _buffers(self) -> Members:
         return Members(self.__dict__, *BUFFERS)
 
+    @_buffers.setter
+    def _buffers(self, members: Mapping[str, Any]) -> None:
+        self._buffers.exchange(members)
+
     @property
     def _modules(self) -> Members:
         return Members(self.__dict__, MODULE)
+
+    @_modules.setter
+    def _modules(self, members: Mapping[str, Any]) -> None:
+        self._modules.exchange(members)
 
     @property
     def _non_persistent_buffers_set(self) -> set[str]:

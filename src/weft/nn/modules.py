@@ -13,7 +13,7 @@ from typing import Any
 from weft import nn
 from weft._lazy import join
 from weft.graph.public import defined_in
-from weft.nn import conv, dropout, normalization, pooling, state
+from weft.nn import conv, dropout, loss_margin, normalization, padding, pooling, state
 
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
@@ -31,6 +31,14 @@ _BASES: dict[str, dict[str, Any]] = {
     "batchnorm": {"_NormBase": normalization._Tracking},
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},
+    "padding": {
+        "_ConstantPadNd": padding._ConstantPad,
+        "_ReflectionPadNd": padding._Pad,
+        "_ReplicationPadNd": padding._Pad,
+    },
+    "linear_cross_entropy_options": {
+        "LinearCrossEntropyOptions": loss_margin.LinearCrossEntropyOptions
+    },
     "pooling": {"_AvgPoolNd": pooling._AvgPool, "_MaxPoolNd": pooling._MaxPool},
 }
 

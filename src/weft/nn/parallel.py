@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft._lazy import join
+from weft._lazy import gather as _gather_names
 from weft.errors import ArgumentError
 from weft.nn.module import Module
 
@@ -86,4 +86,37 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     return outputs[0]
 
 
-join(sys.modules[__name__], {"scatter_gather": {"scatter": scatter, "gather": gather}})
+def scatter_kwargs(
+    inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0
+) -> tuple[Any, Any]:
+    """`scatter` of positional and named arguments."""
+    return tuple(scatter(inputs, target_gpus, dim)), tuple(scatter(kwargs or {}, target_gpus, dim))
+
+
+def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
+    """The module for each device; there is one. Errors: RuntimeError where there are to be more."""
+    return scatter(network, devices)
+
+
+def parallel_apply(
+    modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
+) -> list[Any]:
+    """What each module gives for its inputs, one after the other."""
+    given = [one if isinstance(one, tuple) else (one,) for one in inputs]
+    named = kwargs_tup or [{}] * len(given)
+    return [
+        module(*args, **options)
+        for module, args, options in zip(modules, given, named, strict=True)
+    ]
+
+
+_gather_names(
+    sys.modules[__name__],
+    {
+        "data_parallel": {"nn.parallel": "DataParallel data_parallel"},
+        "distributed": {"nn.parallel": "DistributedDataParallel"},
+        "parallel_apply": {"nn.parallel": "parallel_apply"},
+        "replicate": {"nn.parallel": "replicate"},
+        "scatter_gather": {"nn.parallel": "gather scatter scatter_kwargs"},
+    },
+)

@@ -1,5 +1,8 @@
 """Optimizers and learning rate schedules, under PyTorch's names."""
 
+import sys
+
+from weft._lazy import gather
 from weft.graph.public import publish
 from weft.optim import lr_scheduler, optimizer, swa_utils
 from weft.optim.adam import Adam, AdamW
@@ -15,5 +18,12 @@ __all__ = [
     "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "optimizer", "swa_utils",
 ]  # fmt: skip
 
+# PyTorch's files, which are cut otherwise here.
+_FILES = {
+    "adadelta": "Adadelta", "adagrad": "Adagrad", "adamax": "Adamax", "adamw": "AdamW", "asgd": "ASGD",
+    "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sparse_adam": "SparseAdam",
+    "_adafactor": "Adafactor", "_muon": "Muon",
+}  # fmt: skip
+gather(sys.modules[__name__], {name: {"optim": names} for name, names in _FILES.items()})
 publish(globals())
 del publish

@@ -49,11 +49,11 @@ after_step: list[Callable[[], None]] = []  # called when a step is over and has 
 
 def with_hooks(step):
     """A class's `step` with the hooks around it; afterwards everything recorded is run. One that is called by that of a
-    subclass is a part of that."""
+    subclass is a part of that; a wrapper that was never initialised leaves them to the one it holds."""
 
     @functools.wraps(step)
     def hooked(self, *args, **kwargs):
-        if self._before is not None:
+        if self._before is not None or "_step_pre_hooks" not in self.__dict__:
             return step(self, *args, **kwargs)
         for hook in (*_before_every_step.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)

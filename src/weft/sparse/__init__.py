@@ -8,6 +8,7 @@ defined here and are sparse themselves. Made by `weft.sparse_coo_tensor`, `weft.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import weft
@@ -85,6 +86,47 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of `softmax`."""
     return reductions.softmax(_need_sparse("log_softmax", input), dim, dtype, True)
+
+
+class check_sparse_tensor_invariants:  # noqa: N801 - PyTorch's name
+    """A context, a decorator and a switch: indices are checked when sparse tensors are made, whatever it says."""
+
+    _on = False
+
+    def __init__(self, enable: bool = True) -> None:
+        self._state, self._before = enable, False
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """What was said last."""
+        return check_sparse_tensor_invariants._on
+
+    @staticmethod
+    def enable() -> None:
+        """Say yes."""
+        check_sparse_tensor_invariants._on = True
+
+    @staticmethod
+    def disable() -> None:
+        """Say no."""
+        check_sparse_tensor_invariants._on = False
+
+    def __enter__(self) -> None:
+        kind = check_sparse_tensor_invariants
+        self._before, kind._on = kind._on, self._state
+
+    def __exit__(self, *exception: object) -> None:
+        check_sparse_tensor_invariants._on = self._before
+
+    def __call__(self, mth: Any) -> Any:
+        """A function that runs in this context."""
+
+        @functools.wraps(mth)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self._state):
+                return mth(*args, **kwargs)
+
+        return checked
 
 
 globals().update(all_public({name: globals()[name] for name in __all__}))

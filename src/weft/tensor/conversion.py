@@ -173,7 +173,11 @@ METHODS: dict[str, Any] = {
     "is_cuda": property(is_cuda),
     "is_cpu": property(lambda self: self.device.type == "cpu"),
     "is_meta": property(lambda self: self.device.type == "meta"),
-    "is_mps": property(lambda self: False),
+    **{
+        f"is_{name}": property(lambda self: False)
+        for name in ("ipu", "maia", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
+    },
+    "is_distributed": lambda self: False,
     "is_quantized": property(lambda self: False),
     "is_nested": property(lambda self: False),
     "get_device": get_device,

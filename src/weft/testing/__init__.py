@@ -2,6 +2,6 @@
 
 from weft._lazy import export_later
 
-_EXPORTS = {"assert_close": "closeness"}
-__all__ = ["assert_close"]
+_EXPORTS = {"assert_close": "closeness", "assert_allclose": "closeness", "make_tensor": "making"}
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 __getattr__, __dir__ = export_later(__name__, _EXPORTS)

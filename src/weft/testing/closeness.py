@@ -54,6 +54,26 @@ def assert_close(
         raise AssertionError(_message(difference, msg))
 
 
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """`assert_close` under its older name: types may differ, and nan is equal to nan."""
+    assert_close(
+        weft.as_tensor(actual),
+        weft.as_tensor(expected),
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_dtype=False,
+        msg=msg or None,
+    )
+
+
 def _message(difference: str, msg: Any) -> str:
     if msg is None:
         return difference

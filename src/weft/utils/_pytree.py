@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.errors import ArgumentTypeError, NotDefinedError
 from weft.functional.results import TYPES
@@ -47,17 +47,28 @@ class LeafSpec(TreeSpec):
 
 
 _Parts = tuple[list[Any], Any]
-_NODES: dict[type, tuple[Callable[[Any], _Parts], Callable[[Any, Any], Any]]] = {}
+
+
+class NodeDef(NamedTuple):
+    """How instances of a class are taken apart and put together."""
+
+    type: Any
+    flatten_fn: Callable[[Any], _Parts]
+    unflatten_fn: Callable[[Any, Any], Any]
+
+
+PyTree = Any  # in annotations
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
 
 def register_pytree_node(
-    cls: type,
+    cls: Any,
     flatten_fn: Callable[[Any], _Parts],
     unflatten_fn: Callable[[Any, Any], Any],
     **options: Any,
 ) -> None:
     """Take apart and put together instances of another class."""
-    _NODES[cls] = (flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
 
 
 def _dict_flatten(tree: Any) -> _Parts:
@@ -92,13 +103,27 @@ for _kind in TYPES.values():
     _register_result(_kind)
 
 
-def _node(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:
+register_pytree_node(
+    namedtuple, lambda tree: (list(tree), type(tree)), lambda parts, kind: kind(*parts)
+)
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Under what a value is registered: its type, or `namedtuple`."""
+    is_named = isinstance(tree, tuple) and hasattr(tree, "_fields")
+    return namedtuple if is_named and type(tree) not in SUPPORTED_NODES else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether a value is not taken apart."""
+    return _node(tree, is_leaf) is None
+
+
+def _node(tree: Any, is_leaf: Callable[[Any], bool] | None) -> NodeDef | None:
     """How a value is taken apart; None for a leaf."""
     if is_leaf is not None and is_leaf(tree):
         return None
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return (lambda t: (list(t), type(t))), (lambda parts, kind: kind(*parts))
-    return _NODES.get(type(tree))
+    return SUPPORTED_NODES.get(_get_node_type(tree))
 
 
 def tree_flatten(
@@ -112,8 +137,8 @@ def tree_flatten(
         if node is None:
             leaves.append(part)
             return LeafSpec()
-        children, context = node[0](part)
-        return TreeSpec(type(part), context, [flatten(child) for child in children])
+        children, context = node.flatten_fn(part)
+        return TreeSpec(node.type, context, [flatten(child) for child in children])
 
     return leaves, flatten(tree)
 
@@ -132,9 +157,7 @@ def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
         if spec.type is None:
             return next(remaining)
         parts = [build(child) for child in spec.children_specs]
-        if issubclass(spec.type, tuple) and hasattr(spec.type, "_fields"):
-            return spec.type(*parts)
-        return _NODES[spec.type][1](parts, spec.context)
+        return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
     return build(treespec)
 
@@ -253,8 +276,8 @@ def _dict_flatten_with_keys(tree: Any) -> _Parts:
 
 def _steps(spec: TreeSpec) -> list[Any]:
     """The step to each child of a structure. Children of registered classes are counted."""
-    if issubclass(spec.type, tuple) and hasattr(spec.type, "_fields"):
-        return [GetAttrKey(name) for name in spec.type._fields]
+    if spec.type is namedtuple:
+        return [GetAttrKey(name) for name in spec.context._fields]
     if issubclass(spec.type, dict):
         keys = spec.context[1] if spec.type is defaultdict else spec.context
         return [MappingKey(key) for key in keys]

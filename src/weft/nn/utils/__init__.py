@@ -1,6 +1,9 @@
 """Helpers for training: gradient clipping, parameters as one vector, packed sequences (`rnn`), computed parameters
 (`parametrize`, `parametrizations`, weight and spectral norm), pruning (`prune`), layers made one (`fusion`)."""
 
+import sys
+
+from weft._lazy import gather
 from weft.nn.utils import fusion, parametrizations, parametrize, prune, rnn
 from weft.nn.utils.fusion import (
     fuse_conv_bn_eval,
@@ -33,3 +36,19 @@ __all__ = [
     "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip
+
+# PyTorch's files, which are cut otherwise here.
+_CLIPPING = "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm"
+gather(
+    sys.modules[__name__],
+    {
+        "clip_grad": {
+            "nn.utils": f"{_CLIPPING} _clip_grads_with_norm_=clip_grads_with_norm_ _get_total_norm=get_total_norm"
+        },
+        "convert_parameters": {"nn.utils": "parameters_to_vector vector_to_parameters"},
+        "init": {"nn.utils": "skip_init"},
+        "spectral_norm": {"nn.utils": "remove_spectral_norm spectral_norm"},
+        "stateless": {"func": "functional_call"},
+        "weight_norm": {"nn.utils": "remove_weight_norm weight_norm"},
+    },
+)

@@ -70,7 +70,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Advance the time by one, or to `epoch`, and set the rates."""
-        if self._step_count == 1 and self.optimizer._steps_taken == 0:
+        if self._step_count == 1 and getattr(self.optimizer, "_steps_taken", 1) == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
                 "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. See "

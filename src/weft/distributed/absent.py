@@ -1,0 +1,95 @@
+"""Names of PyTorch's `distributed` for more than one process: they can be imported, named and asked for.
+
+In: a name. Out: a class of that name, which nothing is an instance of. Errors: RuntimeError when one is made or called.
+The names are those that programs import before they know how many processes they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft._absent import refused
+from weft.errors import DeviceError
+
+_SHARDED = (
+    "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig "
+    "FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy "
+    "OffloadPolicy OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig "
+    "ShardingStrategy StateDictConfig StateDictSettings StateDictType UnshardHandle fully_shard "
+    "register_fsdp_forward_method"
+)
+_WRAPPING = (
+    "CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
+    "transformer_auto_wrap_policy wrap"
+)
+_PARALLEL = (
+    "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
+    "SequenceParallel loss_parallel parallelize_module"
+)
+_POINTS = "checkpoint_wrapper CheckpointImpl apply_activation_checkpointing CheckpointWrapper offload_wrapper"
+_STATES = (
+    "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+    "set_optimizer_state_dict set_state_dict"
+)
+_SAVED = (
+    "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner "
+    "FileSystemReader FileSystemWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader "
+    "StorageWriter TensorStorageMetadata WriteItem async_save load load_state_dict save save_state_dict"
+)
+_STAGES = (
+    "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
+    "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
+)
+# PyTorch's files and what programs import from them; a file comes before those below it.
+MODULES = {
+    name: {"distributed.absent": names}
+    for name, names in {
+        "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
+        "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
+        "tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
+        "randn zeros",
+        "tensor.parallel": _PARALLEL,
+        "tensor.placement_types": "Partial Placement Replicate Shard",
+        "fsdp": _SHARDED,
+        "fsdp.wrap": _WRAPPING,
+        "fsdp.api": _SHARDED,
+        "fsdp.fully_sharded_data_parallel": _SHARDED,
+        "fsdp.sharded_grad_scaler": "ShardedGradScaler",
+        "algorithms": "Join JoinHook Joinable",
+        "algorithms.join": "Join JoinHook Joinable",
+        "algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
+        "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook bf16_compress_wrapper "
+        "fp16_compress_hook fp16_compress_wrapper",
+        "algorithms.model_averaging": "",
+        "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+        "algorithms._checkpoint": "",
+        "algorithms._checkpoint.checkpoint_wrapper": _POINTS,
+        "checkpoint": _SAVED,
+        "checkpoint.state_dict": _STATES,
+        "pipelining": _STAGES,
+        "elastic": "",
+        "elastic.multiprocessing": "",
+        "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler",
+        "rendezvous": "register_rendezvous_handler rendezvous",
+    }.items()
+}
+_NAMES = {
+    word for places in MODULES.values() for names in places.values() for word in names.split()
+}
+
+
+def refusal(name: str) -> DeviceError:
+    """There is one process."""
+    return DeviceError(
+        f"weft.distributed: {name} is for several processes",
+        expected="a program of one process",
+        got=name,
+        fix="run one process; leave the strategy for many out",
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = refused(name, __name__, refusal)
+    return made

@@ -1,0 +1,24 @@
+"""Weights of convolutions in another order in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import nn
+
+
+def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
+    parts: list[Any] = [part for part in module.modules() if isinstance(part, kinds)]
+    for part in parts:
+        part.weight.data = part.weight.detach().clone().contiguous(memory_format=memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """The module, whose 2-dimensional convolutions keep their weights in an order such as `channels_last`."""
+    return _converted(module, (nn.Conv2d, nn.ConvTranspose2d), memory_format)
+
+
+def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """The module, whose 3-dimensional convolutions keep their weights in an order such as `channels_last_3d`."""
+    return _converted(module, (nn.Conv3d, nn.ConvTranspose3d), memory_format)

@@ -1,0 +1,67 @@
+"""`make_tensor`: uniformly drawn tensors of any type for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft.errors import ArgumentError
+
+
+def _bounds(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The interval, by default [-9, 9) for floats and what a type has of [-9, 10) for integers."""
+    if dtype is weft.bool:
+        usual = 0, 2
+    elif dtype.is_floating_point or dtype.is_complex:
+        usual = -9, 9
+    else:
+        usual = (0 if dtype is weft.uint8 else -9), 10
+    low, high = usual[0] if low is None else low, usual[1] if high is None else high
+    if not low < high:
+        raise ArgumentError(
+            f"`low` must be less than `high`, but got {low} >= {high}",
+            expected="low < high",
+            got=f"low={low}, high={high}",
+            fix="use weft.full(shape, low) for one value",
+        )
+    return low, high
+
+
+def _drawn(shape: Any, dtype: Any, low: Any, high: Any) -> Any:
+    if dtype.is_complex:
+        part = weft.float32 if dtype is weft.complex64 else weft.float64
+        return weft.complex(_drawn(shape, part, low, high), _drawn(shape, part, low, high))
+    if dtype.is_floating_point:
+        return weft.empty(shape, dtype=dtype).uniform_(low, high)
+    return weft.randint(int(low), int(high), shape).to(dtype)
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of numbers drawn uniformly from [low, high).
+
+    Args:
+        noncontiguous: every other element of a larger one.
+        exclude_zero: zeros become the smallest normal number, or 1.
+    Errors: ValueError on an empty interval.
+    """
+    size = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    size = tuple(size)
+    spaced = noncontiguous and weft.Size(size).numel() > 1
+    wide = (*size[:-1], 2 * size[-1]) if spaced else size
+    made = _drawn(wide, dtype, *_bounds(dtype, low, high)).to(device)
+    if exclude_zero:
+        is_float = dtype.is_floating_point or dtype.is_complex
+        made = weft.where(made == 0, weft.finfo(dtype).tiny if is_float else 1, made).to(dtype)
+    made = made[..., ::2] if spaced else made
+    made = made if memory_format is None else made.contiguous(memory_format=memory_format)
+    return made.detach().requires_grad_(requires_grad)

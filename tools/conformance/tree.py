@@ -1,0 +1,161 @@
+"""Every public name of PyTorch's modules, and whether Weft has it under the same path: `python tools/conformance tree`.
+
+In: PyTorch, walked module by module. Out: docs/names.md: for each module how many names it has, how many are here, and
+which are not, under the reason of their kind; what has none is not built yet. What is walked past is listed with why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import sys
+import types
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import weft
+from conformance.names import has
+
+# Modules that are walked past, by how their names begin.
+LEFT_OUT = {
+    "other devices": r"torch\.(cuda|mps|xpu|mtia|backends\.(xeon|python_native)|accelerator\.graphs)\.",
+    "formats and compilers of PyTorch's own": (
+        r"torch\.(onnx|fx|export|package|nativert|contrib|jit|compiler\.config|utils\.(hipify|jit|bundled_inputs|"
+        r"model_dump|show_pickle|backcompat|benchmark|collect_env|viz|mobile_optimizer))\b(?!$)"
+    ),
+    "quantized numbers": r"torch\.(ao|quantization|nn\.(qat|quantized|quantizable|intrinsic))\b(?!$)",
+    "several processes": r"torch\.distributed\.",
+}
+# Why names are not here, by module and name; the first that matches counts.
+REASONS = {
+    "there are no quantized tensors": (
+        r"torch\.(q_|q(u?int|scheme)|quanti|int_repr|dequantize|empty_quantized|fbgemm|fake_quant|choose_qparams|"
+        r"fused_moving_avg)"
+    ),
+    "kernels of other libraries, under their names": r"torch\.(cudnn|miopen|mkldnn|batch_norm_)|torch\.utils\.mkldnn",
+    "PyTorch's script compiler": (
+        r"torch\.(Block|Capsule|Graph|Node|Type|Use|Value|Benchmark|Throughput|DeviceObj|DisableTorch|Dispatch|Exclude|"
+        r"FatalError|ModuleDict|ParameterDict|Script|Tag|AggregationType|AVG|SUM|import_ir|parse_|merge_type|unify_type|"
+        r"init_num|cpp)"
+    ),
+    "symbols of PyTorch's tracing": r"torch\.(sym_|cond|export|compiler)",
+    "sparse tensors are by coordinates or by rows": (
+        r"torch\.(sparse_|ccol|col_|crow|row_|indices_copy|values_copy|hs|ds|sspaddmm|smm|saddmm|resize_as_sparse|"
+        r"sparse\.)"
+    ),
+    "there is no other device": r"torch\.(accelerator|backends|cpu|is_vulkan|.*autocast.*|from_file)",
+    "steps of data pipes, which PyTorch no longer adds to": r"torch\.utils\.data\.",
+    "masked tensors: `weft.masked` has functions with masks": r"torch\.masked",
+    "what another process needs: tensors are sent as copies": r"torch\.multiprocessing\.reductions",
+    "PyTorch's profiler": r"torch\.(autograd\.profiler|profiler|monitor|utils\.throughput)",
+    "text of PyTorch's documentation, and names of its own imports": (
+        r".*\.(TYPE_CHECKING|.*_notes|factory_kwargs|common_notes|Tensor|T)$"
+    ),
+}
+PAGE = """# PyTorch's names, module by module
+
+Written by `python tools/conformance tree`; not to be edited. Every public module of PyTorch {version} is walked, and
+each public name in it is looked up in Weft under the same path. A module's public names are those of its `__all__`, or
+else what it defines. Not walked: modules with an underscore, and {left_out}.
+
+{share} of {total} names in {modules} modules are here.
+
+"""
+
+
+def _walked_past(name: str) -> bool:
+    return any(re.match(pattern, f"{name}.") for pattern in LEFT_OUT.values())
+
+
+def modules() -> Iterator[types.ModuleType]:
+    """PyTorch's public modules, each before those below it; what cannot be imported here is passed by."""
+    waiting = ["torch"]
+    while waiting:
+        name = waiting.pop(0)
+        try:
+            module = importlib.import_module(name)
+        except (ImportError, RuntimeError, OSError):
+            continue
+        yield module
+        below = pkgutil.iter_modules(vars(module).get("__path__", []), f"{name}.")
+        names = [found.name for found in below if not found.name.rpartition(".")[2].startswith("_")]
+        waiting += [found for found in names if not _walked_past(found)]
+
+
+def public_names(module: types.ModuleType) -> list[str]:
+    """The names of `__all__`; else what a module defines, and what a package shows of its own modules."""
+    if hasattr(module, "__all__"):
+        return sorted(set(module.__all__))
+    return sorted(name for name, value in vars(module).items() if _is_own(module, name, value))
+
+
+def _is_own(module: types.ModuleType, name: str, value: Any) -> bool:
+    if name.startswith("_") or isinstance(value, types.ModuleType):
+        return False
+    home = getattr(value, "__module__", None)
+    if home is None:
+        return isinstance(value, int | float | str | dict | list | tuple | set | frozenset)
+    return home == module.__name__ or (
+        hasattr(module, "__path__") and str(home).startswith("torch")
+    )
+
+
+def missing() -> tuple[dict[str, list[str]], int]:
+    """Module -> the names that are not here, for every module; and how many names there are."""
+    found, total = {}, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in modules():
+            names = public_names(module)
+            total += len(names)
+            place = f"{module.__name__}.".removeprefix("torch.")
+            found[module.__name__] = [name for name in names if not has(weft, f"{place}{name}")]
+    return found, total
+
+
+def reason(module: str, name: str) -> str:
+    """Why a name is not here."""
+    for text, pattern in REASONS.items():
+        if re.match(pattern, f"{module}.{name}"):
+            return text
+    return "not built yet"
+
+
+def page() -> str:
+    """The text of docs/names.md."""
+    import torch
+
+    lacking, total = missing()
+    by_reason: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for module, names in lacking.items():
+        for name in names:
+            by_reason[reason(module, name)][module].append(name)
+    count = sum(map(len, lacking.values()))
+    left_out = "; ".join(f"{text} (`{pattern}`)" for text, pattern in LEFT_OUT.items())
+    parts = [
+        PAGE.format(
+            version=str(torch.__version__).partition("+")[0],
+            left_out=left_out,
+            share=total - count,
+            total=total,
+            modules=len(lacking),
+        )
+    ]
+    for text, places in sorted(
+        by_reason.items(), key=lambda item: -sum(map(len, item[1].values()))
+    ):
+        parts.append(f"## {text[0].upper()}{text[1:]} ({sum(map(len, places.values()))})\n\n")
+        parts += [f"- `{module}`: {', '.join(names)}\n" for module, names in places.items()]
+        parts.append("\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def write() -> None:
+    """Write the page."""
+    path = Path(__file__).resolve().parents[2] / "docs" / "names.md"
+    path.write_text(page())
+    print(path.read_text().split("\n\n")[2], file=sys.stdout)
