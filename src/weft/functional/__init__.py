@@ -34,7 +34,7 @@ from weft.functional import (
     variance,
     views,
 )  # fmt: skip
-from weft.functional.making import make_in_place, with_out
+from weft.functional.making import check_out, make_in_place, with_out
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, distinct, views, parts, regions, shaping,
@@ -55,7 +55,16 @@ _WITH_OUT = (
     "masked_select max median min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce "
     "searchsorted softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
 )
-_APART = ("aminmax", "gather", "index_select", "kthvalue", "masked_select", "take")
+_APART = (
+    "aminmax",
+    "cross",
+    "gather",
+    "index_select",
+    "kthvalue",
+    "masked_select",
+    "take",
+    "take_along_dim",
+)
 # Those that convert what they write to the type of `out`; the others want their own.
 _CONVERT = (
     "addr all any column_stack deg2rad dstack hstack kron logsumexp nanmean nansum rad2deg std var "
@@ -69,12 +78,12 @@ _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
-}
+} | {"check_out": check_out}
 LINALG: dict[str, Any] = {
     **norms.LINALG,
     **linalg.LINALG,
     **composed_products.LINALG,
-    "cross": with_out(composed_products.cross),
+    "cross": with_out(composed_products.cross, apart=True),
 }
 SPECIAL: dict[str, Any] = special.SPECIAL
 

@@ -88,14 +88,6 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
         result = record(_CAT, tuple(kept), (joined,), shape, kept[0]._dtype)
         if kept[0].strides is not None and all_channels_last(kept):
             result = like_channels(result, kept[0])
-    if out is not None and any(part is out for part in tensors):
-        raise ArgumentError(
-            "unsupported operation: some elements of the input tensors and the written-to tensor refer to a single "
-            "memory location. Please clone() the tensor before performing the operation.",
-            expected="an out= that is none of the tensors",
-            got="one of them",
-            fix="leave out= away",
-        )
     if out is None:
         return result
     check_apart(out, tuple(tensors), result)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.functional.results import type_with_out
 from weft.graph.mutation import in_place
+from weft.graph.public import defined_in
 from weft.graph.tensor import Tensor
 from weft.tensor.leaves import give_out
 
@@ -73,6 +74,8 @@ def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
     for place, target in enumerate(out if isinstance(out, (tuple, list)) else (out,)):
         result: Any = results[place] if place < len(results) else None
         for read in (x for x in arguments if isinstance(x, Tensor)):
+            if target is read:
+                raise _sharing("tensors that lie apart", "out= that is an input")
             if target._cell is None or target._cell is not read._cell:
                 continue
             grown = result is not None and result._shape != target._shape
@@ -83,7 +86,7 @@ def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
             )
             low, high = sorted(spans)
             if high[0] < low[1]:
-                raise _overlapping("tensors that lie apart", "out= in the memory of an input")
+                raise _sharing("tensors that lie apart", "out= in the memory of an input")
         steps = zip(target._shape, target.strides or (), strict=False)
         if any(step == 0 and size > 1 for size, step in steps):
             raise _overlapping("an out= whose elements lie apart", "an expanded tensor")
@@ -141,15 +144,64 @@ def check_overlap(written: Any, read: Any) -> None:
     """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
     if written._cell is not read._cell or written.strides is not None or read.strides is not None:
         return
-    first, second = sorted((t.offset, prod(t._shape)) for t in (written, read))
+    first, second = sorted(_region(t) for t in (written, read))
     if first != second and first[0] + first[1] > second[0] and first[1] and second[1]:
-        raise MutationError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-            "memory location. Please clone() the tensor before performing the operation.",
-            expected="an operand that is the written tensor itself, or has no memory in common with it",
-            got="regions of one storage that overlap in part",
-            fix="pass operand.clone()",
+        raise _sharing(
+            "an operand that is the written tensor itself, or has no memory in common with it",
+            "regions of one storage that overlap in part",
         )
+
+
+def _region(x: Any) -> tuple[int, int]:
+    """Where a contiguous tensor begins in its memory, and how long it is, in bytes."""
+    return x.offset * x._dtype.itemsize, prod(x._shape) * x._dtype.itemsize
+
+
+def _sharing(expected: str, got: str) -> MutationError:
+    return MutationError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+        "memory location. Please clone() the tensor before performing the operation.",
+        expected=expected,
+        got=got,
+        fix="pass operand.clone(), or leave out= away",
+    )
+
+
+# Where functions stand that PyTorch computes in one pass over operands and `out=`, those there that it does not, and
+# those elsewhere that it does.
+_ONE_PASS = (
+    "bessel comparing composed_products distinct elementary gammas indexing joining lenses math ordering polynomials "
+    "reductions scattering special uncommon"
+)
+_SEVERAL_PASSES = (
+    "amax amin cummax cummin logsigmoid logsumexp mean multigammaln mvlgamma ndtr tensordot"
+)
+_ALSO_ONE_PASS = ("diff", "outer", "triangular_solve")
+_PLACES = {f"weft.functional.{module}" for module in _ONE_PASS.split()}
+_PLACES |= {"weft.random", "weft.nn.functional_activation"}
+
+
+def check_out(function: Any, arguments: Any, keywords: dict[str, Any]) -> None:
+    """Errors: RuntimeError where `out=` is memory that is also, in part, that of an operand, and PyTorch refuses it."""
+    out, name = keywords["out"], function.__name__
+    one_pass = defined_in(function) in _PLACES and name not in _SEVERAL_PASSES.split()
+    if not one_pass and name not in _ALSO_ONE_PASS:
+        return
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    written = [x for x in targets if isinstance(x, Tensor) and x._cell is not None]
+    given = [*arguments, *(keywords[key] for key in keywords if key != "out")] if written else []
+    for read in _tensors(given):
+        for target in written:
+            check_overlap(target, read)
+
+
+def _tensors(given: Any) -> Iterator[Tensor]:
+    """Tensors among arguments, and in lists of them."""
+    for value in given:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
 
 
 def make_in_place(function: Function, name: str = "") -> Function:

@@ -217,6 +217,8 @@ def _enter(
     if names != cython.NULL and public.spellings is not None:
         own = public.spellings.get(cython.cast(object, names))
         names = names if own is None else cython.cast(cython.pointer(PyObject), own)
+    if names != cython.NULL and "out" in cython.cast(tuple, names):
+        _check_out(public, arguments, count, names)
     try:
         if (
             public.unary is not None
@@ -246,6 +248,17 @@ def _enter(
             raise explained from error
     values, keywords = call
     return public(*values, **keywords)
+
+
+@cython.cfunc
+def _check_out(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Errors: RuntimeError where what `out=` names may not lie where it does."""
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    if keywords["out"] is not None:
+        late["check_out"](public.function, values, keywords)
+    return None
 
 
 @cython.cfunc
