@@ -598,7 +598,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any =
     mean = _real("normal_", mean, "mean")
     if _real("normal_", std, "std") < 0:
         raise ArgumentError(
-            f"normal_ expects std >= 0.0, but found std={std}",
+            f"normal expects std >= 0.0, but found std {std}",
             expected="std >= 0",
             got=str(std),
             fix="pass a positive number",

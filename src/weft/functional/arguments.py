@@ -141,12 +141,24 @@ def need_flag(function: str, value: Any, argument: str) -> bool:
     )
 
 
+# What PyTorch says where a tensor has too few dimensions: of a function, argument, number, plural, actual number.
+_RANK_TEXT = "{0}(): expected '{1}' to have at least {2} dimension{3}, got {4}"
+_RANK_TEXTS = {
+    "fliplr": "Input must be >= 2-d.",
+    "flipud": "Input must be >= 1-d.",
+    "group_norm": "Expected at least 2 dimensions for input tensor but received {4}",
+    "narrow": "narrow() cannot be applied to a 0-dim tensor.",
+    "rot90": "expected total dims >= 2, but got total dims = {4}",
+}
+
+
 def need_rank(function: str, tensor: Tensor, least: int, argument: str = "input") -> None:
     """Errors: ShapeError where a tensor has fewer dimensions than `least`."""
     if len(tensor._shape) < least:
         raise ShapeError(
-            f"{function}(): expected '{argument}' to have at least {least} "
-            f"dimension{'s' if least > 1 else ''}, got {len(tensor._shape)}",
+            _RANK_TEXTS.get(function, _RANK_TEXT).format(
+                function, argument, least, "s" if least > 1 else "", len(tensor._shape)
+            ),
             expected=f"at least {least} dimension{'s' if least > 1 else ''}",
             got=describe(argument, tensor),
             fix=f"add dimensions with {argument}.unsqueeze(0)",

@@ -170,7 +170,7 @@ def _split_along(name: str, least: int, input: Any, cuts: Any, dim: int) -> Any:
     need_tensor(name, input)
     if len(input._shape) < least:
         raise ShapeError(
-            f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with "
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
             f"{len(input._shape)} dimensions!",
             expected=f"at least {least} dimensions",
             got=describe("input", input),

@@ -235,10 +235,13 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     """real + i imag. Errors: DTypeError where the two types differ."""
     need_tensor("complex", real, "real", 1)
     need_tensor("complex", imag, "imag", 2)
+    first, second = (TYPE_NAMES[x._dtype.name] for x in (real, imag))
     if real._dtype is not imag._dtype:
+        floats = real._dtype.category == imag._dtype.category == 2
         raise DTypeError(
-            f"Expected object of scalar type {real._dtype.name} but got scalar type {imag._dtype.name} "
-            "for second argument",
+            f"Expected object of scalar type {first} but got scalar type {second} for second argument"
+            if floats
+            else f"Expected both inputs to be Half, Float or Double tensors but got {first} and {second}",
             expected="two tensors of one floating-point type",
             got=f"{describe('real', real)}, {describe('imag', imag)}",
             fix="convert one with .to(dtype)",
@@ -246,8 +249,8 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     result = call("complex", real, imag)
     if out is not None and out._dtype is not result._dtype:
         raise DTypeError(
-            f"Expected object of scalar type {result._dtype.name} but got scalar type {out._dtype.name} for "
-            "argument 'out'",
+            f"Expected object of scalar type {TYPE_NAMES[result._dtype.name]} but got scalar type "
+            f"{TYPE_NAMES[out._dtype.name]} for argument 'out'",
             expected=f"out of type {result._dtype.name}",
             got=describe("out", out),
             fix="leave out= away",

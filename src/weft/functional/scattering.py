@@ -103,7 +103,7 @@ def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
     have, want = len(index._shape) or 1, len(input._shape) or 1
     if have != want:
         raise ShapeError(
-            "Index tensor must have the same number of dimensions as input tensor",
+            "Index tensor must have the same number of dimensions as self tensor",
             expected=f"{want} dimensions",
             got=describe("index", index),
             fix="unsqueeze the index",

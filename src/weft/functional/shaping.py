@@ -139,6 +139,13 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
             got=str(list(plane)),
             fix="name the plane to turn in, such as (0, 1)",
         )
+    if wrap_dim(plane[0], len(input._shape)) == wrap_dim(plane[1], len(input._shape)):
+        raise ShapeError(
+            f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}",
+            expected="two dimensions",
+            got=str(list(plane)),
+            fix="name the plane to turn in, such as (0, 1)",
+        )
     first, second = wrap_dims(plane, len(input._shape))
     order = list(range(len(input._shape)))
     order[first], order[second] = second, first
@@ -158,7 +165,9 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if dims is None or dims == ():
         if len(moves) != 1:
             raise ShapeError(
-                f"shifts and dimensions must align. shifts: {len(moves)}, dims:0",
+                f"shifts and dimensions must align. shifts: {len(moves)}, dims:0"
+                if moves
+                else "`shifts` required",
                 expected="one shift",
                 got=str(moves),
                 fix="pass dims=",
