@@ -13,9 +13,10 @@ import weft
 from weft._lazy import later
 
 GRAPH = Path(weft.__file__).parent / "graph"
-# What no program needs that only records (a number's memory is made with it): each is imported by its first use.
+# What no program needs that only records (a number's memory is made with it, as the settings say): each is imported by
+# its first use.
 RARE = {
-    "backends", "codegen", "config", "cuda", "data", "debug", "demo", "fibers", "func", "linalg", "nn", "optim",
+    "backends", "codegen", "cuda", "data", "debug", "demo", "fibers", "func", "linalg", "nn", "optim",
     "pipeline", "runtime.compile", "runtime.disk_cache", "runtime.executor", "runtime.instructions", "runtime.jit",
     "runtime.launch", "runtime.linking", "runtime.outcomes", "runtime.programs", "runtime.threads", "schedule",
     "serialize", "special", "testing", "types", "utils", "autograd.anomaly", "autograd.backward",

@@ -10,7 +10,7 @@ import warnings
 from math import prod
 from typing import Any
 
-from weft.autograd.forward_ad import forget_tangents, has_tangent
+from weft._lazy import later
 from weft.autograd.handle import refuse_in_transform
 from weft.errors import (
     ArgumentTypeError,
@@ -51,6 +51,8 @@ from weft.tensor.layout import format_strides
 from weft.tensor.memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
+
+forward_ad = later("weft.autograd.forward_ad")
 
 
 def type_name(dtype: DType) -> str:
@@ -352,7 +354,7 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
 
     Errors: RuntimeError where a gradient would be needed, or the dtype cannot hold the result.
     """
-    if tapes.tape().mode.duals is not None and (has_tangent(out) or has_tangent(result)):
+    if tapes.tape().mode.duals is not None and any(map(forward_ad.has_tangent, (out, result))):
         raise NotDefinedError(
             "Trying to use forward AD with an out= function, that does not support it because it is an out= function",
             expected="tensors without tangents",
@@ -480,7 +482,7 @@ def detach_(self: Tensor) -> Tensor:
             fix="use .detach()",
         )
     if tapes.tape().mode.duals is not None:
-        forget_tangents(self)
+        forward_ad.forget_tangents(self)
     set_edge(self, None)
     self.leaf_grad = False
     self.retains = False
