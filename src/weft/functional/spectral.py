@@ -213,6 +213,13 @@ def _axes_and_sizes(x: Any, s: Any, dim: Any, half: bool = False) -> tuple[Any, 
         axes = tuple(range(rank - count, rank))
     else:
         listed = (dim,) if isinstance(dim, int) else tuple(dim)
+        if listed and not rank:
+            raise DimensionError(
+                f"Dimension specified as {listed[0]} but tensor has no dimensions",
+                expected="a tensor with dimensions, or none named",
+                got=describe("input", x),
+                fix="leave dim= away",
+            )
         axes = tuple(wrap_dim(d, rank) for d in listed)
         if len(set(axes)) != len(axes):
             raise ShapeError(
