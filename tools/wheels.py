@@ -71,15 +71,15 @@ def main() -> int:
     options = arguments()
     try:
         if options.test:
-            results = [check(Result(version_of(sys.executable), options.test), options)]
+            results = [Result(sys.executable, options.test)]
         else:
-            source = source_distribution()
-            results = [check(result, options) for result in build_all(source, options.python)]
+            results = build_all(source_distribution(), options.python)
     except WheelError as error:
         print(f"wheels: {error}", file=sys.stderr)
         return 1
+    sound = [is_sound(result, options) for result in results]
     print(table(results))
-    return 0
+    return 0 if all(sound) else 1
 
 
 def arguments() -> argparse.Namespace:
@@ -237,10 +237,19 @@ def repair(wheel: Path) -> Path:
 # Testing.
 
 
-def check(result: Result, options: argparse.Namespace) -> Result:
+def is_sound(result: Result, options: argparse.Namespace) -> bool:
+    """Whether the wheel passes; what it fails is said, and the next one is looked at."""
+    try:
+        check(result, options)
+    except WheelError as error:
+        print(f"wheels: {result.wheel.name}: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def check(result: Result, options: argparse.Namespace) -> None:
     """Install the wheel where there is nothing else, and use it."""
-    wheel = result.wheel.resolve()
-    python = sys.executable if options.test else result.python
+    wheel, python = result.wheel.resolve(), result.python
     result.python = version_of(python)
     version = check_contents(wheel)
     with tempfile.TemporaryDirectory() as name:
@@ -263,7 +272,6 @@ def check(result: Result, options: argparse.Namespace) -> Result:
         result.demo = "yes"
         run(*pip, *links, *TESTED_WITH, **here)
         result.tests = check_tests(binaries / "python", options.share, folder, here)
-    return result
 
 
 def check_contents(wheel: Path) -> str:
