@@ -58,7 +58,7 @@ guard: $(VENV)/.bench build
 fuzz: $(VENV)/.dev build
 	$(BIN)/python -W ignore tools/fuzz_files.py $(ARGS)
 
-wheels: $(VENV)/.dev
+wheels: $(VENV)/.wheels
 	$(BIN)/python tools/wheels.py $(ARGS)
 
 clean:
@@ -90,6 +90,10 @@ $(VENV)/.dev: pyproject.toml | build
 	@echo "installing what the tests need"
 	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files]'
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.wheels: pyproject.toml | $(VENV)/.dev
+	$(PIP) install --quiet --no-build-isolation --editable '.[wheels]'
+	@touch $@
 
 # What is compared with PyTorch. JAX is measured too where it is installed: .venv/bin/python -m pip install jax
 # DyNet (its wheels are for Python 3.8): make bench ARGS="--only treelstm tagger characters --dynet python3.8"

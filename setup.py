@@ -54,9 +54,7 @@ NOT_WRITABLE = (
     "  got       {folder}\n"
     "  fix       make room, or copy the checkout to a folder of yours; a wheel needs no build"
 )
-INTERRUPTED = (
-    "weft: interrupted with {done} modules done. They are kept: the same command goes on from there"
-)
+INTERRUPTED = "weft: interrupted after {done} modules; the same command goes on from there"
 
 
 def load(path: Path) -> ModuleType:
