@@ -101,8 +101,19 @@ def hash_of(node: Node) -> cython.ulonglong:
         elif not rows and source.numel != node.numel:
             h = mix(h, source.numel)
         if role_of(node, index) != "b":
-            h = mix(h, address_of(source))
+            h = mix(h, _shared_place(node, index))
     return h
+
+
+@cython.cfunc
+def _shared_place(node: Node, index: cython.Py_ssize_t) -> cython.longlong:
+    """A number for an operand that is not any row: `address_of`, and where only the operand itself will do because it
+    has to be computed, its own: what reads values between writes to them is not compared with all the others."""
+    source: Node = node.inputs[index]
+    place: cython.longlong = address_of(source)
+    if place == 0 and role_of(node, index) == "s" and identity(source) is None:
+        return cython.cast(cython.longlong, cython.cast(cython.p_void, source))
+    return place
 
 
 @cython.cfunc
