@@ -1,6 +1,7 @@
 """PyTorch's `multiprocessing`: the standard library's, whose queues and pipes take tensors, and `spawn`.
 
-In: functions for other processes. Out: what they raise, as an exception here. A tensor that is sent is copied.
+In: functions for other processes. Out: what they raise, as an exception here. A tensor that is sent stays one tensor:
+its memory is shared from then on, and each process sees what the others write.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any
 
 from weft._lazy import gather as _gather
 from weft.errors import ArgumentError
+from weft.tensor import sharing  # noqa: F401 - queues and pipes send tensors from here on
 
 __all__ = [
     *multiprocessing.__all__,  # type: ignore[attr-defined]
     "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
     "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
-_COPIES = "file_system"  # PyTorch's name of the strategy that is nearest to sending copies
+_STRATEGY = "file_descriptor"  # PyTorch's name of memory without a name, whose descriptor is sent
 
 
 class ProcessException(Exception):
@@ -45,18 +47,18 @@ class ProcessExitedException(ProcessException):
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """How tensors go to other processes: as copies."""
-    return {_COPIES}
+    """How tensors go to other processes."""
+    return {_STRATEGY}
 
 
 def get_sharing_strategy() -> str:
     """How tensors go to other processes."""
-    return _COPIES
+    return _STRATEGY
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
     """Nothing to choose. Errors: AssertionError, as in PyTorch, on a strategy that does not exist."""
-    assert new_strategy in (_COPIES, "file_descriptor"), f"no sharing strategy {new_strategy!r}"
+    assert new_strategy in (_STRATEGY, "file_system"), f"no sharing strategy {new_strategy!r}"
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:

@@ -78,6 +78,12 @@ def form_batches(tape: Tape) -> Any:
         return batch.group(tape.since(tape.watermark))
 
 
+def alone(function: Any, *arguments: Any) -> Any:
+    """Call a function that moves values in memory, while no thread runs a program that reads them."""
+    with _lock:
+        return function(*arguments)
+
+
 _tally = cython.declare(Counters, outcomes.counters)
 counters = _tally
 

@@ -15,6 +15,8 @@ cdef class Storage:
     cdef public long long version
     cdef public long long apart
     cdef public object foreign
+    cdef public Node home
+    cdef public object shown
     cdef Former former
 
 cdef class VersionCounter:

@@ -58,7 +58,8 @@ class Former:
 class Storage:
     """A mutable cell: the current value in memory order (a row-major node) and the version counter. Aliases point to
     it; it points to nobody. `apart` is how many of its versions were made by handles that count their own (`.data`),
-    `foreign` the buffer that others can write, or None; `former` what it goes back to where a write fails."""
+    `foreign` the buffer that others can write, or None; `former` what it goes back to where a write fails; `home` a
+    node in the memory whose address has been given out, or None; `shown` the object of bytes that stands for it."""
 
     def __dealloc__(self):
         if self.former is not None:

@@ -21,6 +21,8 @@ class Storage:
     version: builtins.int
     apart: builtins.int
     foreign: Any
+    home: Any
+    shown: Any
 def replace_node(storage: Storage, node: Any) -> None: ...
 
 class Tensor:

@@ -376,9 +376,11 @@ class Module(HookMethods):
         return self._apply(lambda tensor: weft.empty_like(tensor, device=device), recurse)
 
     def share_memory(self) -> Self:
-        """The module itself: processes that start by fork see its memory."""
+        """Move parameters, gradients and buffers to memory that processes share: see `Tensor.share_memory_`."""
         for tensor in (*self.parameters(), *self.buffers()):
             tensor.share_memory_()
+            if tensor.grad is not None:
+                tensor.grad.share_memory_()
         return self
 
     def type(self, dst_type: Any) -> Self:

@@ -71,7 +71,9 @@ class Adagrad(Optimizer):
         return {"sum": weft.full_like(parameter.detach(), value)}
 
     def share_memory(self) -> None:
-        """Accepted: processes that are forked see the state, and change their own copy."""
+        """Move the sums of squares to memory that processes share; each counts its own steps."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
 
     def _update_group(self, group: Group) -> None:
         lr, decay = number(group, "lr"), number(group, "weight_decay")

@@ -39,3 +39,4 @@ cpdef Buffer allocate(Py_ssize_t nbytes)
 cpdef Buffer allocate_cells(Py_ssize_t count)
 cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
 cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
+cpdef Buffer take_over(Buffer buffer)

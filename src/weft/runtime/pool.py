@@ -234,6 +234,23 @@ def wrap(
     return buffer
 
 
+@cython.ccall
+def take_over(buffer: Buffer) -> Buffer:
+    """A buffer of the memory that another one has had until now; that one, and whoever holds it, gets a copy."""
+    taken: Buffer = allocate(buffer.nbytes)
+    memmove(
+        cython.cast(cython.p_void, taken.address),
+        cython.cast(cython.p_void, buffer.address),
+        buffer.nbytes,
+    )
+    taken.address, buffer.address = buffer.address, taken.address
+    taken.size_class, buffer.size_class = buffer.size_class, taken.size_class
+    taken.foreign, buffer.foreign = buffer.foreign, taken.foreign
+    taken.readonly, buffer.readonly = buffer.readonly, taken.readonly
+    taken.owner, buffer.owner = buffer.owner, taken.owner
+    return taken
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)

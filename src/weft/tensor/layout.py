@@ -14,9 +14,9 @@ from weft.graph.meta import is_on_meta
 from weft.graph.strides import is_contiguous as strides_are_contiguous
 from weft.graph.tensor import Tensor
 from weft.graph.views import logical_strides, storage_of
-from weft.tensor.memory import DONE
+from weft.tensor.memory import settle
 
-pipeline = later("weft.pipeline")
+sharing = later("weft.tensor.sharing")
 
 
 class MemoryFormat:
@@ -159,10 +159,13 @@ def nbytes(self: Tensor) -> int:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now, 0 without elements and on the device meta; tensors that share memory agree.
-    An in-place operation may change it.
+    """The address of the first element, 0 without elements and on the device meta. Tensors have one memory only where
+    they share a storage, not where they have equal values; it stays where it is for as long as the storage lives.
 
-    Cost: runs what is pending of the tensor.
+    What is written to the address, the tensor shows; operations recorded before have read what was there. What the
+    tensor was given in place since the call is at the address after the next call.
+
+    Cost: runs what is pending of the tensor; copies its value where somebody else has it, too.
     """
     if 0 in self._shape or is_on_meta(self):
         return 0
@@ -170,9 +173,7 @@ def data_ptr(self: Tensor) -> int:
     start = self.offset * self._dtype.itemsize
     if storage.foreign is not None:
         return int(storage.foreign.memory.ctypes.data) + start
-    if storage.node.state != DONE or storage.node.buffer is None:
-        array = pipeline.array_of(storage.node)
-        return int(array.ctypes.data) + start
+    settle(storage)
     return int(storage.node.buffer.address) + int(storage.node.offset) + start
 
 
@@ -192,13 +193,18 @@ def is_signed(self: Tensor) -> bool:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: workers of a DataLoader start by fork and see its memory."""
+    """Move the tensor, with all that shares its memory, to memory that processes share: those that are forked from now
+    on, and those that it is sent to, see what the others write, at once.
+
+    Cost: runs what is pending of the tensor; from now on operations copy what they read of it, and writes to it run.
+    """
+    sharing.share(storage_of(self))
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory can be written by another process: no."""
-    return False
+    """Whether the memory can be written by other processes: after `share_memory_`, or where it came from one."""
+    return bool(sharing.is_shared(storage_of(self)))
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:

@@ -58,6 +58,15 @@ def need_room(shape: Shape, dtype: DType) -> None:
         )
 
 
+class Extent:
+    """What a value's memory is said to be, in bytes, where a storage has been made smaller than its tensors."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
 class Foreign:
     """Memory that others can write: all of a storage as a flat array, and the array that was handed out (weakly);
     `exported` is None for memory that came from outside."""
@@ -190,13 +199,7 @@ def _fresh_root(node: Any) -> Any:
 
 
 def _expose(storage: Any) -> None:
-    """Give a storage memory of its own: whoever still reads or has saved the present value keeps the old buffer."""
-    array = pipeline.array_of(storage.node)
-    contiguous = array.flags.c_contiguous
-    del array
-    if not contiguous or not _is_sole_owner(storage):
-        replace_node(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
-    storage.node.bound = 0  # whoever has the array can write any index
+    settle(storage)
     storage.foreign = Foreign(_fresh_root(storage.node), _gone)
 
 
@@ -204,11 +207,64 @@ def _gone() -> None:
     """The exported array of a storage that has none."""
 
 
+def settle(storage: Any) -> None:
+    """Let a storage's value lie alone in memory that outsiders may know: the same one for as long as the storage lives
+    and fits into it. Whoever else reads the value, or has saved it, goes on with a copy. Cost: runs what is pending of
+    the value."""
+    pipeline.require(storage.node)
+    pipeline.alone(_move_home if _has_home(storage) else _find_home, storage)
+    storage.node.bound = 0  # whoever has the address can write any index
+
+
+def _has_home(storage: Any) -> bool:
+    home = storage.home
+    return home is not None and home.buffer is not None and home.nbytes >= storage.node.nbytes
+
+
+def _find_home(storage: Any) -> None:
+    """Give a value memory that nobody else sees: its own, or a copy."""
+    storage.home = None
+    node = storage.node
+    dense = node.buffer is not None and node.strides is None
+    del node  # the count of references says who else sees it
+    if not dense or not _is_sole_owner(storage):
+        _put(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
+    storage.home = storage.node
+
+
+def _move_home(storage: Any) -> None:
+    """Bring a value back to where it was, and see to it that nobody else is there."""
+    is_there = storage.node.buffer is storage.home.buffer
+    if is_there and _is_sole_owner(storage):
+        return
+    if is_there or sys.getrefcount(storage.home) > 2 or sys.getrefcount(storage.home.buffer) > 2:
+        buffer = pool.take_over(storage.home.buffer)
+    else:
+        buffer = storage.home.buffer
+    node = make_value(storage.node.dtype, storage.node.shape, buffer, storage.home.offset)
+    if not is_there:
+        _fresh_root(node)[...] = pipeline.array_of(storage.node).reshape(-1)
+    _put(storage, node)
+    storage.home = node
+
+
+def _put(storage: Any, node: Any) -> None:
+    """Replace a storage's value by an equal one."""
+    if isinstance(storage.node.info, Extent):
+        node.info = storage.node.info
+    replace_node(storage, node)
+
+
 def _is_sole_owner(storage: Any) -> bool:
-    """Whether nobody but a storage holds its node and the node's buffer."""
-    if storage.node.state != DONE or storage.node.live != 1 or storage.node.buffer is None:
-        return False
-    return sys.getrefcount(storage.node) == 2 and sys.getrefcount(storage.node.buffer) == 2
+    """Whether nobody but a storage, which may have held another value there before, sees its node and its buffer."""
+    at_home = storage.home is storage.node
+    earlier = storage.home is not None and not at_home
+    return bool(
+        storage.node.live == 1
+        and sys.getrefcount(storage.node) == 2 + at_home
+        and sys.getrefcount(storage.node.buffer) == 2 + earlier
+        and not (earlier and sys.getrefcount(storage.home) > 2)
+    )
 
 
 def _reclaim(storage: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft._lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError
 from weft.functional.arguments import TYPE_NAMES, need_integer
 from weft.graph import dtype as dtypes
@@ -23,16 +24,9 @@ from weft.tensor.conversion import CONVERSIONS
 from weft.tensor.creation import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr
-from weft.tensor.memory import handle_of, need_room
+from weft.tensor.memory import Extent, handle_of, need_room
 
-
-class _Extent:
-    """What a value's memory is said to be, in bytes, where a storage has been made smaller than its tensors."""
-
-    __slots__ = ("nbytes",)
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
+sharing = later("weft.tensor.sharing")
 
 
 class UntypedStorage:
@@ -63,7 +57,7 @@ class UntypedStorage:
     def nbytes(self) -> int:
         """How many bytes there are."""
         node = self._cell.node
-        return node.info.nbytes if isinstance(node.info, _Extent) else int(node.nbytes)
+        return node.info.nbytes if isinstance(node.info, Extent) else int(node.nbytes)
 
     size = __len__ = nbytes
 
@@ -131,11 +125,12 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        """Whether the memory can be written by another process: no."""
-        return False
+        """Whether other processes can write the memory."""
+        return bool(sharing.is_shared(self._cell))
 
     def share_memory_(self) -> UntypedStorage:
-        """The storage itself: workers of a DataLoader start by fork and see its memory."""
+        """Move the memory to where processes share it: see `Tensor.share_memory_`."""
+        sharing.share(self._cell)
         return self
 
     def is_pinned(self, device: Any = None) -> bool:
@@ -206,7 +201,7 @@ def _resize(cell: Storage, size: int) -> None:
         made = ops.elementwise("clone", handle_of(cell).detach())
     fresh = value_of(made)
     if size != int(fresh.nbytes):
-        fresh.info = _Extent(size)
+        fresh.info = Extent(size)
     replace_node(cell, fresh)
 
 
@@ -321,11 +316,12 @@ class TypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        """Whether the memory can be written by another process: no."""
-        return False
+        """Whether other processes can write the memory."""
+        return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
-        """The storage itself."""
+        """Move the memory to where processes share it: see `Tensor.share_memory_`."""
+        self._untyped_storage.share_memory_()
         return self
 
     @property
