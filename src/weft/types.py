@@ -10,7 +10,8 @@ from weft.graph.dtype import DType
 from weft.graph.tensor import Tensor
 from weft.tensor.device import device
 from weft.tensor.size import Size
-from weft.tensor.storage import TypedStorage, UntypedStorage
+from weft.tensor.storage import UntypedStorage
+from weft.tensor.typed_storage import TypedStorage
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None

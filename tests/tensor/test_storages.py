@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,16 @@ CHANGES = {
         x.copy_(T.ones(2, 3)),
     ),
     "set to a region": lambda T, x: x.set_(T.arange(9.0).storage(), 2, (2, 2), (3, 1)),
+    "set without strides": lambda T, x: x.set_(T.arange(9.0).untyped_storage(), 1, (2, 3)),
+    "set by names": lambda T, x: x.set_(T.arange(9.0).storage(), storage_offset=1, size=(2,)),
+    "bytes of a slice": lambda T, x: x.untyped_storage()[4:12].fill_(0),
+    "a slice's slice": lambda T, x: x.untyped_storage()[4:12][1:].fill_(9),
+    "in another order": lambda T, x: x.untyped_storage().byteswap(T.float32),
+    "as a tensor": lambda T, x: T.as_tensor(x.storage()).fill_(2),
+    "bytes as a tensor": lambda T, x: T.asarray(x.untyped_storage(), dtype=T.uint8).fill_(0),
+    "an old constructor": lambda T, x: T.FloatTensor(x.storage()).fill_(8),
+    "a copy as a tensor": lambda T, x: T.asarray(x.storage(), copy=True).fill_(2),
+    "a deep copy's": lambda T, x: copy.deepcopy([x, x.untyped_storage()])[1].fill_(0),
     "set to bytes": lambda T, x: x.set_(T.ones(4).untyped_storage(), 0, (4,), (1,)),
 }
 
@@ -95,6 +107,58 @@ FACTS = {
     "tensor of": lambda T, x: T.tensor(x.storage()).tolist(),
     "version": lambda T, x: [x.storage().fill_(1) is None, x._version],
     "text": lambda T, x: str(T.FloatStorage([1, 2])).split("[")[0],
+    "tensor of bytes": lambda T, x: [
+        T.tensor(x.untyped_storage(), dtype=dtype).tolist() for dtype in (T.uint8, T.float32)
+    ],
+    "tensor of bytes of any type": lambda T, x: T.tensor(x.untyped_storage()).dtype is T.int64,
+    "attributes": lambda T, x: (
+        lambda u: [
+            setattr(u, "name", 3),
+            weakref.ref(u)() is u,
+            x.untyped_storage() is u,
+            x[1].untyped_storage() is u,
+            x.detach().untyped_storage().name,
+            x.storage().untyped() is u,
+            x.clone().untyped_storage() is u,
+        ]
+    )(x.untyped_storage()),
+    "storage_type": lambda T, x: [
+        x.to(getattr(T, dtype)).storage_type() is getattr(T, name)
+        for dtype, name in (("float32", "FloatStorage"), ("bool", "BoolStorage"))
+    ],
+    "complex": lambda T, x: [
+        x.storage().complex_float().tolist(),
+        x.storage().complex_double().size(),
+        x.untyped_storage().float().tolist(),
+        x.untyped_storage().complex_float().size(),
+    ],
+    "resizable": lambda T, x: [x.storage().resizable(), x.untyped_storage().resizable()],
+    "sizeof": lambda T, x: [
+        s.__sizeof__() - object.__sizeof__(s) for s in (x.storage(), x.untyped_storage())
+    ],
+    "buffers": lambda T, x: [
+        T.ByteStorage.from_buffer(bytearray(b"abc")).tolist(),
+        T.IntStorage.from_buffer(bytearray(b"\0\0\0\1\0\0\0\2"), "big").tolist(),
+        T.IntStorage.from_buffer(bytearray(8), byte_order="native", count=1, offset=4).size(),
+        T.UntypedStorage.from_buffer(bytearray(b"\0\1\2\3"), "big", dtype=T.int16).tolist(),
+        T.TypedStorage.from_buffer(bytearray(8), "little", dtype=T.float64).tolist(),
+    ],
+    "byteswap": lambda T, x: [
+        (lambda u: [u.byteswap(dtype), u.tolist()])(T.arange(3.0).untyped_storage())
+        for dtype in (T.uint8, T.int16, T.float64, T.complex64, T.bfloat16)
+    ],
+    "deep copies": lambda T, x: (
+        lambda b: [
+            isinstance(b[1], T.UntypedStorage),
+            isinstance(b[2], T.TypedStorage),
+            len({s.data_ptr() for s in b}),
+            b[0].untyped_storage() is b[1],
+            b[0].tolist(),
+        ]
+    )(copy.deepcopy([x, x.untyped_storage(), x.storage()])),
+    "deep copies, storage first": lambda T, x: (
+        lambda b: [b[0].fill_(1) is b[0], b[1].tolist(), b[2].tolist()]
+    )(copy.deepcopy([x.storage(), x, x[1:]])),
     "device": lambda T, x: [str(x.storage().device), x.storage().is_cuda, x.storage().is_shared()],
 }
 
@@ -130,8 +194,60 @@ def test_memory_of_numpy_is_not_resized() -> None:
 def test_regions_outside_are_refused() -> None:
     with pytest.raises(RuntimeError):
         weft.empty(0).set_(weft.ones(3).untyped_storage(), 0, (5,), (1,))
-    with pytest.raises(TypeError):
-        weft.empty(0, dtype=weft.int32).set_(weft.ones(3).storage())
+
+
+REFUSED = {
+    "set to another type": lambda T, x: x.set_(T.ones(3, dtype=T.int32).storage()),
+    "set to a tensor of another type": lambda T, x: x.set_(T.ones(3, dtype=T.int32)),
+    "set with other strides": lambda T, x: x.set_(x.untyped_storage(), 0, (2, 2), (1,)),
+    "a tensor of another type": lambda T, x: T.tensor(x.storage(), dtype=T.int32),
+    "nothing on meta": lambda T, x: T.TypedStorage(device="meta", dtype=T.float32)[0],
+    "something on meta": lambda T, x: T.TypedStorage(3, device="meta", dtype=T.float32)[0],
+    "written on meta": lambda T, x: T.FloatStorage(3, device="meta").__setitem__(0, 1),
+    "behind the end": lambda T, x: x.clone().storage()[6],
+    "a slice of elements": lambda T, x: x.storage()[1:3],
+    "steps": lambda T, x: x.untyped_storage()[1:8:2],
+    "no order of bytes": lambda T, x: T.FloatStorage.from_buffer(bytearray(8)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    kinds = []
+    for T in (torch, weft):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - PyTorch says which one
+            REFUSED[name](T, T.arange(6.0).view(2, 3))
+        kinds.append(caught)
+    assert isinstance(kinds[1].value, kinds[0].type)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_files_are_memory(shared: bool, tmp_path: Path) -> None:
+    shown = []
+    for T in (torch, weft):
+        file = tmp_path / T.__name__
+        file.write_bytes(bytes(range(16)))
+        storage = T.UntypedStorage.from_file(str(file), shared, 16)
+        numbers = T.tensor([], dtype=T.int32).set_(storage[4:12], 0, (2,))
+        numbers.add_(1)
+        typed = T.IntStorage.from_file(str(file), shared=shared, size=2)
+        vector = T.from_file(str(file), shared, 4, dtype=T.int16)
+        del numbers
+        names = [storage.filename == str(file), typed.filename is None]
+        shown.append([names, storage.tolist(), typed.tolist(), vector.tolist(), file.read_bytes()])
+    assert shown[0] == shown[1]
+
+
+def test_a_shared_file_is_made_long_enough(tmp_path: Path) -> None:
+    made = weft.from_file(str(tmp_path / "new"), shared=True, size=3, dtype=weft.float64)
+    made.fill_(1)
+    assert np.fromfile(tmp_path / "new").tolist() == [1, 1, 1]
+
+
+def test_pickled_storages_and_tensors_share_memory() -> None:
+    x = weft.arange(3.0)
+    y, untyped, typed = pickle.loads(pickle.dumps([x, x.untyped_storage(), x.storage()]))
+    assert y.untyped_storage() is untyped is typed.untyped() and y.tolist() == [0, 1, 2]
 
 
 def test_on_the_device_meta() -> None:

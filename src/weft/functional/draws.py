@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
+from weft.errors import ArgumentError, DTypeError, GradientError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
-from weft.functional.views import view
 from weft.generator import standard_normal, unit
 from weft.graph import dtype as dtypes
 from weft.graph.mutation import mutate
 from weft.graph.public import publish
 from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
+from weft.graph.strides import broadcast_shapes, contiguous_strides
 from weft.ops.primitives import elementwise as call
+from weft.tensor.creation import read_size
 from weft.tensor.leaves import show_data
 from weft.tensor.modes import is_grad_enabled
-from weft.tensor.storage import TypedStorage, UntypedStorage
+from weft.tensor.typed_storage import is_storage, shown_by
 
 
 def _need(name: str, good: bool, what: str, got: Any) -> None:
@@ -190,7 +189,7 @@ def set_(
 ) -> Any:
     """Show the memory of another tensor, or a storage, from now on (or a region of it); without one, no elements.
 
-    Errors: TypeError for elements of another type, RuntimeError for a region outside of the memory, and for a tensor
+    Errors: RuntimeError for elements of another type, for a region outside of the memory, and for a tensor
     that requires grad, except in `no_grad`: a history belongs to the values that it led to.
     """
     if need_tensor("set_", self, "self").requires_grad and is_grad_enabled():
@@ -204,20 +203,20 @@ def set_(
         )
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
-    if isinstance(source, TypedStorage) and source.dtype is self._dtype:
-        source = source.untyped()
-    if isinstance(source, UntypedStorage):
-        source = source.as_tensor(self._dtype)
-    if not isinstance(source, Tensor) or source._dtype is not self._dtype:
-        raise ArgumentTypeError(
-            "set_(): expected a tensor of the same dtype",
+    if is_storage(source):
+        source = shown_by(source, self._dtype)
+    if need_tensor("set_", source, "source", 1)._dtype is not self._dtype:
+        raise DTypeError(
+            f"Could not set tensor of type {source._dtype.name} to a tensor of type {self._dtype.name}",
             expected=f"a {self._dtype.name} tensor",
-            got=repr(type(source).__name__),
-            fix="pass a tensor of the same dtype",
+            got=describe("source", source),
+            fix="convert one of the two",
         )
     shown = source.detach()
     if size is not None:
-        shown = shown.as_strided(size, stride or view(shown, -1).stride(), storage_offset)
+        shape = read_size("set_", (size,))
+        strides = tuple(stride) or contiguous_strides(shape)
+        shown = shown.as_strided(shape, strides, storage_offset)
     show_data(self, shown, writes=1)
     return self
 

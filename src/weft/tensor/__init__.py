@@ -29,8 +29,8 @@ from weft.tensor import (
     size,
     spaced,
     sparsity,
-    storage,
     subclasses,
+    typed_storage,
 )
 from weft.tensor import (
     device as devices,
@@ -56,8 +56,8 @@ _PARTS = (
     size,
     spaced,
     sparsity,
-    storage,
     subclasses,
+    typed_storage,
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
@@ -32,6 +33,7 @@ from weft.tensor.meta import moved
 from weft.tensor.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.reading import item
 
+typed_storage = later("weft.tensor.typed_storage")
 Shape = tuple[int, ...]
 
 
@@ -157,6 +159,9 @@ def tensor(
         )
         copied = ops.elementwise("clone", data.detach())
         return leaf(cast(copied, wanted or data._dtype), requires_grad, absent)
+    if typed_storage.is_storage(data):
+        copied = ops.elementwise("clone", typed_storage.shown_by(data, wanted))
+        return leaf(copied, requires_grad, absent)
     array, found = to_array(data, wanted)
     return leaf(tensor_of_array(array, found), requires_grad, absent)
 
@@ -170,7 +175,10 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
         return tensor(data, dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.from_numpy(data.dtype) is dtype):
         return share_array(data)
-    array, found = to_array(data, None if dtype is None else read_dtype(dtype))
+    wanted = None if dtype is None else read_dtype(dtype)
+    if typed_storage.is_storage(data):
+        return typed_storage.shown_by(data, wanted)  # type: ignore[no-any-return]
+    array, found = to_array(data, wanted)
     return tensor_of_array(array, found)
 
 
@@ -192,7 +200,7 @@ def asarray(
             got=type(obj).__name__,
             fix="pass copy=None",
         )
-    if copy and (made is obj or isinstance(obj, np.ndarray)):
+    if copy and (made is obj or isinstance(obj, np.ndarray) or typed_storage.is_storage(obj)):
         made = ops.elementwise("clone", made)
     if made is obj:
         return made if not requires_grad else leaf(made.detach(), True)

@@ -16,6 +16,7 @@ from weft.graph.views import become
 from weft.tensor.creation import filled, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.size import Size
+from weft.tensor.typed_storage import is_storage, shown_by
 
 
 def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
@@ -40,6 +41,8 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
                 fix=f"convert with .to(weft.{dtype.name})",
             )
         return first.detach()
+    if is_storage(first):
+        return shown_by(first, dtype).detach()  # type: ignore[no-any-return]
     if isinstance(first, Size) or hasattr(type(first), "__index__"):
         return filled(read_size(name, arguments), 0, dtype, absent)
     if not hasattr(first, "__len__"):

@@ -191,6 +191,15 @@ def export_array(tensor: Tensor) -> Any:
     return _window(root, tensor)
 
 
+def bytes_of(storage: Any) -> Any:
+    """A storage's memory as a flat array of bytes, which whoever has it can write for as long as the storage lives."""
+    if storage.foreign is None or _reclaim(storage):
+        settle(storage)
+        storage.foreign = Foreign(_fresh_root(storage.node))
+    storage.foreign.exported = None
+    return storage.foreign.memory.view(np.uint8)
+
+
 def _fresh_root(node: Any) -> Any:
     # Every array has a base of its own on the buffer: NumPy lets views of views keep only the last base alive.
     # A view of no elements may begin behind its buffer's end.

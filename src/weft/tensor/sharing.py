@@ -124,4 +124,19 @@ def _receive(descriptor: Any, shape: Shape, dtype: str) -> Storage:
     return made
 
 
+def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
+    """The first bytes of a file as an array, which is the file where it is shared: it is made, and made long enough.
+    Errors: OSError."""
+    if not shared:
+        with open(filename, "rb") as file:
+            memory = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_COPY) if nbytes else b""
+        return np.frombuffer(memory, np.uint8)
+    descriptor = os.open(filename, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(descriptor, "r+b") as file:
+        if os.fstat(descriptor).st_size < nbytes:
+            os.ftruncate(descriptor, nbytes)
+        memory = mmap.mmap(descriptor, nbytes) if nbytes else bytearray()
+    return np.frombuffer(memory, np.uint8)
+
+
 reduction.ForkingPickler.register(Storage, send)

@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A003 - PyTorch's names
-"""The memory that tensors show, as an object: PyTorch's untyped storages (bytes) and typed ones (elements).
+"""The memory that tensors show, as an object: PyTorch's untyped storages, of bytes. `typed_storage` has elements.
 
 In come tensors, or how much memory is wanted; out go storages, to be measured, compared, read, written and resized.
 What they write, every tensor of the memory shows. How memory is kept is left to `memory` and the graph layer.
@@ -7,12 +7,17 @@ What they write, every tensor of the memory shows. How memory is kept is left to
 
 from __future__ import annotations
 
+import os
+import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from weft._lazy import later
-from weft.errors import ArgumentError, ArgumentTypeError, ExportError
-from weft.functional.arguments import TYPE_NAMES, need_integer
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError
+from weft.functional.arguments import need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.edges import value_of
@@ -20,11 +25,18 @@ from weft.graph.meta import is_on_meta, no_data_here
 from weft.graph.tensor import Storage, Tensor, replace_node
 from weft.graph.views import storage_of
 from weft.ops import primitives as ops
-from weft.tensor.conversion import CONVERSIONS
 from weft.tensor.creation import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr
-from weft.tensor.memory import Extent, handle_of, need_room
+from weft.tensor.memory import (
+    Extent,
+    bytes_of,
+    copy_of_storage,
+    handle_of,
+    import_array,
+    need_room,
+    tensor_of_array,
+)
 
 sharing = later("weft.tensor.sharing")
 
@@ -35,18 +47,63 @@ class UntypedStorage:
     `UntypedStorage(n)` is new memory of n bytes, `UntypedStorage([1, 2])` of these.
     """
 
-    __slots__ = ("_cell",)
-
     _cell: Storage
+    filename: str | None = None  # of the file that the memory is, if it is one
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._cell = storage_of(_memory(dtypes.uint8, args, kwargs.get("device")))
+        self._show(storage_of(new_memory(dtypes.uint8, args, kwargs.get("device"))))
+
+    def _show(self, cell: Storage) -> None:
+        """Stand for a storage of the graph; it knows its object, which is the same one as long as somebody has it."""
+        self._cell = cell
+        cell.shown = weakref.ref(self)
 
     @classmethod
     def of(cls, tensor: Tensor) -> UntypedStorage:
-        """The memory of a tensor."""
+        """The memory of a tensor: one object for all that share it."""
+        cell = storage_of(tensor)
+        known = None if cell.shown is None else cell.shown()
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         made = cls.__new__(cls)
-        made._cell = storage_of(tensor)
+        made._show(cell)
+        return made
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        dtype: Any = None,
+    ) -> UntypedStorage:
+        """A copy of `count` elements (all, unless given) of a buffer from a byte on, in the order of this machine.
+        `byte_order`, "native", "little" or "big", is wanted where elements have more than one byte.
+
+        Errors: RuntimeError without it, ValueError on another word, and where the buffer is too short."""
+        wanted = dtypes.uint8 if dtype is None else read_dtype(dtype)
+        if byte_order is None and wanted.itemsize > 1:
+            raise DTypeError(
+                "function missing required argument 'byte_order' (pos 2)",
+                expected="'native', 'little' or 'big'",
+                got="no byte_order",
+                fix="say in which order the bytes of an element are",
+            )
+        content = np.frombuffer(
+            buffer, np.uint8, -1 if count < 0 else count * wanted.itemsize, offset
+        )
+        made = cls.of(tensor_of_array(content, dtypes.uint8))
+        if byte_order not in (None, "native", sys.byteorder):
+            made.byteswap(wanted)
+        return made
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file as memory, read when they are wanted. What is written to it is written to the file
+        if it is `shared`, which is made long enough; else nobody sees it. Errors: OSError."""
+        made = cls.of(import_array(sharing.mapped_file(filename, shared, nbytes), dtypes.uint8))
+        made.filename = os.fspath(filename) if shared else None
         return made
 
     @property
@@ -126,7 +183,7 @@ class UntypedStorage:
 
     def is_shared(self) -> bool:
         """Whether other processes can write the memory."""
-        return bool(sharing.is_shared(self._cell))
+        return self.filename is not None or bool(sharing.is_shared(self._cell))
 
     def share_memory_(self) -> UntypedStorage:
         """Move the memory to where processes share it: see `Tensor.share_memory_`."""
@@ -136,11 +193,6 @@ class UntypedStorage:
     def is_pinned(self, device: Any = None) -> bool:
         """Whether the memory is pinned for copies to another device: no."""
         return False
-
-    @property
-    def filename(self) -> None:
-        """The file that the memory stands in: none."""
-        return
 
     @property
     def _cdata(self) -> int:
@@ -153,10 +205,42 @@ class UntypedStorage:
         return list(self.as_tensor(dtypes.uint8).tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        """A byte as a number; of a slice, the storage of these bytes, which is the same memory."""
+        if not isinstance(index, slice):
+            return self.tolist()[index]
+        start, stop, step = index.indices(self.nbytes())
+        if step != 1:
+            raise ExportError(
+                f"Trying to slice with a step of {step}, but only a step of 1 is supported",
+                expected="neighbouring bytes",
+                got=repr(index),
+                fix="slice a tensor of the storage",
+            )
+        if is_on_meta(self._whole):
+            return type(self)(max(stop - start, 0), device="meta")
+        part = bytes_of(self._cell)[start : max(start, stop)]
+        return type(self).of(import_array(part, dtypes.uint8))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.as_tensor(dtypes.uint8)[index] = value
+
+    def byteswap(self, dtype: Any) -> None:
+        """Turn the bytes of each element of a type around, in place; those that are no whole element stay."""
+        wanted = read_dtype(dtype)
+        size = wanted.itemsize // (2 if wanted.is_complex else 1)
+        rows = self.as_tensor(dtypes.uint8)[: self.nbytes() // size * size].reshape(-1, size)
+        rows.copy_(rows.flip(1))
+
+    def new(self) -> UntypedStorage:
+        """A storage without bytes."""
+        return type(self)()
+
+    def get_device(self) -> int:
+        """The number of the device: -1, as of all that are not GPUs."""
+        return -1
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
@@ -171,10 +255,13 @@ class UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
-        return memo.setdefault(id(self._cell), self.clone())
+        """The copy that tensors of this memory have, too."""
+        if id(self._cell) not in memo:
+            memo[id(self._cell)] = copy_of_storage(self._cell)
+        return type(self).of(memo[id(self._cell)])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_tensor, (self.as_tensor(dtypes.uint8).clone(),)
+        return _of_cell, (self._cell,)
 
     def __repr__(self) -> str:
         return f"[UntypedStorage(device={self.device}) of size {self.nbytes()}]"
@@ -205,12 +292,12 @@ def _resize(cell: Storage, size: int) -> None:
     replace_node(cell, fresh)
 
 
-def _of_tensor(memory: Tensor) -> UntypedStorage:
+def _of_cell(cell: Storage) -> UntypedStorage:
     """What unpickling calls."""
-    return UntypedStorage.of(memory)
+    return UntypedStorage.of(handle_of(cell))
 
 
-def _memory(dtype: DType, arguments: tuple[Any, ...], device: Any) -> Tensor:
+def new_memory(dtype: DType, arguments: tuple[Any, ...], device: Any) -> Tensor:
     """New memory: of so many elements, or with these. Errors: TypeError on anything else."""
     first = arguments[0] if arguments else 0
     if len(arguments) > 1 or not (isinstance(first, int) or hasattr(first, "__len__")):
@@ -223,228 +310,3 @@ def _memory(dtype: DType, arguments: tuple[Any, ...], device: Any) -> Tensor:
     if isinstance(first, int):
         return filled(read_size("Storage", (first,)), 0, dtype, on_meta(device, "Storage"))
     return tensor(first, dtype=dtype, device=device)
-
-
-class TypedStorage:
-    """The memory that a tensor shows, as elements of its type: `tensor.storage()`."""
-
-    dtype: DType
-
-    def __init__(
-        self,
-        *args: Any,
-        wrap_storage: UntypedStorage | None = None,
-        dtype: Any = None,
-        device: Any = None,
-        _internal: bool = False,
-    ) -> None:
-        self.dtype = read_dtype(dtype)
-        if wrap_storage is not None:
-            self._untyped_storage = wrap_storage
-        else:
-            self._untyped_storage = UntypedStorage.of(_memory(self.dtype, args, device))
-
-    @property
-    def _elements(self) -> Any:
-        """All elements as a vector, shared."""
-        return self._untyped_storage.as_tensor(self.dtype)
-
-    def size(self) -> int:
-        """How many elements there are."""
-        return self._untyped_storage.nbytes() // self.dtype.itemsize
-
-    __len__ = size
-
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return self._untyped_storage.nbytes()
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return int(self.dtype.itemsize)
-
-    def data_ptr(self) -> int:
-        """The address of the first element now. Cost: runs what is pending of the tensor."""
-        return self._untyped_storage.data_ptr()
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return self._untyped_storage
-
-    def resize_(self, size: int) -> TypedStorage:
-        """Make the memory as many elements long; see `UntypedStorage.resize_`."""
-        self._untyped_storage.resize_(size * self.element_size())
-        return self
-
-    def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        """Write the elements of another storage, in this one's type."""
-        self._elements.copy_(source._elements)
-        return self
-
-    def fill_(self, value: Any) -> TypedStorage:
-        """Write one number everywhere."""
-        self._elements.fill_(value)
-        return self
-
-    def clone(self) -> TypedStorage:
-        """New memory with the same elements."""
-        return _typed(self._elements.clone())
-
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the storage's type, or its elements as another type, in new memory."""
-        if dtype is None:
-            return f"weft.{TYPE_NAMES[self.dtype.name]}Storage"
-        wanted = dtype.dtype if isinstance(dtype, LegacyStorage) else read_dtype(dtype)
-        return _typed(self._elements.to(wanted))
-
-    def tolist(self) -> list[Any]:
-        """All elements as numbers."""
-        return list(self._elements.tolist())
-
-    def cpu(self) -> TypedStorage:
-        """The storage itself."""
-        return self
-
-    @property
-    def device(self) -> Any:
-        """Where the memory is."""
-        return self._untyped_storage.device
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether the memory is on a CUDA device: no."""
-        return False
-
-    def is_shared(self) -> bool:
-        """Whether other processes can write the memory."""
-        return self._untyped_storage.is_shared()
-
-    def share_memory_(self) -> TypedStorage:
-        """Move the memory to where processes share it: see `Tensor.share_memory_`."""
-        self._untyped_storage.share_memory_()
-        return self
-
-    @property
-    def _cdata(self) -> int:
-        return self._untyped_storage._cdata
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return self._elements.__array__(dtype)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._elements[index].tolist()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._elements[index] = value
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TypedStorage):
-            return NotImplemented
-        return self.dtype is other.dtype and self._untyped_storage == other._untyped_storage
-
-    def __hash__(self) -> int:
-        return hash(self._untyped_storage)
-
-    def __copy__(self) -> TypedStorage:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
-        return memo.setdefault(id(self), self.clone())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _typed, (self._elements.clone(),)
-
-    def __repr__(self) -> str:
-        lines = "\n".join(f" {value}" for value in self.tolist())
-        kind = f"dtype={self.dtype!r}, device={self.device}"
-        return f"{lines}\n[TypedStorage({kind}) of size {self.size()}]"
-
-
-def _conversion(name: str, dtype: DType) -> Any:
-    def convert(self: TypedStorage) -> TypedStorage:
-        return self if self.dtype is dtype else _typed(self._elements.to(dtype))
-
-    convert.__name__ = name
-    convert.__doc__ = f"The elements as {dtype.name}, in new memory unless they are."
-    return convert
-
-
-for _name, _dtype in CONVERSIONS.items():
-    if not _dtype.is_complex:
-        setattr(TypedStorage, _name, _conversion(_name, _dtype))
-
-
-def _typed(memory: Tensor) -> TypedStorage:
-    """The storage of a tensor, as elements of its type."""
-    return TypedStorage(wrap_storage=UntypedStorage.of(memory), dtype=memory._dtype)
-
-
-class LegacyStorage:
-    """A type of storage such as `FloatStorage`: it makes typed storages of its `dtype`, and they are its instances."""
-
-    def __init__(self, name: str, dtype: DType) -> None:
-        self.__name__ = self.__qualname__ = name
-        self.__module__ = "weft"
-        self.dtype = dtype
-
-    def __reduce__(self) -> str:
-        return self.__name__  # of `__module__`
-
-    def __call__(
-        self,
-        *args: Any,
-        wrap_storage: UntypedStorage | None = None,
-        dtype: Any = None,
-        device: Any = None,
-        _internal: bool = False,
-    ) -> TypedStorage:
-        if dtype is not None:
-            raise ArgumentTypeError(
-                f"{self.__name__}() takes no dtype: its name says it",
-                expected="no dtype",
-                got=repr(dtype),
-                fix="call TypedStorage for another type",
-            )
-        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=self.dtype, device=device)
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, TypedStorage) and value.dtype is self.dtype
-
-    def __repr__(self) -> str:
-        return f"weft.{self.__name__}"
-
-
-def is_storage(obj: Any) -> bool:
-    """Whether something is a storage."""
-    return isinstance(obj, TypedStorage | UntypedStorage)
-
-
-def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor shows a part of, as elements of its type."""
-    return _typed(self)
-
-
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor shows a part of, as bytes."""
-    return UntypedStorage.of(self)
-
-
-_LEGACY = {
-    f"{name}Storage": LegacyStorage(f"{name}Storage", dtypes.by_name(dtype))
-    for dtype, name in TYPE_NAMES.items()
-}
-FUNCTIONS: dict[str, Any] = {
-    **_LEGACY,
-    "Storage": _LEGACY["FloatStorage"],
-    "TypedStorage": TypedStorage,
-    "UntypedStorage": UntypedStorage,
-    "is_storage": is_storage,
-}
-METHODS: dict[str, Any] = {
-    "storage": storage,
-    "untyped_storage": untyped_storage,
-    "_typed_storage": storage,
-}

@@ -1,0 +1,370 @@
+# ruff: noqa: A001, A003 - PyTorch's names
+"""Typed storages: memory as elements of one type, the classes named after types, and what tensors say of theirs.
+
+In come untyped storages, or what they are made of; out go numbers and storages. The memory is left to `storage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError
+from weft.functional.arguments import TYPE_NAMES
+from weft.graph import dtype as dtypes
+from weft.graph.dtype import DType
+from weft.graph.meta import no_data_here
+from weft.graph.tensor import Tensor
+from weft.tensor.conversion import CONVERSIONS
+from weft.tensor.creation import read_dtype
+from weft.tensor.storage import UntypedStorage, new_memory
+
+
+class TypedStorage:
+    """The memory that a tensor shows, as elements of its type: `tensor.storage()`."""
+
+    dtype: DType
+
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        self.dtype = read_dtype(dtype)
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+        else:
+            self._untyped_storage = UntypedStorage.of(new_memory(self.dtype, args, device))
+
+    @property
+    def _elements(self) -> Any:
+        """All elements as a vector, shared."""
+        return self._untyped_storage.as_tensor(self.dtype)
+
+    def size(self) -> int:
+        """How many elements there are."""
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return int(self.dtype.itemsize)
+
+    def data_ptr(self) -> int:
+        """The address of the first element now. Cost: runs what is pending of the tensor."""
+        return self._untyped_storage.data_ptr()
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        dtype: Any = None,
+    ) -> TypedStorage:
+        """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
+        wanted = read_dtype(dtype)
+        made = UntypedStorage.from_buffer(buffer, byte_order, count, offset, wanted)
+        return TypedStorage(wrap_storage=made, dtype=wanted)
+
+    @classmethod
+    def from_file(
+        cls, filename: Any, shared: bool = False, size: int = 0, dtype: Any = None
+    ) -> TypedStorage:
+        """The first elements of a file as memory: see `UntypedStorage.from_file`."""
+        wanted = read_dtype(dtype)
+        made = UntypedStorage.from_file(filename, shared, size * wanted.itemsize)
+        return TypedStorage(wrap_storage=made, dtype=wanted)
+
+    @property
+    def filename(self) -> str | None:
+        """The file that the memory is, if it is one."""
+        return self._untyped_storage.filename
+
+    def resizable(self) -> bool:
+        """Whether `resize_` works."""
+        return self._untyped_storage.resizable()
+
+    def get_device(self) -> int:
+        """The number of the device: -1, as of all that are not GPUs."""
+        return -1
+
+    def pickle_storage_type(self) -> str:
+        """The name of the type of storage that elements like these have in PyTorch's files."""
+        return f"{TYPE_NAMES[self.dtype.name]}Storage"
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Make the memory as many elements long; see `UntypedStorage.resize_`."""
+        self._untyped_storage.resize_(size * self.element_size())
+        return self
+
+    def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
+        """Write the elements of another storage, in this one's type."""
+        self._elements.copy_(source._elements)
+        return self
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Write one number everywhere."""
+        self._elements.fill_(value)
+        return self
+
+    def clone(self) -> TypedStorage:
+        """New memory with the same elements."""
+        return _typed(self._elements.clone())
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the storage's type, or its elements as another type, in new memory."""
+        if dtype is None:
+            return f"weft.{TYPE_NAMES[self.dtype.name]}Storage"
+        wanted = dtype.dtype if isinstance(dtype, LegacyStorage) else read_dtype(dtype)
+        return _typed(self._elements.to(wanted))
+
+    def tolist(self) -> list[Any]:
+        """All elements as numbers."""
+        return list(self._elements.tolist())
+
+    def cpu(self) -> TypedStorage:
+        """The storage itself."""
+        return self
+
+    @property
+    def device(self) -> Any:
+        """Where the memory is."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a CUDA device: no."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Whether other processes can write the memory."""
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self) -> TypedStorage:
+        """Move the memory to where processes share it: see `Tensor.share_memory_`."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    @property
+    def _cdata(self) -> int:
+        return self._untyped_storage._cdata
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self._elements.__array__(dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._elements[self._checked(index)].tolist()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements[index if isinstance(index, slice) else self._checked(index)] = value
+
+    def _checked(self, index: Any) -> Any:
+        """An index of one element. Errors: NotImplementedError on the device meta, RuntimeError on a slice,
+        IndexError."""
+        if self._untyped_storage.device.type == "meta":
+            raise no_data_here()
+        if isinstance(index, slice):
+            raise ExportError(
+                "slices are only supported in UntypedStorage.__getitem__",
+                expected="the place of one element",
+                got=repr(index),
+                fix="slice .untyped(), or a tensor of the storage",
+            )
+        size = self.size()
+        if not -size <= index < size:
+            raise TensorIndexError(
+                f"index {index} out of range for storage of size {size}",
+                expected=f"{-size} <= index < {size}",
+                got=str(index),
+                fix="check len(storage)",
+            )
+        return index
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TypedStorage):
+            return NotImplemented
+        return self.dtype is other.dtype and self._untyped_storage == other._untyped_storage
+
+    def __hash__(self) -> int:
+        return hash(self._untyped_storage)
+
+    def __copy__(self) -> TypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        copied = self._untyped_storage.__deepcopy__(memo)
+        return TypedStorage(wrap_storage=copied, dtype=self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self._untyped_storage, self.dtype.name)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def __repr__(self) -> str:
+        lines = "\n".join(f" {value}" for value in self.tolist())
+        kind = f"dtype={self.dtype!r}, device={self.device}"
+        return f"{lines}\n[TypedStorage({kind}) of size {self.size()}]"
+
+
+def _conversion(name: str, dtype: DType) -> Any:
+    def convert(self: TypedStorage | UntypedStorage) -> TypedStorage:
+        if isinstance(self, UntypedStorage):
+            return _typed(self.as_tensor(dtypes.uint8).to(dtype))
+        return self if self.dtype is dtype else _typed(self._elements.to(dtype))
+
+    convert.__name__ = name
+    convert.__doc__ = f"The elements as {dtype.name}, in new memory unless they are."
+    return convert
+
+
+_COMPLEX = {"complex_float": dtypes.complex64, "complex_double": dtypes.complex128}
+for _name, _dtype in (
+    {k: v for k, v in CONVERSIONS.items() if not v.is_complex} | _COMPLEX
+).items():
+    setattr(TypedStorage, _name, _conversion(_name, _dtype))
+    setattr(UntypedStorage, _name, _conversion(_name, _dtype))
+
+
+def _rebuilt(memory: UntypedStorage, dtype: str) -> TypedStorage:
+    """What unpickling calls."""
+    return TypedStorage(wrap_storage=memory, dtype=dtypes.by_name(dtype))
+
+
+def _typed(memory: Tensor) -> TypedStorage:
+    """The storage of a tensor, as elements of its type."""
+    return TypedStorage(wrap_storage=UntypedStorage.of(memory), dtype=memory._dtype)
+
+
+class LegacyStorage:
+    """A type of storage such as `FloatStorage`: it makes typed storages of its `dtype`, and they are its instances."""
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "weft"
+        self.dtype = dtype
+
+    def __reduce__(self) -> str:
+        return self.__name__  # of `__module__`
+
+    def __call__(
+        self,
+        *args: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> TypedStorage:
+        if dtype is not None:
+            raise ArgumentTypeError(
+                f"{self.__name__}() takes no dtype: its name says it",
+                expected="no dtype",
+                got=repr(dtype),
+                fix="call TypedStorage for another type",
+            )
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=self.dtype, device=device)
+
+    def from_buffer(
+        self, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
+        """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
+        return TypedStorage.from_buffer(buffer, byte_order, count, offset, self.dtype)
+
+    def from_file(self, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first elements of a file as memory: see `UntypedStorage.from_file`."""
+        return TypedStorage.from_file(filename, shared, size, self.dtype)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, TypedStorage) and value.dtype is self.dtype
+
+    def __repr__(self) -> str:
+        return f"weft.{self.__name__}"
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether something is a storage."""
+    return isinstance(obj, TypedStorage | UntypedStorage)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor shows a part of, as elements of its type."""
+    return _typed(self)
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor shows a part of, as bytes."""
+    return UntypedStorage.of(self)
+
+
+def storage_type(self: Tensor) -> LegacyStorage:
+    """The type of storage that has elements of the tensor's type."""
+    return _LEGACY[f"{TYPE_NAMES[self._dtype.name]}Storage"]
+
+
+def shown_by(memory: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
+    """What a storage's memory shows as a vector, shared: elements of its own type; bytes as any, else as int64.
+
+    Errors: RuntimeError where a storage has elements of another type.
+    """
+    if isinstance(memory, UntypedStorage):
+        return memory.as_tensor(dtypes.int64 if dtype is None else dtype)
+    if dtype in (None, memory.dtype):
+        return memory._elements
+    wanted, have = TYPE_NAMES[dtype.name], TYPE_NAMES[memory.dtype.name]
+    raise DTypeError(
+        f"Expected a Storage of type {wanted} or an UntypedStorage, but got {have}",
+        expected=f"elements of {dtype.name}, or bytes",
+        got=f"a storage of {memory.dtype.name}",
+        fix="convert the storage, or pass its .untyped()",
+    )
+
+
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A vector of the first `size` elements of a file: see `UntypedStorage.from_file`."""
+    wanted = read_dtype(dtype)
+    made = TypedStorage.from_file(filename, bool(shared), size, wanted)
+    return made._elements.requires_grad_(requires_grad)
+
+
+_LEGACY = {
+    f"{name}Storage": LegacyStorage(f"{name}Storage", dtypes.by_name(dtype))
+    for dtype, name in TYPE_NAMES.items()
+}
+FUNCTIONS: dict[str, Any] = {
+    **_LEGACY,
+    "Storage": _LEGACY["FloatStorage"],
+    "TypedStorage": TypedStorage,
+    "UntypedStorage": UntypedStorage,
+    "from_file": from_file,
+    "is_storage": is_storage,
+}
+METHODS: dict[str, Any] = {
+    "storage": storage,
+    "storage_type": storage_type,
+    "untyped_storage": untyped_storage,
+    "_typed_storage": storage,
+}
