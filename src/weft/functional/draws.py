@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, DTypeError, GradientError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.generator import standard_normal, unit

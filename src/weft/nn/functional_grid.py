@@ -7,21 +7,23 @@ gathers at integer neighbours and a weighted sum, so that the gradients of both 
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from typing import Any
+
+import numpy as np
 
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import product
+from weft.functional.reductions import sum as sum_of
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
 from weft.graph.recording import cast
+from weft.ops.primitives import concat, expand, gather, reshape, transpose, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, gather, reshape, transpose, where
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -131,58 +133,53 @@ class _Sampler:
             x = where(x <= 0, 0, where(x >= size - 1, size - 1, x))
         return x
 
-    def at(self, places: list[Any], weight: Any) -> Any:
-        """The values at whole places, times a weight; nothing outside. Shapes: (N, P) -> (N, C, P)."""
-        inside: Any = None
+    def at(self, places: list[Any], shares: list[Any]) -> Any:
+        """The sum of the values at T^d whole places, T along each of d axes, each times its shares; those outside count
+        nothing. One gather for all of them. Shapes: (N, T, P) per axis -> (N, C, P)."""
+        (batch, taps, count), rank = places[0]._shape, len(places)
         index: Any = None
-        for place, size in zip(places, self.sizes, strict=True):
-            within = (place >= 0) & (place <= size - 1)
-            inside = within if inside is None else inside & within
-        for place, size in zip(places, self.sizes, strict=True):
-            whole = cast(where(inside, place.detach(), 0), dtypes.int64)
+        weight: Any = None
+        for axis, (place, share, size) in enumerate(zip(places, shares, self.sizes, strict=True)):
+            shape = (batch, *(taps if other == axis else 1 for other in range(rank)), count)
+            inside = (place >= 0) & (place <= size - 1)
+            whole = reshape(cast(where(inside, place.detach(), 0), dtypes.int64), shape)
+            share = reshape(where(inside, share, 0), shape)
             index = whole if index is None else index * size + whole
-        batch, channels = self.lines._shape[:2]
-        count = index._shape[1]
-        index = expand(reshape(index, (batch, 1, count)), (batch, channels, count))
-        found = gather(self.lines, 2, index)
-        return found * cast(reshape(where(inside, weight, 0), (batch, 1, count)), found._dtype)
+            weight = share if weight is None else weight * share
+        channels, every = self.lines._shape[1], taps**rank
+        index = expand(reshape(index, (batch, 1, every * count)), (batch, channels, every * count))
+        found = reshape(gather(self.lines, 2, index), (batch, channels, every, count))
+        weighed = found * cast(reshape(weight, (batch, 1, every, count)), found._dtype)
+        return sum_of(weighed, 2) if every > 1 else reshape(weighed, (batch, channels, count))
 
     def nearest(self, places: list[Any]) -> Any:
         """The value of the nearest element; halves go to the even one."""
-        moved = [self.padded(x, axis) for axis, x in enumerate(places)]
-        still = moved[0] * 0
-        for x in moved[1:]:
-            still = still + x * 0
-        return self.at([call("round", x) for x in moved], still + 1)
+        moved = [_row(self.padded(x, axis)) for axis, x in enumerate(places)]
+        return self.at([call("round", x) for x in moved], [x * 0 + 1 for x in moved])
 
     def bilinear(self, places: list[Any]) -> Any:
         """Linear between the neighbours along each axis."""
-        moved = [self.padded(x, axis) for axis, x in enumerate(places)]
+        moved = [_row(self.padded(x, axis)) for axis, x in enumerate(places)]
         low = [call("floor", x) for x in moved]
         gap = [x - base for x, base in zip(moved, low, strict=True)]
-        total: Any = None
-        for corner in itertools.product((0, 1), repeat=len(moved)):
-            weight: Any = None
-            for step, part in zip(corner, gap, strict=True):
-                share = part if step else 1 - part
-                weight = share if weight is None else weight * share
-            value = self.at([base + step for base, step in zip(low, corner, strict=True)], weight)
-            total = value if total is None else total + value
-        return total
+        steps = host.from_numpy(np.array([[0.0], [1.0]]), moved[0]._dtype)
+        shares = [where(steps > 0, part, 1 - part) for part in gap]
+        return self.at([base + steps for base in low], shares)
 
     def bicubic(self, places: list[Any]) -> Any:
         """Keys' cubic convolution of four neighbours along each axis."""
-        low = [call("floor", x) for x in places]
-        weights = [_cubic_weights(x - base) for x, base in zip(places, low, strict=True)]
-        total: Any = None
-        for taps in itertools.product(range(4), repeat=2):
-            corner = [
-                self.padded(base + (tap - 1), axis)
-                for axis, (base, tap) in enumerate(zip(low, taps, strict=True))
-            ]
-            value = self.at(corner, weights[0][taps[0]] * weights[1][taps[1]])
-            total = value if total is None else total + value
-        return total
+        low = [call("floor", _row(x)) for x in places]
+        shares = [
+            concat(tuple(_cubic_weights(_row(x) - base)), 1)
+            for x, base in zip(places, low, strict=True)
+        ]
+        steps = host.from_numpy(np.arange(-1.0, 3.0)[:, None], low[0]._dtype)
+        return self.at([self.padded(x + steps, axis) for axis, x in enumerate(low)], shares)
+
+
+def _row(x: Any) -> Any:
+    """(N, P) -> (N, 1, P)."""
+    return reshape(x, (x._shape[0], 1, x._shape[1]))
 
 
 def _reflected(x: Any, low: float, span: float) -> Any:
@@ -212,8 +209,6 @@ def _cubic_weights(t: Any) -> list[Any]:
 
 def _steps(size: int, align: bool, dtype: Any) -> Any:
     """Places from -1 to 1: the ends of the outer elements, or their middles."""
-    import numpy as np
-
     if size == 1:
         return host.from_numpy(np.zeros(1), dtype)
     ends = np.linspace(-1, 1, size)

@@ -129,7 +129,9 @@ def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
     Errors: OSError."""
     if not shared:
         with open(filename, "rb") as file:
-            memory = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_COPY) if nbytes else b""
+            memory: Any = (
+                mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_COPY) if nbytes else b""
+            )
         return np.frombuffer(memory, np.uint8)
     descriptor = os.open(filename, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(descriptor, "r+b") as file:

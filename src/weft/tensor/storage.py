@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft._lazy import later
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError, ShapeError
 from weft.functional.arguments import need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
@@ -225,10 +225,17 @@ class UntypedStorage:
         self.as_tensor(dtypes.uint8)[index] = value
 
     def byteswap(self, dtype: Any) -> None:
-        """Turn the bytes of each element of a type around, in place; those that are no whole element stay."""
+        """Turn the bytes of each element of a type around, in place. Errors: RuntimeError where one is not whole."""
         wanted = read_dtype(dtype)
         size = wanted.itemsize // (2 if wanted.is_complex else 1)
-        rows = self.as_tensor(dtypes.uint8)[: self.nbytes() // size * size].reshape(-1, size)
+        if self.nbytes() % size:
+            raise ShapeError(
+                f"the length of data is not a multiple of {size}",
+                expected=f"whole elements of {wanted.name}",
+                got=f"{self.nbytes()} bytes",
+                fix="pass the type that the bytes are of",
+            )
+        rows = self.as_tensor(dtypes.uint8).reshape(-1, size)
         rows.copy_(rows.flip(1))
 
     def new(self) -> UntypedStorage:
