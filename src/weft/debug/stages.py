@@ -14,7 +14,7 @@ from typing import Any
 from weft import pipeline
 from weft.graph.rows import ELEMENTWISE, SCALAR_ROW
 from weft.graph.tape import tape
-from weft.graph.targets import AccumulateGrad
+from weft.graph.targets import AccumulateGrad, OutputEdge
 from weft.schedule import batch, collect, fuse, gang, lower, plan
 from weft.schedule.loops import kernel_specs
 from weft.schedule.specs import kernel_text
@@ -82,6 +82,8 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
         return "-"
     if isinstance(edge, AccumulateGrad):
         return f"leaf{list(edge.variable.shape)}"
+    if isinstance(edge, OutputEdge):
+        return f"{edge.function.name()}.{edge.number}"
     return names.get(edge) or str(edge.name())
 
 

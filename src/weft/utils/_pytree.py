@@ -343,8 +343,9 @@ def _schema(spec: TreeSpec) -> dict[str, Any]:
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
     if spec.type not in _WRITTEN:
+        of = f"namedtuple class {spec.context}" if spec.type is namedtuple else spec.type.__name__
         raise NotDefinedError(
-            f"Can't serialize TreeSpec of {spec.type.__name__}",
+            f"Can't serialize TreeSpec of {of}",
             expected="lists, tuples, dictionaries and deques",
             got=_type_name(spec.type),
             fix="turn it into a dictionary first",
