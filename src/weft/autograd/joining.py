@@ -32,19 +32,36 @@ MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones 
 
 def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """Contributions with the same sum as `parts`, tensors of one shape."""
-    kinds: dict[str, list[Any]] = {"put": [], "matmul": [], "sum": []}
+    kinds: dict[str, list[Any]] = {name: [] for name in _FITS}
     others = []
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
         fits = _FITS.get(node.row.name) if free else None
         if fits is not None and fits(node, shape):
-            kinds[node.row.name].append(part)
+            kinds[node.row.name].append(_Operation(part, node))
         else:
             others.append(part)
     for name, alike in kinds.items():
-        others += _JOINS[name](alike, shape) if len(alike) > 1 else alike
+        joined = _JOINS[name](alike, shape) if len(alike) > 1 else None
+        others += [operation.part for operation in alike] if joined is None else joined
     return others
+
+
+@cython.cclass
+class _Operation:
+    """What a contribution has been recorded as: params and operands, and where an operand is a transpose, what of (or
+    None). By handles: what is pending may run while others are joined, and nodes forget their inputs then."""
+
+    part = cython.declare(object, visibility="readonly")
+    params = cython.declare(object, visibility="readonly")
+    operands = cython.declare(list, visibility="readonly")
+    turned = cython.declare(object, visibility="readonly")
+
+    def __init__(self, part: Any, node: Any) -> None:
+        self.part, self.params = part, node.params
+        self.operands = [wrap_node(source) for source in node.inputs]
+        self.turned = _turned_from(node.inputs[0])
 
 
 # -- blocks of rows in zeros -----------------------------------------------------------------------
@@ -78,25 +95,24 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
 
 
-def _join_rows(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """The blocks one behind the other, zeros where there are none; as they came where two overlap."""
+def _join_rows(alike: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+    """The blocks one behind the other, zeros where there are none; None where two overlap."""
     row = _row_size(shape)
     blocks = []
-    for number, part in enumerate(parts):
-        node = value_of(part)
-        block = node.inputs[1]
-        blocks.append((node.params[0] // row, block.numel // row, number, block))
+    for number, operation in enumerate(alike):
+        block = operation.operands[1]
+        blocks.append((operation.params[0] // row, block.numel() // row, number, block))
     blocks.sort(key=lambda block: block[:3])
     pieces, reached = [], 0
     for start, count, _, block in blocks:
         if start < reached:
-            return parts
+            return None
         if start > reached:
-            pieces.append(_zeros(parts[0], (start - reached, *shape[1:])))
-        pieces.append(reshape(wrap_node(block), (count, *shape[1:])))
+            pieces.append(_zeros(block, (start - reached, *shape[1:])))
+        pieces.append(reshape(block, (count, *shape[1:])))
         reached = start + count
     if reached < shape[0]:
-        pieces.append(_zeros(parts[0], (shape[0] - reached, *shape[1:])))
+        pieces.append(_zeros(block, (shape[0] - reached, *shape[1:])))
     return [concat(tuple(pieces), 0)]
 
 
@@ -127,20 +143,24 @@ def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
     return bool(rows * (m + n) <= 2 * m * n)
 
 
-def _join_products(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _join_products(alike: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
-    products = [value_of(part).inputs for part in reversed(parts)]
-    left = _below_each_other(_turned(a) for a, _ in products)  # (rows, m)
-    right = _below_each_other(wrap_node(b) for _, b in products)  # (rows, n)
+    left = _below_each_other(_transposed(operation) for operation in reversed(alike))  # (rows, m)
+    right = _below_each_other(operation.operands[1] for operation in reversed(alike))  # (rows, n)
     return [matmul(transpose(left), right)]
 
 
-def _turned(node: Any) -> Any:
-    """The transpose of a matrix: what it was turned from, as a rule."""
+def _turned_from(node: Any) -> Any:
+    """What a pending matrix is the transpose of; None where it is not recorded as one."""
     turned = node.row.name == "permute" and node.params == (1, 0)
-    if turned and node.state == PENDING_STATE and node.quotient is None:
-        return wrap_node(node.inputs[0])
-    return transpose(wrap_node(node))
+    free = node.state == PENDING_STATE and node.quotient is None
+    return wrap_node(node.inputs[0]) if turned and free else None
+
+
+def _transposed(operation: Any) -> Any:
+    """The transpose of the left operand: what it was turned from, as a rule."""
+    turned = operation.turned
+    return transpose(operation.operands[0]) if turned is None else turned
 
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
@@ -149,12 +169,12 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
-def _join_sums(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _join_sums(alike: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
     """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
     same rows below each other, which lie in memory once."""
-    if len(parts) < FEW:
-        return parts
-    rows = _below_each_other(wrap_node(value_of(part).inputs[0]) for part in reversed(parts))
+    if len(alike) < FEW:
+        return None
+    rows = _below_each_other(operation.operands[0] for operation in reversed(alike))
     return [reduce("sum", rows, (0,))]
 
 
@@ -163,7 +183,7 @@ _FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
     "matmul": _is_thin,
     "sum": _is_column_sum,
 }
-_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any]]] = {
+_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any] | None]] = {
     "put": _join_rows,
     "matmul": _join_products,
     "sum": _join_sums,
