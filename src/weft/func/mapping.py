@@ -28,7 +28,7 @@ from weft.func.tree import leaves, need_function, rebuild
 from weft.graph import tape as tapes
 from weft.graph.edges import value_of
 from weft.graph.recording import record
-from weft.graph.tape import last_sequence
+from weft.graph.tape import intact, last_sequence
 from weft.ops import TABLE
 
 require(__name__, cython.compiled)
@@ -324,20 +324,20 @@ def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> An
         value if dim is None else _first(lifting, value, dim)
         for value, dim in zip(mapped.values, mapped.dims, strict=True)
     ]
-    with chance, _Traced(strict, lifting, chance.kind) as traced:
-        first = mapped.call(example)
-    drawn = chance.drawn
-    changed = [
-        one if dim is not None and one._version else None
-        for one, dim in zip(example, mapped.dims, strict=True)
-    ]
-    alone = traced.read or any(one is not None for one in changed)
-    if not alone and not (drawn and chance.kind == "different"):
-        try:
-            with weft.enable_grad():
-                return _placed(lifting, first, out_dims, mapped.func)
-        except Unliftable:  # there is no rule over all examples: one after the other
-            pass
+    with intact():  # what is lifted has to be there, inputs and all
+        with chance, _Traced(strict, lifting, chance.kind) as traced:
+            first = mapped.call(example)
+        changed = [
+            one if dim is not None and one._version else None
+            for one, dim in zip(example, mapped.dims, strict=True)
+        ]
+        alone = traced.read or any(one is not None for one in changed)
+        if not alone and not (chance.drawn and chance.kind == "different"):
+            try:
+                with weft.enable_grad():
+                    return _placed(lifting, first, out_dims, mapped.func)
+            except Unliftable:  # there is no rule over all examples: one after the other
+                pass
     for own, one in zip(mapped.example(0), changed, strict=True):
         if one is not None:  # the function has written into its argument
             own.copy_(one)

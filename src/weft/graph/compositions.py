@@ -34,7 +34,7 @@ from weft._compiled import require
 from weft.graph import dtype as dtypes
 from weft.graph.overriding import has_mode
 from weft.graph.repeating import plain_kinds
-from weft.graph.tape import last_sequence
+from weft.graph.tape import intact, last_sequence
 
 require(__name__, cython.compiled)
 
@@ -339,11 +339,13 @@ def _learn(
         entries.append(entry)
     keywords: dict = {name: entries[total + index] for index, name in enumerate(named)}
     start: cython.longlong = last_sequence()
-    result = function(*entries[:total], **keywords)
+    with intact():
+        result = function(*entries[:total], **keywords)
     found = known[kind] = Lesson(given).learn(start, result)
     if found is False:  # it may have given an operand, or a view of one
         return PyObject_Vectorcall(function, arguments, count, names)
     counters["learned"] += 1
+    check_budget()
     return result
 
 

@@ -54,7 +54,7 @@ _inference_used = False
 @cython.inline
 @cython.exceptval(-1, check=False)
 def after_record(tape: Tape) -> cython.int:
-    """Run what is pending where the budget or eager mode asks for it."""
+    """Run what is pending where the budget or eager mode asks for it, unless it is to stay as it is recorded."""
     if (
         tape.count - tape.left > _budget_nodes
         or tape.pending_bytes + tape.arrived_bytes > _budget_bytes
@@ -68,7 +68,7 @@ def after_record(tape: Tape) -> cython.int:
 @cython.exceptval(-1, check=False)
 def _relieve(tape: Tape) -> cython.int:
     global _budget_bytes
-    if tape.running is not None:
+    if tape.running is not None or tape.mode.intact > 0:
         return 0
     if _budget_bytes == FIRST_BUDGET and not tape.mode.eager:
         _budget_bytes = late["most_pending_bytes"]()

@@ -22,6 +22,7 @@ cdef class Mode:
     cdef public bint anomaly
     cdef public long long walk
     cdef public bint chosen
+    cdef public int intact
     cdef public tuple duals
     cdef public object saved_hooks
     cdef public object extra

@@ -29,7 +29,8 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 class Mode:
     """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
     walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
-    forward mode, what else contexts remember by name, and the fiber of `weft.map` that it belongs to."""
+    forward mode, what else contexts remember by name, and the fiber of `weft.map` that it belongs to. `intact` is how
+    many contexts of that name it is in."""
 
     def __cinit__(self):
         self.grad = True
@@ -38,6 +39,7 @@ class Mode:
         self.anomaly = False
         self.walk = 0
         self.chosen = False
+        self.intact = 0
         self.duals = None
         self.saved_hooks = None
         self.extra = None
@@ -48,9 +50,26 @@ class Mode:
         mode: Mode = Mode()
         mode.grad, mode.inference, mode.eager = self.grad, self.inference, self.eager
         mode.anomaly, mode.walk, mode.chosen = self.anomaly, self.walk, self.chosen
+        mode.intact = self.intact
         mode.duals, mode.saved_hooks = self.duals, self.saved_hooks
         mode.extra, mode.fiber = self.extra, self.fiber
         return mode
+
+
+@cython.final
+@cython.cclass
+class intact:  # noqa: N801 - a context, as no_grad is
+    """A context in which what is recorded stays as it is until somebody reads a value: no budget makes it run. For
+    those who look at what has been recorded, and for writes that go together."""
+
+    mode: Mode
+
+    def __enter__(self):
+        self.mode = current_tape().mode
+        self.mode.intact += 1
+
+    def __exit__(self, kind, error, traceback):
+        self.mode.intact -= 1
 
 
 @cython.cclass

@@ -17,7 +17,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
-from weft.graph.tape import last_sequence, leave_alone
+from weft.graph.tape import intact, last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
@@ -164,7 +164,8 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Evaluate the closure with gradients, then update every group without; its result.
 
-        Ctrl-C during the updates waits until all of them are recorded: no model makes half a step.
+        Ctrl-C during the updates waits until all of them are recorded, and so does running them: no model makes half a
+        step, also where memory runs out.
         Errors: RuntimeError for a gradient of another shape; then nothing is updated.
         """
         loss = None
@@ -174,7 +175,7 @@ class Optimizer:
         sparse = any([check_gradients(group["params"]) for group in self.param_groups])
         if sparse and self._before is not None:
             self._before.settle()
-        with uninterrupted():
+        with uninterrupted(), intact():
             before = last_sequence()
             for group in self.param_groups:
                 with weft.set_grad_enabled(bool(group.get("differentiable", False))):
