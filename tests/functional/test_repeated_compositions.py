@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from small_budgets import NODES, Shown, assert_same
 from weft.graph import compositions
 
 Tensors = tuple[Any, ...]
@@ -95,6 +96,29 @@ def test_repeated_calls_have_the_bits_of_the_first(name: str) -> None:
             np.testing.assert_array_equal(ours, theirs)
         assert layouts(result) == layouts(expected)
     assert compositions.counters["repeated"] >= before + 3
+
+
+@pytest.mark.parametrize("nodes", NODES)
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_learned_and_repeated_while_pending_work_runs(name: str, nodes: int) -> None:
+    """What is learned does not depend on when work runs, and neither do results and gradients."""
+    function, inputs = CALLS[name]
+
+    def show() -> Shown:
+        values: list[Any] = []
+        for turn in range(4):
+            given = [weft.nan_to_num(x, 0.5, 2.0).requires_grad_() for x in inputs(turn)]
+            result = function(*given)
+            parts = result if isinstance(result, tuple) else (result,)
+            (parts[0] * 0.5).sum().backward()
+            values += parts
+        return values, []
+
+    before = dict(compositions.counters)
+    show()
+    usual = {name: compositions.counters[name] - before[name] for name in before}
+    assert_same(show, nodes)
+    assert compositions.counters["repeated"] - before["repeated"] >= 3 * usual["repeated"]
 
 
 @pytest.mark.parametrize("name", CALLS)
