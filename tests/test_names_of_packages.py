@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import warnings
 from collections import namedtuple
 from importlib import import_module
@@ -229,3 +230,52 @@ def test_a_wrapper_is_taken_for_an_optimizer(library):
     weight.sum().backward()
     Wrapper(library.optim.SGD([weight], lr=0.5)).step()
     assert weight.tolist() == [0.5, 0.5]
+
+
+SHARED = (
+    "gather join export_later"  # of `weft._lazy`, and functions of PyTorch's by the first two names
+)
+TRACED = {
+    "sym_int": [(2.7,), (-2.7,), (np.float32(3.5),), (None,), (1j,), (float("nan"),)],
+    "sym_float": [(2,), (True,), (None,), (object(),)],
+    "sym_sqrt": [(2,), (0.25,), (None,), (-1.0,)],
+    "sym_not": [(True,), (0,), (None,)],
+    "sym_max": [(1, 2), (1, 0.5), (np.int64(3), 2), (None, 1), ("a", "b")],
+    "sym_min": [(1, 2), (1, 2.0), (np.float64(3), 2), (1, None), ([], [])],
+    "sym_sum": [([1, 2.5],), (1, 2, 3), ([],), (None,)],
+    "sym_ite": [(True, 1, 2), (False, "a", "b"), (None, 1, 2), (True, 1, 2.0)],
+}
+
+
+def test_what_makes_modules_is_no_name_of_them():
+    helpers = {id(getattr(weft._lazy, name)) for name in SHARED.split()}
+    for path, module in list(sys.modules.items()):
+        if path.startswith("weft.") and path != "weft._lazy":
+            held = {name for name, value in list(vars(module).items()) if id(value) in helpers}
+            assert all(name.startswith("_") for name in held), (path, held)
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_numbers_that_tracing_makes_symbols_of(name):
+    """The results of PyTorch, and its kind of error, explained."""
+    for given in TRACED[name]:
+        try:
+            expected = getattr(torch, name)(*given)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            with pytest.raises(type(error)) as caught:
+                getattr(weft, name)(*given)
+            assert isinstance(caught.value, weft.errors.WeftError)
+            continue
+        found = getattr(weft, name)(*given)
+        assert (type(found), found) == (type(expected), expected)
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "cuda:1", "nowhere", 3, object()])
+def test_modules_of_devices(device):
+    try:
+        expected = torch.get_device_module(torch.device("cpu") if device is None else device)
+    except Exception as error:  # noqa: BLE001
+        with pytest.raises(type(error)):
+            weft.get_device_module(device)
+        return
+    assert weft.get_device_module(device).__name__ == expected.__name__.replace("torch", "weft")

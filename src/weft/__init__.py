@@ -70,7 +70,7 @@ _CHECKS = (
 )
 _ASKED = (
     "AcceleratorError TensorType get_autocast_gpu_dtype get_device_module has_lapack has_mkl has_openmp has_spectral "
-    "is_autocast_cache_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed is_vulkan_available "
+    "is_autocast_cache_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_vulkan_available "
     "is_warn_always_enabled set_anomaly_enabled set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not "
     "sym_sqrt sym_sum typename"
 )

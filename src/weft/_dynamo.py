@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.compiler import allow_in_graph, disable, is_compiling, reset
 from weft.nn import Module
 
@@ -56,7 +56,7 @@ def graph_break(msg: str = "") -> None:
 
 
 assume_constant_result = allow_in_graph
-join(
+_join(
     sys.modules[__name__],
     {
         "eval_frame": {"OptimizedModule": OptimizedModule},

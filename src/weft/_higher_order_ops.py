@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.errors import ArgumentError
 from weft.func import vmap
 from weft.utils._pytree import tree_flatten, tree_unflatten
@@ -49,5 +49,5 @@ def _scan(
 
 
 _scan.__name__ = _scan.__qualname__ = "associative_scan"
-join(sys.modules[__name__], {"associative_scan": {"associative_scan": _scan}})
+_join(sys.modules[__name__], {"associative_scan": {"associative_scan": _scan}})
 associative_scan: Callable[..., Any] = _scan

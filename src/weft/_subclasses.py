@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft._lazy import join
+from weft._lazy import join as _join
 
 
 def is_fake(x: Any) -> bool:
@@ -13,4 +13,4 @@ def is_fake(x: Any) -> bool:
     return False
 
 
-join(sys.modules[__name__], {"fake_tensor": {"is_fake": is_fake}})
+_join(sys.modules[__name__], {"fake_tensor": {"is_fake": is_fake}})

@@ -16,7 +16,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.errors import ArgumentError
 from weft.graph.overriding import enter_mode, leave_mode
 from weft.graph.public import publish
@@ -367,7 +367,7 @@ class GradScaler:
 
 
 _PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
-gather(
+_gather(
     sys.modules[__name__],
     {"autocast_mode": {"amp": _PRECISION}, "grad_scaler": {"amp": "GradScaler OptState"}},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.nn import Identity
 
 
@@ -22,4 +22,4 @@ class DeQuantStub(QuantStub):
     """Values as they are; `qconfig` is kept."""
 
 
-join(sys.modules[__name__], {"quantization": {"DeQuantStub": DeQuantStub, "QuantStub": QuantStub}})
+_join(sys.modules[__name__], {"quantization": {"DeQuantStub": DeQuantStub, "QuantStub": QuantStub}})

@@ -6,16 +6,20 @@ Also PyTorch's older setters of mixed precision, and the exception of devices.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import weft
 from weft import amp
-from weft.errors import DeviceError
+from weft.errors import ArgumentError, AssertedKindError, DeviceError, KindError
 from weft.nn.refusals import typename as _typename
 
 AcceleratorError = DeviceError
 TensorType = weft.Tensor  # in annotations
 _always: list[bool] = []
+_WHOLE, _FLOATS = (int, np.integer), (float, np.floating)
 
 
 def typename(obj: Any, /) -> str:
@@ -34,19 +38,61 @@ def is_warn_always_enabled() -> bool:
 
 
 def get_device_module(device: Any = None) -> Any:
-    """The module that answers for a device: `weft.cpu`, or the one of a device that is not there."""
-    kind = "cpu" if device is None else str(device).partition(":")[0]
-    return getattr(weft, kind)
+    """The module that answers for a device: `weft.cpu`, or the one of a device that is not there. Errors: RuntimeError
+    where there is none, or `device` is none."""
+    if device is not None and not isinstance(device, (str, weft.device)):
+        raise KindError(
+            f"Invalid value of device '{device}', expect weft.device, str, or None",
+            expected="a weft.device, its name or None",
+            got=type(device).__name__,
+            fix="pass 'cpu'",
+        )
+    kind = "cpu" if device is None else weft.device(device).type
+    module = getattr(weft, kind, None)
+    if module is None:
+        raise DeviceError(
+            f"Device '{kind}' does not have a corresponding module registered as 'weft.{kind}'.",
+            expected="a device with a module of its own, such as cpu",
+            got=kind,
+            fix="pass 'cpu'",
+        )
+    return module
+
+
+def _converted(function: str, convert: Callable[[Any], Any], a: Any) -> Any:
+    """A number made of another one. Errors: ArgumentError where there is none; TypeError."""
+    try:
+        return convert(a)
+    except (ValueError, OverflowError) as error:
+        if not isinstance(a, (int, float)):
+            raise  # it says itself what is wrong with it
+        raise ArgumentError(
+            f"{function}(): {error}",
+            expected="a number that has such a value",
+            got=repr(a),
+            fix="check how it was computed",
+        ) from error
+
+
+def _need(function: str, holds: bool, value: Any, wanted: str) -> None:
+    """Errors: AssertionError, as PyTorch has it, that is a TypeError too."""
+    if not holds:
+        raise AssertedKindError(
+            f"{function}(): expected {wanted}, got {type(value)}",
+            expected=wanted,
+            got=type(value).__name__,
+            fix=f"pass {wanted}",
+        )
 
 
 def sym_int(a: Any) -> int:
     """The integer towards zero."""
-    return math.trunc(a)
+    return int(_converted("sym_int", int, a))
 
 
 def sym_float(a: Any) -> float:
     """The number as a float."""
-    return float(a)
+    return float(_converted("sym_float", float, a))
 
 
 def sym_not(a: Any) -> bool:
@@ -55,28 +101,38 @@ def sym_not(a: Any) -> bool:
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """The larger of two numbers, a float where one of them is."""
-    return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+    """The larger of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
+    return _chosen("sym_max", max, a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, a float where one of them is."""
-    return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+    """The smaller of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
+    return _chosen("sym_min", min, a, b)
 
 
-def sym_sum(args: Any) -> Any:
-    """The sum of numbers."""
-    return sum(args)
+def _chosen(function: str, choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    for value in (a, b):
+        _need(function, isinstance(value, (*_WHOLE, *_FLOATS)), value, "an int or a float")
+    chosen = choose(a, b)
+    return float(chosen) if isinstance(a, _FLOATS) or isinstance(b, _FLOATS) else chosen
+
+
+def sym_sum(*args: Any) -> Any:
+    """The sum of numbers, one by one or in a list."""
+    alone = len(args) == 1 and isinstance(args[0], (list, tuple))
+    return sum(args[0] if alone else args)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
-    """`t` where `b` is true, else `f`."""
+    """`t` where `b` is true, else `f`. Errors: AssertionError unless `b` is a bool and the others of one type."""
+    _need("sym_ite", isinstance(b, bool), b, "a bool")
+    _need("sym_ite", type(t) is type(f), f, f"one type, that of t ({type(t).__name__})")
     return t if b else f
 
 
 def sym_sqrt(a: Any) -> float:
     """The root."""
-    return math.sqrt(a)
+    return float(_converted("sym_sqrt", math.sqrt, a))
 
 
 def _on() -> bool:
@@ -90,11 +146,6 @@ def _off() -> bool:
 has_lapack, has_spectral, has_openmp, has_mkl = True, True, False, False
 is_autocast_cache_enabled = _on
 is_autocast_ipu_enabled = is_autocast_xla_enabled = is_vulkan_available = _off
-
-
-def is_distributed(input: Any) -> bool:  # noqa: A002 - PyTorch's name
-    """Whether a tensor lies in several processes: no."""
-    return False
 
 
 def get_autocast_gpu_dtype() -> Any:

@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.codegen.target import host
 
 __all__ = [
@@ -88,7 +88,7 @@ def get_capabilities() -> dict[str, Any]:
     return {"architecture": host().name}
 
 
-gather(
+_gather(
     sys.modules[__name__],
     {
         "amp": {"amp": "GradScaler autocast"},

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.errors import NotDefinedError
 
 __all__ = [
@@ -74,7 +74,7 @@ def _registered(*arguments: Any) -> None:
     """Nothing: no structure of a trace is taken apart."""
 
 
-join(
+_join(
     sys.modules[__name__],
     {
         "_compatibility": {"compatibility": _compatibility},
@@ -86,5 +86,5 @@ join(
         "_symbolic_trace": {"Tracer": Tracer, "symbolic_trace": symbolic_trace, "wrap": wrap},
     },
 )
-join(sys.modules[__name__], {"experimental": {}})
-join(sys.modules["weft.fx.experimental"], {"proxy_tensor": {"get_proxy_mode": lambda: None}})
+_join(sys.modules[__name__], {"experimental": {}})
+_join(sys.modules["weft.fx.experimental"], {"proxy_tensor": {"get_proxy_mode": lambda: None}})

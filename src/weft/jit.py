@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from weft import futures
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.errors import ArgumentError
 from weft.nn import Module
 
@@ -194,7 +194,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> Any:
 
 _ANNOTATIONS = "Any", "Dict", "List", "Optional", "Tuple", "Union"
 _LISTS = {f"BroadcastingList{count}": list for count in range(1, 7)}
-join(
+_join(
     sys.modules[__name__],
     {"annotations": {**_LISTS, **{name: getattr(typing, name) for name in _ANNOTATIONS}}},
 )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from weft._lazy import join
+from weft._lazy import join as _join
 
 
 def is_in_onnx_export() -> bool:
@@ -25,7 +25,7 @@ def _parse_args(*kinds: str) -> Callable[[Any], Any]:
     return lambda function: function
 
 
-join(
+_join(
     sys.modules[__name__], {"symbolic_helper": {"parse_args": _parse_args}, "symbolic_opset11": {}}
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import weft
 from weft import pipeline
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 
 _profiles: list[profile] = []
 
@@ -158,4 +158,4 @@ def tensorboard_trace_handler(
 
 
 _PROFILING = "ProfilerAction profile schedule supported_activities tensorboard_trace_handler"
-gather(sys.modules[__name__], {"profiler": {"profiler": _PROFILING}})
+_gather(sys.modules[__name__], {"profiler": {"profiler": _PROFILING}})

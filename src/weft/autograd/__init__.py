@@ -3,7 +3,7 @@
 Recording needs none of it: each name is imported when it is first asked for.
 """
 
-from weft._lazy import export_later
+from weft._lazy import export_later as _export_later
 
 _EXPORTS = {
     "Function": "function",
@@ -36,4 +36,4 @@ __all__ = sorted(
         *("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler"),
     }
 )
-__getattr__, __dir__ = export_later(__name__, _EXPORTS)
+__getattr__, __dir__ = _export_later(__name__, _EXPORTS)

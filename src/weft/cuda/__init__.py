@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
-from weft._lazy import gather, join
+from weft._lazy import gather as _gather
+from weft._lazy import join as _join
 from weft.cuda import amp
 from weft.errors import DeviceError, OutOfMemoryError
 
@@ -203,7 +204,7 @@ _ABOUT_SEEDS = (
     "set_rng_state_all",
 )  # fmt: skip
 default_generators: tuple[Any, ...] = ()  # one for each device
-gather(
+_gather(
     sys.modules[__name__],
     {
         "streams": {"cuda": "Event Stream"},
@@ -214,4 +215,4 @@ gather(
         },
     },
 )
-join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})
+_join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})

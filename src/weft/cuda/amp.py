@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft._lazy import gather, later
+from weft._lazy import gather as _gather
+from weft._lazy import later
 
 amp = later("weft.amp")
 
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-gather(
+_gather(
     sys.modules[__name__],
     {
         "autocast_mode": {"cuda.amp": "autocast custom_bwd custom_fwd"},

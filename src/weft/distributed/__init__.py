@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from weft._lazy import gather, join
+from weft._lazy import gather as _gather
+from weft._lazy import join as _join
 from weft.distributed import absent
 from weft.errors import DeviceError, GradientError
 
@@ -192,11 +193,11 @@ def init_device_mesh(device_type: str, mesh_shape: Any, **options: Any) -> NoRet
     raise absent.refusal("init_device_mesh")
 
 
-join(
+_join(
     sys.modules[__name__],
     {
         "device_mesh": {"DeviceMesh": DeviceMesh, "init_device_mesh": init_device_mesh},
         "distributed_c10d": {k: v for k, v in globals().items() if k[:2] != "__"},
     },
 )
-gather(sys.modules[__name__], absent.MODULES)
+_gather(sys.modules[__name__], absent.MODULES)

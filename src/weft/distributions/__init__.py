@@ -5,7 +5,8 @@ Each is imported when it is first named.
 
 import sys
 
-from weft._lazy import export_later, gather
+from weft._lazy import export_later as _export_later
+from weft._lazy import gather as _gather
 
 _EXPORTS = {
     name: place
@@ -42,7 +43,12 @@ _EXPORTS = {
 }  # fmt: skip
 
 __all__ = [*_EXPORTS, "constraints", "transforms"]  # noqa: PLE0604
-__getattr__, __dir__ = export_later(__name__, _EXPORTS)
+# What stands in PyTorch's files only, and can be asked of the package here.
+_PLACES = {
+    **_EXPORTS, "ConstraintRegistry": "registry", "ExpRelaxedCategorical": "relaxed",
+    "LogitRelaxedBernoulli": "relaxed",
+}  # fmt: skip
+__getattr__, __dir__ = _export_later(__name__, _PLACES)
 
 # PyTorch's files, which are cut otherwise here, and what programs import from them.
 _FILES = {
@@ -57,17 +63,12 @@ _FILES = {
     "lowrank_multivariate_normal": "LowRankMultivariateNormal", "mixture_same_family": "MixtureSameFamily",
     "multinomial": "Multinomial", "multivariate_normal": "MultivariateNormal", "negative_binomial": "NegativeBinomial",
     "normal": "Normal", "one_hot_categorical": "OneHotCategorical OneHotCategoricalStraightThrough",
-    "pareto": "Pareto", "poisson": "Poisson", "relaxed_bernoulli": "RelaxedBernoulli",
+    "pareto": "Pareto", "poisson": "Poisson", "relaxed_bernoulli": "LogitRelaxedBernoulli RelaxedBernoulli",
     "relaxed_categorical": "ExpRelaxedCategorical RelaxedOneHotCategorical", "studentT": "StudentT",
     "transformed_distribution": "TransformedDistribution", "uniform": "Uniform", "von_mises": "VonMises",
     "weibull": "Weibull", "wishart": "Wishart",
 }  # fmt: skip
 
-
-_PLACES = {
-    **_EXPORTS, "ConstraintRegistry": "registry", "ExpRelaxedCategorical": "relaxed",
-    "LogitRelaxedBernoulli": "relaxed",
-}  # fmt: skip
 # Helpers that packages import from PyTorch's files.
 _HELPERS = {
     "multivariate_normal": {
@@ -78,7 +79,7 @@ _HELPERS = {
 
 
 def _places(names: str) -> dict[str, str]:
-    """Where names of the package are, as `gather` takes it."""
+    """Where names of the package are, as `_lazy.gather` takes it."""
     found: dict[str, str] = {}
     for name in names.split():
         place = f"distributions.{_PLACES[name]}"
@@ -86,7 +87,7 @@ def _places(names: str) -> dict[str, str]:
     return found
 
 
-gather(
+_gather(
     sys.modules[__name__],
     {name: {**_places(names), **_HELPERS.get(name, {})} for name, names in _FILES.items()},
 )

@@ -34,9 +34,9 @@ _PLACES: dict[str, tuple[str, str]] = {
         "diff cov corrcoef histc histogram nonzero_static",
     ),
     "uncommon": (
-        "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce is_nonzero is_same_size",
+        "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce is_distributed is_nonzero is_same_size",
         "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_ "
-        "is_nonzero is_same_size",
+        "is_distributed is_nonzero is_same_size",
     ),
     "gammas": ("igamma igammac", "igamma igammac igamma_ igammac_"),
     "draws": ("binomial poisson", "geometric_ log_normal_ cauchy_ apply_ map_ map2_ set_"),

@@ -247,5 +247,11 @@ def is_same_size(input: Any, other: Any) -> bool:
     return bool(need_tensor("is_same_size", input)._shape == other._shape)
 
 
+def is_distributed(input: Any) -> bool:
+    """Whether a tensor lies in several processes: no."""
+    need_tensor("is_distributed", input)
+    return False
+
+
 index_reduce_ = make_in_place(index_reduce, "index_reduce")
 publish(globals())

@@ -239,6 +239,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
         "pass an nn.Sequential, or a list of modules or functions",
     ),
     "module": ("Module", lambda value: _is_a("Module", value), "pass an nn.Module"),
+    "future": ("Future", lambda value: _is_a("Future", value), "pass what weft.fork returned"),
 }
 _BY_NAME = {
     "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
@@ -296,6 +297,13 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "histc": {"min": "float", "max": "float"},
     "histogram": {"range": "shares"},
     "select": {"index": "int"},
+    "sym_int": {"a": "float"},
+    "sym_float": {"a": "float"},
+    "sym_sqrt": {"a": "float"},
+    "sym_not": {"a": "bool"},
+    "sym_sum": {"args": "operand"},
+    "gradient": {"spacing": "numbers"},
+    "wait": {"future": "future"},
     "slice": {"start": "int", "end": "int", "step": "int"},
     "slice_scatter": {"start": "int", "end": "int", "step": "int"},
     "split_with_sizes": {"split_sizes": "sizes"},

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from weft import nn
-from weft._lazy import join
+from weft._lazy import join as _join
 from weft.graph.public import defined_in
 from weft.nn import conv, dropout, loss_margin, normalization, padding, pooling, state
 
@@ -54,7 +54,7 @@ def _held(places: list[str]) -> dict[str, Any]:
     }
 
 
-join(
+_join(
     sys.modules[__name__],
     {name: {**_held(places.split()), **_BASES.get(name, {})} for name, places in _FILES.items()},
 )

@@ -2,7 +2,7 @@
 
 import sys
 
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.graph.public import publish
 from weft.optim import lr_scheduler, optimizer, swa_utils
 from weft.optim.adam import Adam, AdamW
@@ -24,6 +24,6 @@ _FILES = {
     "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sparse_adam": "SparseAdam",
     "_adafactor": "Adafactor", "_muon": "Muon",
 }  # fmt: skip
-gather(sys.modules[__name__], {name: {"optim": names} for name, names in _FILES.items()})
+_gather(sys.modules[__name__], {name: {"optim": names} for name, names in _FILES.items()})
 publish(globals())
 del publish

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.signal import windows
 
 __all__ = ["windows"]
 _WINDOWS = "bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall"
-gather(sys.modules[__name__], {"windows.windows": {"signal.windows": _WINDOWS}})
+_gather(sys.modules[__name__], {"windows.windows": {"signal.windows": _WINDOWS}})

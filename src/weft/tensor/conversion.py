@@ -177,7 +177,6 @@ METHODS: dict[str, Any] = {
         f"is_{name}": property(lambda self: False)
         for name in ("ipu", "maia", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
     },
-    "is_distributed": lambda self: False,
     "is_quantized": property(lambda self: False),
     "is_nested": property(lambda self: False),
     "get_device": get_device,

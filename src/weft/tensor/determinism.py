@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError
 from weft.graph.dtype import DType
 
 MODES = ("default", "warn", "error")
@@ -63,7 +63,12 @@ def get_deterministic_debug_mode() -> int:
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Make the setting by a number, or by 'default', 'warn', 'error'. Errors: RuntimeError on another, TypeError."""
     if not isinstance(debug_mode, (int, str)):
-        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+        raise ArgumentTypeError(
+            f"debug_mode must be str or int, but got {type(debug_mode)}",
+            expected="0, 1, 2, or `default`, `warn`, `error`",
+            got=repr(debug_mode),
+            fix="pass one of these",
+        )
     number = MODES.index(debug_mode) if debug_mode in MODES else debug_mode
     if number not in (0, 1, 2):
         listed = "`default`, `warn`, `error`" if isinstance(debug_mode, str) else "0, 1, 2"

@@ -1,7 +1,7 @@
 """Comparing results, under PyTorch's names; and what the framework's own tests are made of."""
 
-from weft._lazy import export_later
+from weft._lazy import export_later as _export_later
 
 _EXPORTS = {"assert_close": "closeness", "assert_allclose": "closeness", "make_tensor": "making"}
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
-__getattr__, __dir__ = export_later(__name__, _EXPORTS)
+__getattr__, __dir__ = _export_later(__name__, _EXPORTS)

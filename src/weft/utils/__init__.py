@@ -4,18 +4,19 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from weft._lazy import export_later, gather
+from weft._lazy import export_later as _export_later
+from weft._lazy import gather as _gather
 from weft.utils import absent
 
 _FOREACH = (
     "_device_has_foreach_support _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices "
     "_group_tensors_by_device_and_dtype _has_foreach_support"
 )
-gather(sys.modules[__name__], {**absent.MODULES, "_foreach_utils": {"utils.foreach": _FOREACH}})
+_gather(sys.modules[__name__], {**absent.MODULES, "_foreach_utils": {"utils.foreach": _FOREACH}})
 vars(sys.modules[f"{__name__}.cpp_extension"]).update(
     is_ninja_available=absent.is_ninja_available, CUDA_HOME=None, ROCM_HOME=None
 )
-_find, __dir__ = export_later(__name__, {"swap_tensors": "swapping"})
+_find, __dir__ = _export_later(__name__, {"swap_tensors": "swapping"})
 
 
 def __getattr__(name: str) -> Any:

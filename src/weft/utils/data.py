@@ -2,7 +2,7 @@
 
 import sys
 
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.data import *  # noqa: F403
 from weft.data import __all__ as _data_names
 from weft.data import dataset, distributed, sampler
@@ -24,7 +24,7 @@ for _module, _name in (
 ):  # fmt: skip
     sys.modules[f"{__name__}.{_name}"] = _module  # as os.path is found
 _PIPES = "DFIterDataPipe DataChunk IterDataPipe MapDataPipe"
-gather(
+_gather(
     sys.modules[__name__],
     {
         "_utils": {},

@@ -3,7 +3,7 @@
 
 import sys
 
-from weft._lazy import gather
+from weft._lazy import gather as _gather
 from weft.nn.utils import fusion, parametrizations, parametrize, prune, rnn
 from weft.nn.utils.fusion import (
     fuse_conv_bn_eval,
@@ -39,7 +39,7 @@ __all__ = [
 
 # PyTorch's files, which are cut otherwise here.
 _CLIPPING = "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm"
-gather(
+_gather(
     sys.modules[__name__],
     {
         "clip_grad": {
