@@ -19,6 +19,7 @@ LAYERS = [
         "_worker",
         "errors",
         "config",
+        "whole_files",
     },
     {"graph"},
     {"ops"},
@@ -35,7 +36,6 @@ LAYERS = [
     {
         "data",
         "serialize",
-        "whole_files",
         "amp",
         "asked",
         "cpu",

@@ -10,26 +10,33 @@ import os
 import tempfile
 from pathlib import Path
 
-from weft.errors import AccessError, DirectoryError, MissingFileError, PathError
+from weft.errors import AccessError, DirectoryError, MissingFileError, PathError, WeftError
 
 
 def read_file(path: Path) -> bytes:
     """What a file holds. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
     try:
         return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingFileError(
-            f"load: No such file or directory: '{path}'",
+    except (OSError, ValueError) as error:
+        raise not_read("load", path, error) from None
+
+
+def not_read(what: str, path: Path, error: OSError | ValueError) -> WeftError:
+    """What to raise where a file cannot be read, by what the system says."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return MissingFileError(
+            f"{what}: No such file or directory: '{path}'",
             expected="the path of a file",
             got=f"{path}, from {Path.cwd()}",
             fix="check the path",
-        ) from None
-    except IsADirectoryError:
-        raise _is_directory("load", path) from None
-    except PermissionError:
-        raise _no_access("load", path) from None
-    except (OSError, ValueError) as error:
-        raise _unusable("load", path, error) from None
+        )
+    if isinstance(error, IsADirectoryError):
+        return _is_directory(what, path)
+    return (
+        _no_access(what, path)
+        if isinstance(error, PermissionError)
+        else _unusable(what, path, error)
+    )
 
 
 def _is_directory(what: str, path: Path) -> DirectoryError:

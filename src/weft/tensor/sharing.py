@@ -13,12 +13,13 @@ import mmap
 import os
 import tempfile
 from multiprocessing import reduction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weft._lazy import later
-from weft.errors import OutOfMemoryError
+from weft.errors import ArgumentTypeError, OutOfMemoryError
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.handles import wrap_node
@@ -29,6 +30,7 @@ from weft.graph.views import storage_of
 from weft.tensor.memory import Foreign, Shape, handle_of, raw_array, raw_dtype
 
 pool = later("weft.runtime.pool")
+whole_files = later("weft.whole_files")
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = (
@@ -126,19 +128,34 @@ def _receive(descriptor: Any, shape: Shape, dtype: str) -> Storage:
 
 def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
     """The first bytes of a file as an array, which is the file where it is shared: it is made, and made long enough.
-    Errors: OSError."""
-    if not shared:
-        with open(filename, "rb") as file:
-            memory: Any = (
-                mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_COPY) if nbytes else b""
-            )
-        return np.frombuffer(memory, np.uint8)
-    descriptor = os.open(filename, os.O_RDWR | os.O_CREAT, 0o666)
-    with os.fdopen(descriptor, "r+b") as file:
+    Errors: ArgumentTypeError on what is no path, and those of `whole_files.not_read`."""
+    if not isinstance(filename, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"from_file: filename must be a path, not {type(filename).__name__}",
+            expected="a path",
+            got=type(filename).__name__,
+            fix="pass the name of a file",
+        )
+    path = Path(filename)
+    try:
+        return np.frombuffer(_map_shared(path, nbytes) if shared else _map(path, nbytes), np.uint8)
+    except (OSError, ValueError) as error:
+        raise whole_files.not_read("from_file", path, error) from None
+
+
+def _map(path: Path, nbytes: int) -> Any:
+    """A file's first bytes: what is written to them stays here."""
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_COPY) if nbytes else b""
+
+
+def _map_shared(path: Path, nbytes: int) -> Any:
+    """A file's first bytes, which it is made to have: what is written to them is written to the file."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(descriptor, "r+b"):
         if os.fstat(descriptor).st_size < nbytes:
             os.ftruncate(descriptor, nbytes)
-        memory = mmap.mmap(descriptor, nbytes) if nbytes else bytearray()
-    return np.frombuffer(memory, np.uint8)
+        return mmap.mmap(descriptor, nbytes) if nbytes else bytearray()
 
 
 reduction.ForkingPickler.register(Storage, send)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError
-from weft.functional.arguments import TYPE_NAMES
+from weft.functional.arguments import TYPE_NAMES, need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.meta import no_data_here
@@ -86,7 +86,8 @@ class TypedStorage:
     ) -> TypedStorage:
         """The first elements of a file as memory: see `UntypedStorage.from_file`."""
         wanted = read_dtype(dtype)
-        made = UntypedStorage.from_file(filename, shared, size * wanted.itemsize)
+        nbytes = need_integer("from_file", size, "size", 0) * wanted.itemsize
+        made = UntypedStorage.from_file(filename, shared, nbytes)
         return TypedStorage(wrap_storage=made, dtype=wanted)
 
     @property
