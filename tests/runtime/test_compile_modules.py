@@ -44,6 +44,9 @@ class Toolchain:
     def fingerprint(self):
         return self.version
 
+    def prepare(self, scratch):
+        pass
+
     def translate(self, module, c_file):
         c_file.write_text(module.source.read_text())
         return True
