@@ -156,3 +156,18 @@ def test_boxes_never_overlap_and_arrows_go_down(
         )
         for (left, left_width), (right, right_width) in zip(members, members[1:], strict=False):
             assert right - left >= (left_width + right_width) / 2 - 1e-6
+
+
+def test_a_stage_names_the_output_of_a_function_that_an_edge_leads_to() -> None:
+    class Two(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: object, a: weft.Tensor, b: weft.Tensor) -> weft.Tensor:
+            return a
+
+    x = weft.ones(2, requires_grad=True)
+    text = debug.stages(lambda: (Two.apply(x)[1] * 4).sum())["record"]
+    assert "| TwoBackward.1, -" in text

@@ -83,7 +83,8 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
     if isinstance(edge, AccumulateGrad):
         return f"leaf{list(edge.variable.shape)}"
     if isinstance(edge, OutputEdge):
-        return f"{edge.function.name()}.{edge.number}"
+        function: Any = edge.function
+        return f"{function.name()}.{edge.number}"
     return names.get(edge) or str(edge.name())
 
 
