@@ -82,9 +82,10 @@ def interrupted(alarm: Alarm, run: Callable[[], object], seconds: float) -> bool
     try:
         alarm.after(seconds)
         run()
-        alarm.armed = False
     except Stop:
         return True
+    finally:
+        alarm.armed = False  # also after another failure: nothing is to be raised while that is reported
     return False
 
 
