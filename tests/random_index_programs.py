@@ -358,7 +358,7 @@ def reduction(m: Machine, x: Any, b: int, c: int) -> Any:
             lambda: n.cumsum(d).clamp(-60, 60),
             lambda: n.max(d)[0],
             lambda: m.w.count_nonzero(x, d),
-            lambda: n.sort(d)[0],
+            lambda: n.sort(dim=d, stable=True)[0],
             lambda: n.sort(dim=d, stable=True)[1],
             lambda: n.detach().unique(),
             lambda: n.topk(1, d)[0],
