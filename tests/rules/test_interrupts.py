@@ -85,7 +85,7 @@ def interrupted(alarm: Alarm, run: Callable[[], object], seconds: float) -> bool
     except Stop:
         return True
     finally:
-        alarm.armed = False  # also after another failure: nothing is to be raised while that is reported
+        alarm.armed = False  # nothing is to be raised while another failure is reported
     return False
 
 
