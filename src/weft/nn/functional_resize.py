@@ -2,8 +2,9 @@
 """Padding and resizing: constant, reflected, repeated and circular edges; nearest, linear and cubic interpolation;
 pixel shuffling.
 
-Constant padding is a region write; the other kinds and interpolation take along each dimension by indices that are
-known here.
+Constant padding is a region write; what the other kinds repeat, and the nearest elements, are taken along each
+dimension by indices that are known here. Linear and cubic interpolation are weighted sums of such elements, one
+dimension after the other.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ from weft.functional.arguments import (
 )
 from weft.functional.comparing import fill_value
 from weft.functional.formats import like_channels
-from weft.functional.views import movedim
 from weft.graph import dtype as dtypes
 from weft.graph.compositions import composed_of_primitives
 from weft.graph.edges import rename_record
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
-from weft.nn.functional_runs import Places, looked_up, places_of, taken
+from weft.nn.functional_runs import Places, places_of, taken
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad as pad_value
-from weft.ops.primitives import permute, reshape, slice_axis
+from weft.ops.primitives import permute, resample, reshape, slice_axis
+
+Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
 
 
 @composed_of_primitives
@@ -284,21 +286,13 @@ def interpolate(
         return _named(made, input, _upsampled(mode, len(wanted)))
     if dtype is dtypes.uint8:
         return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
-    given = input
-    input = widen(input)  # halves are rounded once, at the end
-    for number, (want, factor) in enumerate(zip(wanted, factors, strict=True)):
-        axis, have = 2 + number, input._shape[2 + number]
-        if antialias:
-            weights = filtered(have, want, factor, bool(align_corners), mode)
-            turned = movedim(input, axis, -1)
-            input = movedim(turned @ host.from_numpy(weights.T.copy(), input._dtype), -1, axis)
-        elif mode == "bicubic":
-            input = _cubic(input, axis, _centres(have, want, factor, bool(align_corners)))
-        else:
-            places = _source_places(have, want, factor, bool(align_corners), False)
-            input = _resampled(input, axis, places)
+    made = widen(input)  # halves are rounded once, at the end
+    for axis in range(len(input._shape) - 1, 1, -1):
+        want, factor = wanted[axis - 2], factors[axis - 2]
+        taps = _taps(input._shape[axis], want, factor, bool(align_corners), mode, antialias)
+        made = resampled(made, axis, taps)
     name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
-    return _named(cast(input, dtype), given, name)
+    return _named(cast(made, dtype), input, name)
 
 
 def _upsampled(mode: str, dimensions: int) -> str:
@@ -331,50 +325,51 @@ def resized_bytes(
         have, want, factor = x._shape[axis], wanted[axis - 2], factors[axis - 2]
         if have == want and factor in (None, 1.0):
             continue
-        weights = _dense_weights(have, want, factor, corners, mode, antialias)
-        bits, top = 0, float(weights.max(initial=0.0))
-        while bits < 22 and int(0.5 + top * 2 ** (bits + 1)) < 2**15:
-            bits += 1
-        whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights))
-        turned = cast(movedim(x, axis, -1), dtypes.float64)  # holds these sums exactly
-        total = turned @ host.from_numpy(whole.T.copy())
-        rounded = call("floor", (total + 2.0 ** (bits - 1)) / 2.0**bits).clamp(0, 255)
-        x = movedim(cast(rounded, dtypes.uint8), -1, axis)
+        whole, bits = _whole_weights(have, want, factor, corners, mode, antialias)
+        total = resampled(cast(x, dtypes.int32), axis, whole)
+        rounded = call("bitwise_right_shift", total + 2 ** (bits - 1), bits)
+        x = cast(rounded.clamp(0, 255), dtypes.uint8)
     return x.contiguous()
 
 
-def _dense_weights(
+@functools.lru_cache(256)
+def _whole_weights(*geometry: Any) -> tuple[Taps, int]:
+    """The taps of a geometry, each element once, their weights as integers, and the bits behind the point."""
+    index, weights = (array.copy() for array in _taps(*geometry))
+    for tap in range(len(index) - 1, 0, -1):  # a repeated edge is one tap
+        again = index[tap] == index[tap - 1]
+        weights[tap - 1] += np.where(again, weights[tap], 0.0)
+        index[tap] = np.where(again, -1, index[tap])
+    weights[index < 0] = 0.0
+    bits, top = 0, float(weights.max(initial=0.0))
+    while bits < 22 and int(0.5 + top * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return (index, np.trunc(weights * 2**bits + np.copysign(0.5, weights))), bits
+
+
+def resampled(x: Any, axis: int, taps: Taps) -> Any:
+    """The sums of weighted elements along an axis."""
+    index, weights = taps
+    return resample(x, axis, host.from_numpy(index), host.from_numpy(weights, x._dtype))
+
+
+@functools.lru_cache(256)
+def _taps(
     have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
-) -> Any:
-    """The weight of each element of the input in each of the result."""
+) -> Taps:
+    """Which elements of the input count for each of the result, and how much."""
     if antialias:
         return filtered(have, want, factor, corners, mode)
-    cubic = mode == "bicubic"
-    places = (
-        _centres(have, want, factor, corners)
-        if cubic
-        else _source_places(have, want, factor, corners, False)
-    )
-    low, weights = np.floor(places).astype(np.int64), np.zeros((want, have))
-    for tap in range(-1, 3) if cubic else range(2):
-        distance = np.abs(places - low - tap)
-        part = _keys(distance, -0.75) if cubic else np.maximum(1 - distance, 0)
-        np.add.at(weights, (np.arange(want), np.clip(low + tap, 0, have - 1)), part)
-    return weights
-
-
-def _resampled(x: Any, axis: int, places: Any) -> Any:
+    if mode == "bicubic":
+        places = _centres(have, want, factor, corners)
+        steps = np.arange(-1, 3)[:, None]
+    else:
+        places = _source_places(have, want, factor, corners, False)
+        steps = np.arange(2)[:, None]
     low = np.floor(places).astype(np.int64)
-    lower = looked_up(x, axis, low)
-    upper = looked_up(x, axis, np.minimum(low + 1, x._shape[axis] - 1))
-    column = _column(x, axis, places - low)
-    return lower * (1 - column) + upper * column
-
-
-def _column(x: Any, axis: int, weights: Any) -> Any:
-    """A weight for each place along an axis."""
-    made = host.from_numpy(weights, x._dtype)
-    return reshape(made, (made._shape[0],) + (1,) * (len(x._shape) - axis - 1))
+    distance = np.abs(places - low - steps)
+    weights = _keys(distance, -0.75) if mode == "bicubic" else 1 - distance
+    return np.clip(low + steps, 0, have - 1), weights
 
 
 def _centres(have: int, want: int, factor: float | None, align_corners: bool) -> Any:
@@ -384,38 +379,26 @@ def _centres(have: int, want: int, factor: float | None, align_corners: bool) ->
     return (np.arange(want) + 0.5) * (1 / factor if factor else have / want) - 0.5
 
 
-def _cubic(x: Any, axis: int, places: Any) -> Any:
-    """Cubic convolution with four neighbours; the edge is repeated. Source: Keys (1981), a = -3/4."""
-    low = np.floor(places).astype(np.int64)
-    total = None
-    for tap in range(-1, 3):
-        part = looked_up(x, axis, np.clip(low + tap, 0, x._shape[axis] - 1))
-        part = part * _column(x, axis, _keys(np.abs(places - low - tap), -0.75))
-        total = part if total is None else total + part
-    return total
-
-
 def _keys(distance: Any, a: float) -> Any:
+    """The weights of cubic convolution. Source: Keys (1981), a = -3/4, or -1/2 for filters."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
 
 
-def filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Any:
-    """The weight of each element of the input in each of the result, where the filter is as wide as the step."""
+def filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Taps:
+    """The same where the filter is as wide as the step."""
     half, shape = _FILTERS[mode]
     scale = 1 / factor if factor else have / want
     if align_corners:
         scale = (have - 1) / (want - 1) if want > 1 else 0.0
     stretch = max(scale, 1.0)
-    weights = np.zeros((want, have))
-    for row in range(want):
-        centre = scale * (row + 0.5)
-        first = max(int(centre - half * stretch + 0.5), 0)
-        last = min(int(centre + half * stretch + 0.5), have)
-        weights[row, first:last] = shape(np.abs(np.arange(first, last) - centre + 0.5) / stretch)
-        weights[row] /= weights[row].sum()
-    return weights
+    centres = scale * (np.arange(want) + 0.5)
+    first = np.maximum((centres - half * stretch + 0.5).astype(np.int64), 0)
+    last = np.minimum((centres + half * stretch + 0.5).astype(np.int64), have)
+    index = first + np.arange(max(int((last - first).max(initial=1)), 1))[:, None]
+    weights = np.where(index < last, shape(np.abs(index - centres + 0.5) / stretch), 0.0)
+    return np.where(index < last, index, -1), weights / weights.sum(0)
 
 
 _FILTERS: dict[str, Any] = {

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import weft
 from weft.functional import host
 from weft.functional.shaping import repeated
 from weft.ops.primitives import concat, expand, flip, slice_axis, take
@@ -47,13 +46,6 @@ def taken(x: Any, axis: int, places: Places) -> Any:
         return take(x, axis, host.from_numpy(index))
     parts = [_part(x, axis, run) for run in found]
     return parts[0] if len(parts) == 1 else concat(tuple(parts), axis)
-
-
-def looked_up(x: Any, axis: int, index: Any) -> Any:
-    """The same for what computes with the elements: it looks them up itself, unless there will be a derivative."""
-    if x.requires_grad and weft.is_grad_enabled():
-        return taken(x, axis, places_of(index))
-    return take(x, axis, host.from_numpy(index))
 
 
 def runs(index: Any) -> list[Run]:

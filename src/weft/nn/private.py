@@ -23,7 +23,7 @@ from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.nn import functional
 from weft.nn.functional_activation import softmax
-from weft.nn.functional_resize import filtered, interpolate, resized_bytes
+from weft.nn.functional_resize import filtered, interpolate, resampled, resized_bytes
 from weft.nn.native import native_batch_norm
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, reduce, where
@@ -99,9 +99,8 @@ def upsample_bilinear2d_aa(
     if input._dtype is dtypes.uint8:
         return resized_bytes(input, wanted, factors, align_corners, "bilinear", True)
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
-        weights = filtered(input._shape[axis], want, factor, align_corners, "bilinear")
-        turned = input.movedim(axis, -1) @ host.from_numpy(weights.T.copy(), input._dtype)
-        input = turned.movedim(-1, axis)
+        taps = filtered(input._shape[axis], want, factor, align_corners, "bilinear")
+        input = resampled(input, axis, taps)
     return input
 
 

@@ -1,9 +1,9 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `random_numbers`, `bits`, `gates`, `updates`, `structure`, `indexing`, `ordering`, `contraction`,
-`attention` hold rows; `row` how one is written; `primitives` the rows as functions on tensors; `composite`, `analysis`,
-`convolution` gradient records of composed operations; `macro` and `losses` operations that are one node until they are
-collected.
+`elementwise`, `random_numbers`, `bits`, `gates`, `updates`, `structure`, `indexing`, `ordering`, `resampling`,
+`contraction`, `attention` hold rows; `row` how one is written; `primitives` the rows as functions on tensors;
+`composite`, `analysis`, `convolution` gradient records of composed operations; `macro` and `losses` operations that are
+one node until they are collected.
 """
 
 from typing import Any
@@ -23,6 +23,7 @@ from weft.ops import (
     macro,
     ordering,
     random_numbers,
+    resampling,
     structure,
     updates,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "macro",
     "ordering",
     "random_numbers",
+    "resampling",
     "structure",
     "updates",
 ]

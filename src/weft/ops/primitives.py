@@ -308,6 +308,16 @@ def write_slices(row: OpRow, base: Tensor, axis: int, index: Tensor, source: Ten
     return record(row, (base, index, source), (axis,), shape, base._dtype)
 
 
+def resample(x: Tensor, axis: int, index: Tensor, weights: Tensor):
+    """Along an axis, for each column of an index (taps, places), the sum of the elements there times their weights."""
+    return _call("resample", (x, index, weights), (axis, x._shape[axis]))
+
+
+def resample_transposed(x: Tensor, axis: int, index: Tensor, weights: Tensor, size: int):
+    """The transpose of `resample`: elements times weights, added to zeros where the index of their place points."""
+    return _call("resample_transposed", (x, index, weights), (axis, size))
+
+
 def matmul(a: Tensor, b: Tensor):
     """Matrix product over the last two dimensions of operands of rank >= 2; leading dimensions broadcast."""
     return _call("matmul", (a, b), None)  # (..., m, k) @ (..., k, n) -> (..., m, n)

@@ -136,7 +136,7 @@ def _build(members: list, stacks: dict) -> cython.void:
             return
         flags[0] = True
     aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
-    if not aligned and row.name != "take":
+    if not aligned and "s" not in row.batch_operands:
         flags = [True] * arity
     shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
     operands: list = []

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Lowering of scans, orders and scatters.
+"""Lowering of scans, orders, resampling and scatters.
 
 Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
 element strides); operands that a family cannot read in place are copied to temporaries first.
@@ -19,7 +19,7 @@ from weft.graph.strides import contiguous_strides
 
 require(__name__, cython.compiled)
 
-ORDER_WORK, RUNNING_WORK = 100, 10  # of an element, in additions
+ORDER_WORK, RUNNING_WORK, TAP_WORK = 100, 10, 2  # of an element, in additions
 POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
 _Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
 
@@ -178,7 +178,43 @@ def lower_running(lowering: Any, node: Any) -> None:
     _into_place(lowering, node, axis, launch)
 
 
-ROWS = {"order": lower_order, "running_place": lower_running}  # else a scan
+@cache
+def _resample(spread: bool, dtype: str) -> Any:
+    from weft.codegen.resample import lower_resample
+
+    key = ("resample", "spread" if spread else "gathered", dtype)
+    return _spec(key, lambda symbol: lower_resample(dtype, spread, symbol))
+
+
+def lower_resample(lowering: Any, node: Any) -> None:
+    """Weighted sums along an axis, or their transpose, over (outer, axis, inner)."""
+    from weft.codegen.resample import launch_resample
+
+    operand, index, weights = node.inputs
+    if node.numel == 0:
+        return
+    axis, extent = node.params
+    outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+    taps, places = index.shape
+    spread = node.row.name == "resample_transposed"
+    units, grain = launch_resample(spread, outer, taps, places, inner)
+    pointers = [lowering.contiguous(value) for value in (operand, index, weights)]
+    lowering.add(
+        _resample(spread, node.dtype.name),
+        [*pointers, (lowering.slot_of(node), 0)],
+        [outer, taps, places, extent, inner],
+        units,
+        grain,
+        outer * places * inner * taps * TAP_WORK,
+    )
+
+
+ROWS = {
+    "order": lower_order,
+    "running_place": lower_running,
+    "resample": lower_resample,
+    "resample_transposed": lower_resample,
+}  # else a scan
 
 
 @cache

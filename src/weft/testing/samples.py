@@ -245,6 +245,8 @@ def _indices(
     row: Any, sample: Sample, base: Shape, shape: Shape, source: Any, repeats: bool
 ) -> Array:
     axis = sample.params[0]
+    if row.name.startswith("resample"):  # a tap may point outside
+        return source.integers(-1, sample.params[1] + 1, shape)
     size = base[axis]
     if repeats or 0 in shape:
         return source.integers(0, max(size, 1), shape)
@@ -307,6 +309,8 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "take": (_GRID, (400,), (0,)),
     "take_add": ((9, 70), (300,), _GRID, (0,)),
     "take_put": ((9, 70), (300,), _GRID, (0,)),
+    "resample": (_GRID, (3, 400), (3, 400), (0, 300)),
+    "resample_transposed": (_GRID, (3, 70), (3, 70), (1, 50)),
     "matmul": ((90, 300), (300, 70), None),
     "linear": ((90, 300), (70, 300), None),
     "linear_bias": ((90, 300), (70, 300), (70,), None),
@@ -351,7 +355,7 @@ def large(row: Any) -> list[Sample]:
         return [_declared(row, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
     if row.name == "running_place":
         return [_declared(row, (_GRID, params)) for params in ((0, True), (1, False))]
-    if kind == "scan" or row.name in ("softmax", "log_softmax"):
+    if kind == "scan" and len(row.operands) == 1 or row.name in ("softmax", "log_softmax"):
         return [_declared(row, (_GRID, (axis,))) for axis in (0, 1)]
     function_of_elements = (*((_GRID,) * len(row.operands)), None)
     return [_declared(row, _LARGE.get(row.name, function_of_elements))]

@@ -1,0 +1,98 @@
+"""Interpolation against PyTorch in every mode, and what it keeps in memory."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from oracle import torch
+from weft.debug import stages
+
+SIZES: tuple[dict[str, Any], ...] = (
+    {"size": 5},
+    {"size": 17},
+    {"size": 1},
+    {"scale_factor": 2.0},
+    {"scale_factor": 0.37},
+    {"scale_factor": 1.6},
+)
+MODES = {
+    "linear": (1, False),
+    "bilinear": (2, False),
+    "bicubic": (2, False),
+    "trilinear": (3, False),
+    "bilinear, filtered": (2, True),
+    "bicubic, filtered": (2, True),
+}
+TYPES = {"float64": 1e-13, "float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3, "uint8": 0.0}
+
+
+def options_of(mode: str) -> list[dict[str, Any]]:
+    antialias = MODES[mode][1]
+    found = product(SIZES, (False, True))
+    return [
+        {"mode": mode.split(",")[0], "align_corners": corners, "antialias": antialias, **size}
+        for size, corners in found
+    ]
+
+
+def images(rank: int) -> Any:
+    return np.random.default_rng(0).uniform(0, 255, (2, 3, 9, 12, 7)[: 2 + rank]).round()
+
+
+CASES = [
+    (mode, dtype)
+    for mode, dtype in product(MODES, TYPES)
+    if dtype != "uint8" or mode.startswith("bi")  # what PyTorch has
+    if not dtype.endswith("float16") or not mode.endswith("filtered")
+]
+
+
+@pytest.mark.parametrize(("mode", "dtype"), CASES)
+def test_values_and_gradients_are_pytorchs(mode: str, dtype: str) -> None:
+    array = images(MODES[mode][0])
+    for options in options_of(mode):
+        if dtype == "uint8" and options.get("size") == 1:
+            continue  # an internal assertion of PyTorch's fails
+        x = weft.tensor(array).to(getattr(weft, dtype))
+        reference = torch.tensor(array).to(getattr(torch, dtype))
+        if dtype.startswith("float"):
+            x.requires_grad_(), reference.requires_grad_()
+        found = weft.nn.functional.interpolate(x, **options)
+        expected = torch.nn.functional.interpolate(reference, **options)
+        close(found.detach(), expected.detach(), TYPES[dtype])
+        if dtype in ("float64", "float32"):
+            weight = np.random.default_rng(1).normal(size=tuple(expected.shape))
+            found.backward(weft.tensor(weight).to(x.dtype))
+            expected.backward(torch.tensor(weight).to(reference.dtype))
+            close(x.grad, reference.grad, TYPES[dtype])
+
+
+def close(found: Any, expected: Any, tolerance: float) -> None:
+    wanted = expected.double().numpy()
+    largest = float(np.abs(wanted).max())
+    np.testing.assert_allclose(found.double().numpy(), wanted, 0, tolerance * largest)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_more_is_stored_than_one_result_for_each_dimension(mode: str) -> None:
+    """Forwards and back: no neighbours, no patches, no dense matrices."""
+    rank, antialias = MODES[mode]
+    x = weft.rand(2, 3, *(16,) * rank, requires_grad=True)
+    weight = weft.rand(2, 3, *(48,) * rank)
+    weft.realize(x, weight)
+
+    def step() -> Any:
+        name = mode.split(",")[0]
+        result = weft.nn.functional.interpolate(x, scale_factor=3, mode=name, antialias=antialias)
+        result.backward(weight)
+        return result
+
+    line = stages(step)["plan"].splitlines()[0]
+    stored = int(re.findall(r"for (\d+) bytes stored", line)[0])
+    assert stored <= 4 * (weight.numel() * 2 + x.numel()), line
