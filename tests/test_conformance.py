@@ -32,6 +32,22 @@ def test_the_first_sample_agrees(operators: Any, name: str) -> None:
     assert found.failures == []
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("database", ["operators", "modules", "optimizers"])
+def test_errors_have_the_words_of_pytorch(database: str) -> None:
+    """Every error input of the databases, but for those with a reason: the class, and the words that PyTorch's tests
+    look for."""
+    errors, reasons = conformance("errors"), conformance("reasons").REASONS
+    found = [
+        (entry, *failure)
+        for entry in errors.entries()
+        if entry.startswith(f"{database}: ") and entry.partition(": ")[2] not in reasons
+        for column in errors.check(entry).values()
+        for failure in column["failures"]
+    ]
+    assert found == []
+
+
 def test_a_difference_is_noticed(operators: Any) -> None:
     """The check itself: another function's values, a missing function, another type."""
     info = operators.entries()["sin"]

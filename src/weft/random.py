@@ -519,6 +519,17 @@ def _first_of_races(weights: Any, count: int, source: Generator) -> Any:
     return order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
 
 
+MOST_CATEGORIES = 2**24  # of a row of weights, as in PyTorch
+
+
+def _not_weights(weights: Any, one_by_one: bool) -> str:
+    """What PyTorch says of weights that are not: it has two checks, by how numbers are drawn."""
+    if not one_by_one:
+        return "probability tensor contains either `inf`, `nan` or element < 0"
+    entry = "< 0" if np.any(weights < 0) else "= infinity or NaN"
+    return f"invalid multinomial distribution (encountering probability entry {entry})"
+
+
 def _check_weights(weights: Any, count: int, replacement: bool) -> None:
     if count <= 0:
         raise ArgumentError(
@@ -529,10 +540,17 @@ def _check_weights(weights: Any, count: int, replacement: bool) -> None:
         )
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ArgumentError(
-            "probability tensor contains either `inf`, `nan` or element < 0",
+            _not_weights(weights, replacement and count > 1),
             expected="finite weights >= 0",
             got="others",
             fix="use softmax, or clamp the weights",
+        )
+    if weights.shape[-1] > MOST_CATEGORIES:
+        raise ArgumentError(
+            "number of categories cannot exceed 2^24",
+            expected=f"at most {MOST_CATEGORIES} weights in a row",
+            got=str(weights.shape[-1]),
+            fix="draw a block first, then a category of it",
         )
     if not replacement and count > weights.shape[-1]:
         raise ArgumentError(

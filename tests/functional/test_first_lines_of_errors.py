@@ -10,6 +10,11 @@ import weft
 
 torch = pytest.importorskip("torch")
 
+
+def _conv(lib: Any, name: str, x: Any = (1, 2, 6, 6), w: Any = (2, 2, 3, 3), **options: Any) -> Any:
+    return getattr(lib.nn.functional, name)(lib.ones(*x), lib.ones(*w), **options)
+
+
 CALLS: dict[str, Any] = {
     "fliplr": lambda t: t.fliplr(t.ones(1)),
     "flipud": lambda t: t.flipud(t.ones(())),
@@ -31,6 +36,27 @@ CALLS: dict[str, Any] = {
     "fftn": lambda t: t.fft.fftn(t.ones(()), dim=(0,)),
     "irfft2": lambda t: t.fft.irfft2(t.ones(()), dim=(0,)),
     "normal_": lambda t: t.ones(3).normal_(0, -1),
+    "conv2d by two strides of three": lambda t: _conv(t, "conv2d", stride=(1, 1, 1)),
+    "conv2d of another rank": lambda t: _conv(t, "conv2d", x=(2, 2)),
+    "conv2d in groups that do not divide": lambda t: _conv(t, "conv2d", w=(3, 1, 2, 2), groups=2),
+    "conv2d and a bias of another type": lambda t: _conv(t, "conv2d", bias=t.ones(2).double()),
+    "conv_transpose2d in no groups": lambda t: _conv(t, "conv_transpose2d", groups=0),
+    "conv_transpose2d in too many groups": lambda t: _conv(t, "conv_transpose2d", groups=3),
+    "conv_transpose2d and another bias": lambda t: _conv(t, "conv_transpose2d", bias=t.ones(5)),
+    "conv_transpose2d of another rank": lambda t: _conv(t, "conv_transpose2d", x=(2, 2)),
+    "conv_transpose2d that pads all away": lambda t: _conv(t, "conv_transpose2d", padding=4),
+    "max_pool1d by nothing": lambda t: t.nn.functional.max_pool1d(t.ones(1, 4), 2, 0),
+    "max_pool2d in no window": lambda t: t.nn.functional.max_pool2d(t.ones(1, 4, 4), -1),
+    "max_pool2d of two strides of three": lambda t: t.nn.functional.max_pool2d(
+        t.ones(1, 4, 4), 2, (1, 1, 1)
+    ),
+    "avg_pool3d padded by less": lambda t: t.nn.functional.avg_pool3d(t.ones(1, 4, 4, 4), 2, 1, -1),
+    "avg_pool2d without a channel": lambda t: t.nn.functional.avg_pool2d(t.ones(2, 0, 4, 4), 2),
+    "ormqr": lambda t: t.ormqr(t.ones(5, 3), t.ones(2), t.ones(5, 5)),
+    "index_add": lambda t: t.index_add(
+        t.ones(3, 5), 0, t.zeros(2, dtype=t.int64), t.ones(3, 5)
+    ),
+    "multinomial": lambda t: t.multinomial(-t.ones(3), 1),
 }  # fmt: skip
 
 

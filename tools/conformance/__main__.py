@@ -4,6 +4,7 @@ python tools/conformance                            everything; writes docs/comp
 python tools/conformance operators                  one database (operators, modules, optimizers, names)
 python tools/conformance operators --op add --op nn.functional.relu -v
 python tools/conformance operators --tier A --samples 3
+python tools/conformance errors                     only the error inputs of all databases
 python tools/conformance --shard 1/4                a quarter; what is found is kept in build/conformance
 python tools/conformance tree                       every public name of PyTorch's modules; writes docs/names.md
 python tools/conformance --report                   tables and page from what is kept

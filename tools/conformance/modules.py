@@ -355,10 +355,22 @@ def check(
                 mode = "train" if training else "eval"
                 label = f"{number} {sample.desc} {str(dtype).split('.')[-1]} {mode}"
                 columns.note(COLUMNS[:-1], label, _run_sample, info, sample, training, dtype)
-    if info.module_error_inputs_func is not None:
-        made = info.module_error_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-        )
-        for number, sample in enumerate(made):
-            columns.note(("errors",), str(number), _run_error, info, sample)
+    _note_errors(info, columns)
+    return columns.found
+
+
+def _note_errors(info: ModuleInfo, columns: _Columns) -> None:
+    if info.module_error_inputs_func is None:
+        return
+    made = info.module_error_inputs_func(
+        info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
+    )
+    for number, sample in enumerate(made):
+        columns.note(("errors",), str(number), _run_error, info, sample)
+
+
+def refusals(name: str) -> dict[str, Any]:
+    """The column of errors of a module alone."""
+    columns = _Columns()
+    _note_errors(entries()[name], columns)
     return columns.found

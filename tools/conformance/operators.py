@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -606,45 +607,74 @@ def method(info: Any, ours: Any, most: int) -> dict[str, Column]:
 
 
 def errors(info: Any, ours: Any, most: int) -> dict[str, Column]:
-    """Inputs that have to be refused with the right class of exception, at the call or where values are read."""
+    """Inputs that have to be refused with the right class of exception, at the call or where values are read, and in
+    the words that PyTorch's tests look for."""
     if info.error_inputs_func is None:
         return {}
     column, prepared = Column(), []
-    for given in info.error_inputs("cpu"):
+    for given in info.error_inputs_func(info, "cpu"):  # `error_inputs` looks at the stack for each
         try:
             call = Call(info, given.sample_input, ours)
             prepared.append((given, call, *call.converted()))
         except (convert.Missing, ValueError):
             continue  # another device, a layout out of scope, more dimensions than NumPy has
     for given, call, args, kwargs in prepared:  # PyTorch may leave what it refuses changed
-        if _accepted(call):
+        said = _refusal(call)
+        if said is None:
             continue  # PyTorch's list says more than PyTorch refuses
+        text = given.error_regex if re.search(given.error_regex, said) else ""
         run = functools.partial(ours, *args, **kwargs)
-        guarded(column, given.sample_input, functools.partial(_refused, run, given))
+        guarded(column, given.sample_input, functools.partial(_refused, run, given, text))
     return {"errors": column} if column.tried else {}
 
 
-def _accepted(call: Call) -> bool:
+def _refusal(call: Call) -> str | None:
+    """What PyTorch says where it refuses a call."""
     try:
         call.theirs()
-    except Exception:  # any refusal counts
-        return False
-    return True
+    except Exception as error:  # any refusal counts
+        return str(error)
+    return None
 
 
-def _refused(run: Callable[[], Any], given: Any) -> list[compare.Difference]:
+def _refused(run: Callable[[], Any], given: Any, text: str) -> list[compare.Difference]:
     wanted = given.error_type
     try:
         result = run()
         weft.realize(*compare.tensors(result))
-    except wanted:
-        return []
+    except wanted as error:
+        if re.search(text, str(error).replace("weft.", "torch.")):
+            return []
+        return [("other text", f"{_first_line(error)!r} for {text!r}")]
     except convert.Missing:
         raise
     except Exception as error:
-        text = str(error).split("\n")[0]
-        return [("other error", f"{type(error).__name__} for {wanted.__name__}: {text}")]
+        name = type(error).__name__
+        return [("other error", f"{name} for {wanted.__name__}: {_first_line(error)}")]
     return [("no error", f"{wanted.__name__}: {given.error_regex[:120]}")]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0]
+
+
+def refusals(name: str) -> Result:
+    """The column of errors of an entry alone."""
+    info = _ENTRIES[name]
+    try:
+        ours = convert.function(info.op, info.name)
+    except convert.Missing:  # a finding of the other columns
+        return {}
+    return listed(errors(info, ours, 0))
+
+
+def listed(columns: dict[str, Column]) -> Result:
+    """Columns as they are kept."""
+    return {
+        column: {"tried": found.tried, "failures": found.failures}
+        for column, found in columns.items()
+        if found.tried
+    }
 
 
 def _runs_in_pytorch(info: Any) -> bool:
@@ -672,11 +702,7 @@ def check(name: str, most: int = 0) -> Result:
     columns: dict[str, Column] = {}
     for part in (forward, dtypes, derivatives, inplace, out, method, errors):
         columns.update(part(info, ours, most))
-    return {
-        column: {"tried": found.tried, "failures": found.failures}
-        for column, found in columns.items()
-        if found.tried
-    }
+    return listed(columns)
 
 
 def signature(name: str) -> str:

@@ -290,6 +290,17 @@ def check(name: str, most: int = 0) -> dict[str, Any]:
             columns.note("complex", title, _same_parameters, info, "complex128", options)
         if info.supports_param_groups:
             columns.note("groups", title, _same_parameters, info, "float64", options, True)
+    _note_errors(info, columns)
+    return columns.found
+
+
+def _note_errors(info: Any, columns: _Columns) -> None:
     for given in info.optim_error_inputs_func("cpu", torch.float32):
         columns.note("errors", given.optimizer_error_input.desc, _refused, given, info)
+
+
+def refusals(name: str) -> dict[str, Any]:
+    """The column of errors of an optimizer alone."""
+    columns = _Columns(entries()[name])
+    _note_errors(entries()[name], columns)
     return columns.found

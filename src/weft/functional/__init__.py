@@ -50,7 +50,7 @@ METHODS: dict[str, Any] = {
 EXPORTS: dict[str, str] = rare.EXPORTS
 # Functions that write to `out=` as well: the methods of the same names do not take it.
 _WITH_OUT = (
-    "addmv addr all amax amin aminmax any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag "
+    "addmv addr all aminmax any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag "
     "dstack gather hstack index_add index_copy index_select isin isneginf isposinf kron kthvalue log_softmax "
     "masked_select max median min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce "
     "searchsorted softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"

@@ -24,6 +24,7 @@ from weft.graph.dtype import DType
 from weft.graph.making import MOST_ELEMENTS
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
+from weft.graph.type_names import C_NAMES, TYPE_NAMES
 
 require(__name__, cython.compiled)
 
@@ -34,24 +35,6 @@ Number = int | float | complex | bool
 _RANKS = 8  # up to here, tuples of axes are there already
 _ALL = [tuple(range(rank)) for rank in range(_RANKS)]
 _SINGLE = [(axis,) for axis in range(_RANKS)]
-
-TYPE_NAMES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-}
 
 
 def describe(name: str, tensor: Tensor) -> str:
@@ -311,6 +294,7 @@ class untracked:
 
 
 __all__ = [
+    "C_NAMES",
     "TYPE_NAMES",
     "Dims",
     "Number",

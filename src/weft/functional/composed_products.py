@@ -186,10 +186,17 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
         if dim is not None
         else next((i for i, size in enumerate(input._shape) if size == 3), -1)
     )
+    if len(input._shape) != len(other._shape):
+        raise ShapeError(
+            "linalg.cross: inputs must have the same number of dimensions.",
+            expected="two tensors of one rank",
+            got=f"{describe('input', input)}, {describe('other', other)}",
+            fix="unsqueeze the smaller one",
+        )
     both = 0 <= axis < len(input._shape) and axis < len(other._shape)
     if not both or input._shape[axis] != 3 or other._shape[axis] != 3:
         raise ArgumentError(
-            "linalg.cross: inputs dimension -1 must have length 3.",
+            f"linalg.cross: inputs dimension {-1 if dim is None else dim} must have length 3.",
             expected="a dimension of size 3",
             got=f"{describe('input', input)}, {describe('other', other)}",
             fix="pass dim=",

@@ -71,6 +71,13 @@ expand_copy = _copying(
 
 
 def _narrowed(input: Any, dim: int, start: Any, length: int) -> Any:
+    if length < 0:
+        raise ShapeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({input._shape[dim]}).",
+            expected="length >= 0",
+            got=str(length),
+            fix="swap start and end",
+        )
     try:
         return parts.narrow(input, dim, start, length)
     except DimensionError as error:  # a RuntimeError in PyTorch, unlike that of the view

@@ -138,8 +138,9 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     steps = list(spacing) if listed else [spacing] * len(axes)
     if len(steps) != len(axes):
         raise ArgumentError(
-            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(axes)}, but got "
-            f"a list of length {len(steps)}",
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have "
+            f"the same length, but got a spacing argument of length {len(steps)} and a dim argument of length "
+            f"{len(axes)}.",
             expected=f"{len(axes)} spacings",
             got=str(len(steps)),
             fix="pass one per dimension",
@@ -466,7 +467,7 @@ def histogramdd(
     each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * points.shape[1]
     if len(each) != points.shape[1]:
         raise ArgumentError(
-            f"histogramdd: expected {points.shape[1]} sequences of bin edges or numbers of bins, but got {len(each)}",
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input.",
             expected=f"bins for each of {points.shape[1]} dimensions",
             got=str(len(each)),
             fix="pass one for each column of the points",

@@ -8,13 +8,13 @@ they exist.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from weft.errors import ArgumentError, LinAlgError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_rank, need_tensor
+from weft.functional.arguments import describe, need_tensor
 from weft.functional.factoring import (
     LinalgEig,
     LinalgEigh,
@@ -24,6 +24,7 @@ from weft.functional.factoring import (
     each,
     lapack,
     need_matrices,
+    need_precise,
     need_same,
 )
 from weft.functional.formats import columns_first
@@ -268,6 +269,32 @@ def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
     return given(out, columns_first(made))
 
 
+def _check_ormqr(input: Any, tau: Any, other: Any, side: int) -> None:
+    """Errors: ShapeError where the operands of `ormqr` do not fit together."""
+    for name, x, least in (("input", input, 2), ("other", other, 2), ("tau", tau, 1)):
+        if len(need_tensor("ormqr", x, name)._shape) < least:
+            _refuse_ormqr(f"{name} must have at least {least} dimensions.", input, tau, other)
+    if other._shape[side] != input._shape[-2]:
+        text = f"other.shape[{side}] must be equal to input.shape[-2]"
+    elif tau._shape[-1] != min(other._shape[side], input._shape[-1]):
+        text = f"tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
+    elif tau._shape[:-1] != input._shape[:-2]:
+        text = f"batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau._shape[:-1])}"
+        text = f"Expected {text}"
+    else:
+        return
+    _refuse_ormqr(text, input, tau, other)
+
+
+def _refuse_ormqr(text: str, input: Any, tau: Any, other: Any) -> NoReturn:
+    raise ShapeError(
+        f"torch.ormqr: {text}",
+        expected="what geqrf gives, and as many rows (columns for left=False) in other as in input",
+        got=f"{describe('input', input)}, {describe('tau', tau)}, {describe('other', other)}",
+        fix="pass the results of geqrf",
+    )
+
+
 def ormqr(
     input: Any,
     tau: Any,
@@ -278,22 +305,9 @@ def ormqr(
     out: Any = None,
 ) -> Any:
     """Q C, Q^H C, C Q or C Q^H with the Q of Householder reflections and C = `other`."""
-    need_matrices("ormqr", input, "input", False)
-    need_matrices("ormqr", other, "other", False)
-    need_rank("ormqr", tau, 1)
-    rows = other._shape[-2 if left else -1]
-    if (
-        tau._shape[-1] > input._shape[-1]
-        or input._shape[-2] != rows
-        or tau._shape[:-1] != input._shape[:-2]
-    ):
-        raise ShapeError(
-            f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], and tau.shape[-1] must "
-            "be less than or equal to input.shape[-1]",
-            expected=f"{input._shape[-2]} {'rows' if left else 'columns'} in other",
-            got=f"{describe('input', input)}, {describe('tau', tau)}, {describe('other', other)}",
-            fix="pass the results of geqrf",
-        )
+    _check_ormqr(input, tau, other, -2 if left else -1)
+    need_precise("ormqr", input, "input")
+    need_same("ormqr", input, tau)
     need_same("ormqr", input, other)
     vectors = input[..., : tau._shape[-1]]
     if left:

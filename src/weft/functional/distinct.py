@@ -177,6 +177,13 @@ def searchsorted(
 
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The bucket of each value between ascending boundaries. Reads the values."""
+    if isinstance(boundaries, Tensor) and len(boundaries._shape) != 1:
+        raise ShapeError(
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries._shape)})",
+            expected="one vector of boundaries",
+            got=describe("boundaries", boundaries),
+            fix="use searchsorted for boundaries by row",
+        )
     return searchsorted(boundaries, input, right=right, out_int32=out_int32)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
+from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.generator import standard_normal, unit
 from weft.graph import dtype as dtypes
 from weft.graph.mutation import mutate
@@ -27,11 +27,11 @@ from weft.tensor.modes import is_grad_enabled
 from weft.tensor.typed_storage import is_storage, shown_by
 
 
-def _need(name: str, good: bool, what: str, got: Any) -> None:
+def _need(name: str, good: bool, what: str, got: Any, verb: str = "found") -> None:
     """Errors: RuntimeError on a parameter that the distribution does not have."""
     if not good:
         raise ArgumentError(
-            f"{name} expects {what}, but found {got}",
+            f"{name} expects {what}, but {verb} {got}",
             expected=what,
             got=str(got),
             fix="check the parameter",
@@ -45,7 +45,7 @@ def _wide(input: Any) -> Any:  # noqa: A002
 def _need_floats(name: str, input: Any) -> None:  # noqa: A002
     if input._dtype.category != 2:
         raise DTypeError(
-            f'"{name}" not implemented for {input._dtype.name}',
+            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("self", input),
             fix="convert with .float()",
@@ -54,7 +54,7 @@ def _need_floats(name: str, input: Any) -> None:  # noqa: A002
 
 def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
     """How many trials of chance p it takes to succeed, in place."""
-    _need("geometric_", 0 < p < 1, "p to be in (0, 1)", f"p={p}")
+    _need("geometric_", 0 < p < 1, "p to be in (0, 1)", f"p={p}", "got")
     uniform = 1 - unit(self._shape, _wide(self), generator)
     return mutate(
         self, cast(call("ceil", call("log", uniform) / math.log1p(-p)).clamp(min=1), self._dtype)

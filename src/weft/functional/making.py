@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
+from weft.functional.arguments import C_NAMES
 from weft.functional.results import type_with_out
 from weft.graph.mutation import in_place
 from weft.graph.public import defined_in
@@ -115,7 +116,8 @@ def check_types(out: Any, result: Any) -> None:
     for target, part in pairs:
         if target._dtype is not part._dtype:
             raise DTypeError(
-                f"Expected out tensor to have dtype {part._dtype.name}, but got {target._dtype.name} instead",
+                f"Expected out tensor to have dtype {C_NAMES[part._dtype.name]}, but got "
+                f"{C_NAMES[target._dtype.name]} instead",
                 expected=part._dtype.name,
                 got=target._dtype.name,
                 fix="make out of the type of the result",

@@ -310,6 +310,14 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     if dim is None or dim == ():
         _need_any(name, input)
     _need_elements(name, input, axes)
+    if isinstance(out, Tensor) and out._dtype is not input._dtype:
+        raise DTypeError(
+            f"Expected the dtype for input and out to match, but got {TYPE_NAMES[input._dtype.name]} for input's "
+            f"dtype and {TYPE_NAMES[out._dtype.name]} for out's dtype.",
+            expected=describe("input", input),
+            got=describe("out", out),
+            fix="make out of the input's type",
+        )
     result = reduce_over(TABLE[name], input, axes, bool(keepdim), input._dtype)
     return result if out is None else write_out(out, result)
 
@@ -319,6 +327,13 @@ Extremes = TYPES["aminmax"]
 
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     """(min, max): both extremes, over a dimension or over everything."""
+    if dim is None and 0 in need_tensor("aminmax", input)._shape:
+        raise ShapeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.",
+            expected="at least one element",
+            got=describe("input", input),
+            fix="pass dim=, or check .numel() first",
+        )
     dims = () if dim is None else dim
     found = amin(input, dims, keepdim), amax(input, dims, keepdim)
     return Extremes([rename_record(result, "AminmaxBackward0") for result in found])

@@ -62,13 +62,18 @@ folding = later("weft.functional.folding")
 
 
 def _need_index(name: str, index: Any, input: Any, axis: int) -> Any:
-    """The index in int64. Its type counts only where it has elements, as in PyTorch."""
+    """The index in int64, within a dimension of the input."""
     _need_index_type(name, index)
+    return _within(name, index, input, axis)
+
+
+def _within(name: str, index: Any, input: Any, axis: int) -> Any:
     check_index(name, index, input._shape[axis] if input._shape else 1, axis, False)
     return cast(index, dtypes.int64)
 
 
 def _need_index_type(name: str, index: Any) -> Any:
+    """Errors: DTypeError on an index with elements that is of no integer type."""
     need_tensor(name, index, "index", 3)
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return index
@@ -88,10 +93,11 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
     need_tensor("gather", input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _need_index("gather", index, input, axis)
+    _need_index_type("gather", index)
     if 0 in index._shape:  # of any rank
         return reshape(reshape(input, (_count(input._shape),))[:0], index._shape)
     _check_rank("gather", input, axis, index)
+    index = _within("gather", index, input, axis)
     if not input._shape:
         return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
     if not index._shape:
@@ -154,12 +160,13 @@ def _source(name: str, input: Any, index: Any, src: Any) -> Any:
 def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index(name, index, input, axis))
+    index = _vector(_need_index_type(name, index))
     if 0 in index._shape:
         return call("clone", input)
     base = _vector(input)
     _check_rank(name, base, axis, index)
-    result = write(base, axis, index, _source(name, input, index, src))
+    source = _source(name, input, index, src)
+    result = write(base, axis, _within(name, index, input, axis), source)
     return result if input._shape else reshape(result, ())
 
 
@@ -272,6 +279,24 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
 
 
+def _no_slices(name: str, input: Any, axis: int, index: Any, source: Any) -> str:
+    """What PyTorch says of a source that has not the shape of the slices."""
+    have, want = list(source._shape), list(input._shape)
+    if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
+        count = f"({have[axis] if have else 1})"
+        last = f" {count}" if name == "index_copy" else f": {count}, for dim: {axis}"
+        return f"{name}_(): Number of indices ({index._shape[0]}) should be equal to source.size(dim){last}"
+    if name == "index_copy":
+        return (
+            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{want[:axis] + want[axis + 1 :]} at dimension {axis} and source shape: {have}"
+        )
+    return (
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+        f"{want} source.shape = {have}"
+    )
+
+
 def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
     axis = wrap_dim(dim, len(input._shape))
     index = _vector(_need_index(name, index, input, axis))
@@ -294,8 +319,7 @@ def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[i
         )
     if _vector(source)._shape != want:
         raise ShapeError(
-            f"{name}(): Number of indices ({index._shape[0]}) should be equal to source.size(dim) "
-            f"({source._shape[axis] if source._shape else 1}), and other sizes must match",
+            _no_slices(name, input, axis, index, source),
             expected=str(list(want)),
             got=describe("source", source),
             fix="reshape the source",

@@ -326,13 +326,33 @@ def _reversed(input: Any) -> Any:
     return permuted(input, tuple(range(len(input._shape)))[::-1])
 
 
+def _listed(dims: Any) -> Any:
+    return list(dims) if isinstance(dims, (tuple, list)) else [dims]
+
+
+def _moved(name: str, dims: Any, rank: int) -> Shape:
+    """The dimensions of one argument of `movedim`, each once."""
+    if not isinstance(dims, (tuple, list)):
+        return (wrap_dim(dims, rank),)
+    wrapped = tuple([wrap_dim(dim, rank) for dim in dims])
+    if len(set(wrapped)) != len(wrapped):
+        raise ShapeError(
+            f"movedim: repeated dim in `{name}` ({list(dims)})",
+            expected="distinct dimensions",
+            got=str(list(dims)),
+            fix="name each dimension once",
+        )
+    return wrapped
+
+
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to other places; the others keep their order."""
     rank = len(input._shape)
-    sources, targets = wrap_dims(source, rank), wrap_dims(destination, rank)
+    sources, targets = _moved("source", source, rank), _moved("destination", destination, rank)
     if len(sources) != len(targets):
         raise ShapeError(
-            "movedim: Invalid source or destination dims: source and destination must have the same number of elements",
+            f"movedim: Invalid source or destination dims: source ({_listed(source)} dims) should contain the "
+            f"same number of dims as destination ({_listed(destination)} dims)",
             expected="as many destinations as sources",
             got=f"{source}, {destination}",
             fix="name one destination per source",

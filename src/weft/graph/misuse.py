@@ -24,6 +24,7 @@ from weft.errors import (
     WeftError,
     is_internal,
 )
+from weft.graph.forms import in_several_forms
 from weft.graph.kinds import KINDS, kind_of
 from weft.graph.tensor import Tensor
 
@@ -45,6 +46,8 @@ def explain(
     if _of_user(error.__traceback__):
         return None
     name = _called(function, values)
+    if isinstance(error, ArgumentTypeError):
+        return in_several_forms(name, values, keywords, error)
     try:
         signature = _signature(function)
         bound = signature.bind(*values, **keywords)
@@ -56,6 +59,8 @@ def explain(
         found = _wrong_type(name, position, parameter, value, signature) or _too_large(
             name, parameter, value
         )
+        if isinstance(found, ArgumentTypeError):
+            return in_several_forms(name, values, keywords, found)
         if found is not None:
             return found
     return _of_limits(name, bound.arguments, error)

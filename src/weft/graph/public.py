@@ -40,7 +40,7 @@ from cython.cimports.weft.graph.vectorcall import (
 )
 
 from weft._compiled import require
-from weft.errors import NoDataError, WeftError
+from weft.errors import ArgumentTypeError, NoDataError, WeftError
 from weft.graph.record_names import RECORDS
 from weft.graph.typedict import add_to_type
 
@@ -237,6 +237,11 @@ def _enter(
         if answer is NotImplemented:
             raise
         return answer
+    except ArgumentTypeError as error:
+        explained = _explain(public, arguments, count, names, error)
+        if explained is None or explained is error:
+            raise
+        raise explained from None
     except WeftError:
         raise
     except Exception as error:

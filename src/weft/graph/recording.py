@@ -37,6 +37,7 @@ from weft._compiled import require
 from weft.errors import DTypeError
 from weft.graph import dtype as dtypes
 from weft.graph.strides import broadcast_shapes, elementwise_strides
+from weft.graph.type_names import TYPE_NAMES
 
 require(__name__, cython.compiled)
 
@@ -158,7 +159,7 @@ def need_type(row: OpRow, dtype: DType) -> cython.bint:
 @cython.cfunc
 def _refuse_type(row: OpRow, dtype: DType) -> cython.bint:
     raise DTypeError(
-        f'"{row.name}" not implemented for {dtype.name}',
+        f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
         expected=f"one of {', '.join(row.takes)}",
         got=dtype.name,
         fix="convert the operand first, or take .abs() or .real of complex numbers",
@@ -343,7 +344,7 @@ def _compute_dtype(row: OpRow, operands: tuple):
         return dtypes.bool_
     if row.rule == RULE_INTEGRAL and dtype.category > 1:
         raise DTypeError(
-            f'"{row.name}" not implemented for {dtype.name}',
+            f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="integer or boolean tensors",
             got=dtype.name,
             fix="convert with .long() or .bool() first",

@@ -160,7 +160,21 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 def prelu(input: Any, weight: Any) -> Any:
     """x above 0, weight x below; one weight, or one per channel (dimension 1)."""
     need_tensor("prelu", input)
+    if len(weight._shape) > 1:
+        raise ShapeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(weight._shape)}",
+            expected="one weight, or one per channel",
+            got=describe("weight", weight),
+            fix="flatten the weights",
+        )
     if weight._shape not in ((), (1,)):
+        if not input._shape:
+            raise ShapeError(
+                "Not allow zero-dim input tensor.",
+                expected="an input with channels, for several weights",
+                got=describe("input", input),
+                fix="pass one weight",
+            )
         channels = input._shape[1] if len(input._shape) > 1 else 1
         if weight._shape != (channels,):
             raise ShapeError(

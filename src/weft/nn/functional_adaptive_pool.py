@@ -11,57 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import Shape, describe, need_integer, need_tensor
+from weft.functional.arguments import Shape, need_tensor
 from weft.functional.formats import in_order, like_channels
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
 from weft.graph.compositions import composed_of_primitives
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
+from weft.nn.pool_arguments import check_adaptive
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, take
-
-
-def _need_places(name: str, input: Any, spatial: int) -> None:
-    """Errors: ArgumentError where an input has another rank, ShapeError where there is nothing to pool."""
-    if len(input._shape) not in (spatial + 1, spatial + 2):
-        raise ArgumentError(
-            f"{name}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got {list(input._shape)}",
-            expected=f"(N, C, *) or (C, *) with {spatial} sizes",
-            got=describe("input", input),
-            fix="reshape the input, or use the function of the other rank",
-        )
-    if 0 in input._shape[-spatial:]:
-        raise ShapeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
-            f"sizes {list(input._shape)}",
-            expected="at least one element in each dimension that is pooled",
-            got=describe("input", input),
-            fix="check how the input became empty",
-        )
-
-
-def _targets(name: str, input: Any, output_size: Any, spatial: int) -> Shape:
-    _need_places(name, input, spatial)
-    wanted = (
-        (output_size,) * spatial
-        if output_size is None or isinstance(output_size, int)
-        else tuple(output_size)
-    )
-    if len(wanted) != spatial or any(want is not None and want < 0 for want in wanted):
-        raise ArgumentError(
-            f"{name}: output_size must have {spatial} elements that are not negative",
-            expected=f"one size, or {spatial} sizes",
-            got=repr(output_size),
-            fix="pass one size for all dimensions",
-        )
-    return tuple(
-        [
-            have if want is None else need_integer(name, want, "output_size")
-            for want, have in zip(wanted, input._shape[-spatial:], strict=True)
-        ]
-    )
 
 
 def _averaging(size: int, count: int, dtype: Any) -> Any:
@@ -77,7 +36,7 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
     """Means over windows that cut each spatial dimension into the wanted number of nearly equal parts."""
     name = f"adaptive_avg_pool{spatial}d"
     need_tensor(name, input)
-    wanted = _targets(name, input, output_size, spatial)
+    wanted = check_adaptive(name, input, output_size, spatial)
     lead = len(input._shape) - spatial
     sizes, given = input._shape[lead:], input
     if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
@@ -132,7 +91,7 @@ def _adaptive_max_pool(
     name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
 ) -> Any:
     need_tensor(name, input)
-    wanted = _targets(name, input, output_size, spatial)
+    wanted = check_adaptive(name, input, output_size, spatial)
     need_order(name, input)
     sizes = input._shape[-spatial:]
     if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:

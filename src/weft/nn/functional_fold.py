@@ -12,7 +12,7 @@ from weft.errors import ShapeError
 from weft.functional.arguments import describe, need_integer, need_rank, need_tensor
 from weft.functional.formats import like_channels
 from weft.graph.compositions import composed_of_primitives
-from weft.nn.functional_conv import check_kernel, numbers
+from weft.nn.conv_arguments import check_kernel, numbers
 from weft.ops import convolution
 from weft.ops.primitives import permute, reshape
 from weft.ops.structure import sum_of_windows

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.functional.arguments import describe, need_rank, need_tensor
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.functional.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 from weft.functional.ranges import check_index
 from weft.functional.reductions import sum
 from weft.graph import dtype as dtypes
@@ -184,12 +184,11 @@ def triplet_margin_with_distance_loss(
 # -- several classes or labels -------------------------------------------------------------------------------------
 
 
-def _rows(name: str, input: Any) -> Any:
+def _rows(input: Any) -> Any:
     """(C) or (N, C) as (N, C). Errors: ShapeError."""
-    need_tensor(name, input)
-    if len(input._shape) > 2 or 0 in input._shape[1:]:
+    if len(input._shape) > 2 or 0 in input._shape[1:] or input._shape == (0,):
         raise ShapeError(
-            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(input._shape)}",
             expected="(N, C) or (C)",
             got=describe("input", input),
@@ -198,16 +197,37 @@ def _rows(name: str, input: Any) -> Any:
     return input if len(input._shape) == 2 else reshape(input, (1, input.numel()))
 
 
-def _check_labels(input: Any, target: Any, want: tuple[int, ...]) -> None:
-    if tuple(target._shape) != want:
+def _check_labels(target: Any, good: bool, text: str, want: tuple[int, ...]) -> None:
+    """Errors: ShapeError on labels of another shape, DTypeError on those that are no integers."""
+    if not good:
         raise ShapeError(
-            "inconsistent target size: target tensor should be 1-D with size equal to the batch size of "
-            f"the input, or have its shape. Expected target size {list(want)} for an input of size "
-            f"{list(input._shape)}, but got {list(target._shape)}",
+            text,
             expected=f"a target {list(want)}",
             got=describe("target", target),
-            fix=f"reshape the target for an input {list(input._shape)}",
+            fix="reshape the target",
         )
+    if target._dtype.category != 1:
+        raise DTypeError(
+            f"expected scalar type Long but found {TYPE_NAMES[target._dtype.name]}",
+            expected="labels in int64",
+            got=describe("target", target),
+            fix="convert the target with .long()",
+        )
+
+
+def _check_class_weights(weight: Any, classes: int) -> None:
+    if len(weight._shape) != 1:
+        text = "weight must be one-dimensional"
+    elif weight._shape != (classes,):
+        text = f"inconsistent weight size, expected {classes} but got {list(weight._shape)}"
+    else:
+        return
+    raise ArgumentError(
+        text,
+        expected=f"a weight per class ({classes},)",
+        got=describe("weight", weight),
+        fix="pass one weight per class",
+    )
 
 
 def multi_margin_loss(
@@ -229,18 +249,19 @@ def multi_margin_loss(
             got=repr(p),
             fix="choose one of these",
         )
-    x = _rows("multi_margin_loss", input)
-    if len(input._shape) == 2 or target._shape != (1,):
-        _check_labels(input, target, tuple(input._shape[:1]) if len(input._shape) == 2 else ())
+    x = _rows(need_tensor("multi_margin_loss", input))
     rows, classes = x._shape
-    if weight is not None and weight._shape != (classes,):
-        raise ArgumentError(
-            f"multi_margin_loss: expected weight to be of size ({classes},) but got {list(weight._shape)}",
-            expected=f"a weight per class ({classes},)",
-            got=describe("weight", weight),
-            fix="pass one weight per class",
-        )
-    check_index("multi_margin_loss", target, classes, 0, False)
+    if weight is not None:
+        _check_class_weights(weight, classes)
+    _check_labels(
+        target,
+        target._shape == (rows,) or len(input._shape) < 2 and not target._shape,
+        "multi_margin_loss: inconsistent target size: target tensor should be 1-D with size equal to the number of "
+        f"input samples (batch size). Expected target size [{rows}], but got {list(target._shape)}. Input has shape "
+        f"{list(input._shape)}.",
+        (rows,),
+    )
+    check_index("target out of range: multi_margin_loss", target, classes, 0, False)
     place = reshape(cast(target, dtypes.int64), (rows, 1))
     gap = margin - gather(x, 1, place) + x  # (N, 1), (N, C) -> (N, C)
     costs = where(gap > 0, gap if p == 1 else gap * gap, 0)
@@ -263,21 +284,15 @@ def multilabel_margin_loss(
     """The sum over labels y and non-labels i of max(0, 1 - x[y] + x[i]), divided by the number of classes; the labels
     of a row end at its first -1. Shapes: (N, C), (N, C), or without N."""
     reduction = reduction_of(reduction, size_average, reduce)
-    if 0 in input._shape[-1:]:
-        raise ShapeError(
-            "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-            f"{list(input._shape)}",
-            expected="scores of at least one class",
-            got=describe("input", input),
-            fix="check how the scores became empty",
-        )
-    x = _rows("multilabel_margin_loss", input)
-    _check_labels(input, target, tuple(input._shape))
+    x = _rows(need_tensor("multilabel_margin_loss", input))
+    shape = tuple(input._shape)
+    text = f"inconsistent target size: {list(target._shape)} for input of size: {list(shape)}"
+    _check_labels(target, tuple(target._shape) == shape, text, shape)
     labels = cast(reshape(target, x._shape), dtypes.int64)
     ended = cumulate("cumsum", cast(labels < 0, dtypes.int64), 1)
     valid = ended == 0
     place = where(valid, labels, 0)
-    check_index("multilabel_margin_loss", place, x._shape[1], 1, False)
+    check_index("'target' is out of range: multilabel_margin_loss", place, x._shape[1], 1, False)
     counts = scatter_add(constant(x._shape, 0, dtypes.int64), 1, place, cast(valid, dtypes.int64))
     rows, classes = x._shape
     chosen = reshape(gather(x, 1, place), (rows, classes, 1))
@@ -298,7 +313,7 @@ def soft_margin_loss(
 ) -> Any:
     """log(1 + exp(-target input)), where targets are 1 and -1."""
     reduction = reduction_of(reduction, size_average, reduce)
-    return reduced(call("log1p", call("exp", -target * input)), reduction)
+    return reduced(call("log1p", call("exp", -(input * target))), reduction)
 
 
 def multilabel_soft_margin_loss(

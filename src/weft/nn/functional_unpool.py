@@ -17,7 +17,8 @@ from weft.functional.reductions import first_extreme
 from weft.generator import unit
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast
-from weft.nn.functional_conv import numbers
+from weft.nn import pool_arguments
+from weft.nn.conv_arguments import numbers
 from weft.nn.functional_pool import avg_pool1d, avg_pool2d, avg_pool3d, batched, unbatched
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, gather, iota, pad, reshape, scatter, where
@@ -31,7 +32,7 @@ _AVERAGES = (avg_pool1d, avg_pool2d, avg_pool3d)
 def _lp_pool(
     input: Any, power: float, kernel: Any, stride: Any, ceil_mode: bool, spatial: int
 ) -> Any:
-    sizes = numbers(kernel, spatial, "kernel_size")
+    sizes = pool_arguments.numbers(f"lp_pool{spatial}d", kernel, spatial, "kernel_size")
     mean = _AVERAGES[spatial - 1](input**power, sizes, stride, 0, ceil_mode)
     size = call("relu", call("abs", mean))
     return (call("sign", mean) * size * math.prod(sizes)) ** (1.0 / power)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from weft.errors import ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
-from weft.nn.functional_conv import numbers
+from weft.functional.arguments import Shape, need_tensor
+from weft.nn.pool_arguments import check_elements, check_padding, check_places, check_rank, numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import pad, slice_axis
 
@@ -18,6 +17,7 @@ class Windows:
 
     def __init__(
         self,
+        name: str,
         kernel: Any,
         stride: Any,
         padding: Any,
@@ -26,22 +26,15 @@ class Windows:
         sizes: Shape,
     ) -> None:
         self.sizes, self.spatial = sizes, len(sizes)
-        self.kernel = numbers(kernel, self.spatial, "kernel_size")
+        self.kernel = numbers(name, kernel, self.spatial, "kernel_size")
         self.stride = (
             self.kernel
             if stride is None or stride == ()
-            else numbers(stride, self.spatial, "stride")
+            else numbers(name, stride, self.spatial, "stride")
         )
-        self.padding = numbers(padding, self.spatial, "padding")
-        self.dilation = numbers(dilation, self.spatial, "dilation")
-        if [1 for width, size in zip(self.padding, self.kernel, strict=True) if width > size // 2]:
-            raise ShapeError(
-                f"pad should be at most half of effective kernel size, but got pad={max(self.padding)}, "
-                f"kernel_size={max(self.kernel)} and dilation={max(self.dilation)}",
-                expected="padding <= kernel_size / 2",
-                got=f"padding={self.padding}",
-                fix="pad the input instead",
-            )
+        self.padding = numbers(name, padding, self.spatial, "padding")
+        self.dilation = numbers(name, dilation, self.spatial, "dilation")
+        check_padding(name, self.padding, self.kernel, self.dilation)
         self.places = tuple([self._outputs(axis, ceil_mode) for axis in range(self.spatial)])
         self.edges = [(width, self._after(axis)) for axis, width in enumerate(self.padding)]
         self.tiles = self._tiles()
@@ -113,33 +106,11 @@ def windows_of(
 ) -> Windows:
     """The geometry of a call, after its checks. Errors: ShapeError, ArgumentError."""
     need_tensor(name, input)
-    if len(input._shape) not in (spatial + 1, spatial + 2):
-        raise ShapeError(
-            f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input: non-empty {spatial + 1}D or "
-            f"{spatial + 2}D (batch mode) tensor expected for input, but got input of size: "
-            f"{list(input._shape)}",
-            expected=f"(N, C, *) with {spatial} sizes",
-            got=describe("input", input),
-            fix="add dimensions with unsqueeze",
-        )
-    if name.startswith("max") and 0 in input._shape[-spatial - 1 :]:
-        raise ShapeError(
-            f"{name}(): Expected input's non-batch dimensions to have positive length, but input has sizes "
-            f"{list(input._shape)}",
-            expected="channels and sizes of at least 1",
-            got=describe("input", input),
-            fix="check how the input became empty",
-        )
+    check_rank(name, input, spatial)
     sizes = input._shape[-spatial:]
-    made = _made(*map(_frozen, (kernel, stride, padding, dilation)), bool(ceil_mode), sizes)
-    if min(made.places) < 1:
-        raise ShapeError(
-            f"Given input size: {list(input._shape)}. Calculated output size: {list(made.places)}. "
-            "Output size is too small",
-            expected="an input at least as large as the window",
-            got=describe("input", input),
-            fix="use a smaller window, or pad",
-        )
+    made = _made(name, *map(_frozen, (kernel, stride, padding, dilation)), bool(ceil_mode), sizes)
+    check_elements(name, input, spatial)
+    check_places(name, input, made.places, spatial)
     return made
 
 
@@ -147,16 +118,16 @@ def _frozen(given: Any) -> Any:
     return tuple(given) if isinstance(given, list) else given
 
 
-def _made(*geometry: Any) -> Windows:
+def _made(name: str, *geometry: Any) -> Windows:
     """The windows of a geometry, made once where it consists of plain numbers."""
     for part in geometry:
         if type(part) is tuple:
             for size in part:
                 if type(size) is not int:
-                    return Windows(*geometry)
+                    return Windows(name, *geometry)
         elif part is not None and type(part) not in (int, bool):
-            return Windows(*geometry)
-    return _known(*geometry)
+            return Windows(name, *geometry)
+    return _known(name, *geometry)
 
 
 _known = functools.lru_cache(256)(Windows)

@@ -139,23 +139,30 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Any = None) -> An
     Shapes: (*lead, n_i, ...) -> (*lead, num_chunks, sum of the sizes of the pieces). Errors: ArgumentError.
     """
     if num_chunks < 1 or not tensors:
+        wanted = "a non-empty input tensor list" if num_chunks >= 1 else "positive num_chunks"
         raise ArgumentError(
-            "_chunk_cat expects positive num_chunks and a non-empty input tensor list",
+            f"_chunk_cat expects {wanted}",
             expected="num_chunks >= 1, and tensors",
             got=f"num_chunks={num_chunks}, {len(tensors)} tensors",
             fix="pass at least one tensor and one chunk",
         )
     ranks = {len(x._shape) for x in tensors}
-    if dim < 0 and len(ranks) > 1 or not all(x.numel() for x in tensors):
+    full = all(x.numel() for x in tensors)
+    if dim < 0 and len(ranks) > 1 or not full:
+        wanted = (
+            "non-negative dim when input tensors have different ndims"
+            if full
+            else "non-empty tensor"
+        )
         raise ArgumentError(
-            "_chunk_cat expects tensors with elements, and a non-negative dim for different ndims",
+            f"_chunk_cat expects {wanted}",
             expected="tensors with elements, of equal rank where dim < 0",
             got=", ".join(str(list(x._shape)) for x in tensors),
             fix="leave empty tensors out, or count dim from the front",
         )
     if dim >= min(ranks):
         raise ArgumentError(
-            f"_chunk_cat expects dim < ndims of every tensor, but got dim {dim}",
+            "_chunk_cat expects dim < ndim for all input tensors",
             expected=f"dim < {min(ranks)}",
             got=str(dim),
             fix="unsqueeze the smaller tensors",

@@ -25,9 +25,9 @@ def _made(
         )
     if dtype is not None and dtype.name not in ("float32", "float64"):
         raise ArgumentError(
-            f"{name} expects float32 or float64 dtypes, got: {dtype.name}",
+            f"{name} expects float32 or float64 dtypes, got: {dtype}",
             expected="weft.float32 or weft.float64",
-            got=dtype.name,
+            got=str(dtype),
             fix="convert the window afterwards",
         )
     if layout is not None and layout is not strided:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional.arguments import need_integer
+from weft.functional.arguments import Shape, need_integer
 from weft.graph import dtype as dtypes
 from weft.graph.dtype import DType
 from weft.graph.recording import cast
@@ -195,6 +195,22 @@ def linspace(
     return _given(out, made, requires_grad, absent)
 
 
+def _need_scalars(name: str, start: Any, end: Any) -> None:
+    """Errors: ShapeError where a bound is a tensor with dimensions."""
+    found = [
+        f"{bound} with {len(value._shape)} dimension(s)"
+        for bound, value in (("start", start), ("end", end))
+        if isinstance(value, Tensor) and value._shape
+    ]
+    if found:
+        raise ShapeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got {' and '.join(found)}.",
+            expected="numbers, or tensors without dimensions",
+            got=" and ".join(found),
+            fix="index one element",
+        )
+
+
 def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType, absent: bool) -> Tensor:
     """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers; `absent` on the device
     meta."""
@@ -207,6 +223,7 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType, absent: b
             fix=f"pass {name} a count",
         )
     work = dtype if dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
+    _need_scalars(name, start, end)
     first, last = (_number_of(name, value) for value in (start, end))
     if steps == 1 or absent:
         return filled((steps,), first, work, absent)
@@ -299,6 +316,22 @@ def empty_strided(
     return leaf(made, requires_grad)
 
 
+def _not_an_order(shape: Shape, order: Shape) -> str:
+    """What PyTorch says of a layout that does not name every dimension once."""
+    if len(order) != len(shape):
+        return (
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for place, axis in enumerate(order):
+        if not 0 <= axis < len(shape):
+            return (
+                f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {axis} at index "
+                f"{place})."
+            )
+    return "Duplicate dim not allowed"
+
+
 def empty_permuted(
     size: Any,
     physical_layout: Any,
@@ -313,8 +346,7 @@ def empty_permuted(
     shape, order = read_size("empty_permuted", (size,)), read_size("layout", (physical_layout,))
     if sorted(order) != list(range(len(shape))):
         raise ArgumentError(
-            f"Number of dimensions in size does not match the length of the physical_layout, or it repeats one; got "
-            f"size={list(shape)}, physical_layout={list(order)}",
+            _not_an_order(shape, order),
             expected=f"each of 0 .. {len(shape) - 1} once",
             got=str(list(order)),
             fix="name every dimension once",
