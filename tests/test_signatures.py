@@ -58,7 +58,6 @@ ALLOWED = {
     "split": "torch.split calls its tensor `tensor`, Tensor.split `self`: one function here",
     "nested.narrow": "the default is a layout, of another class",
     "lu": ARGS,
-    "Tensor.lu": ARGS,
     "unique": ARGS,
     "unique_consecutive": ARGS,
     "Tensor.split": ARGS,

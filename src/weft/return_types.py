@@ -6,8 +6,9 @@ from typing import Any
 
 from weft.functional.results import TYPES
 
-all_return_types: list[Any] = [TYPES[name] for name in sorted(TYPES)]
-__all__ = ["all_return_types", *sorted(TYPES)]  # noqa: PLE0604 - names
+_NAMES = sorted(name for name in TYPES if not name.startswith("_"))
+all_return_types: list[Any] = [TYPES[name] for name in _NAMES]
+__all__ = ["all_return_types", *_NAMES]  # noqa: PLE0604 - names
 
 
 def __getattr__(name: str) -> Any:

@@ -190,3 +190,69 @@ def test_solutions_of_triangular_systems_lie_by_columns(left: bool, shape: tuple
         for lib in (weft, torch)
     )
     assert mine.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bin_edges_in_any_order_count_as_pytorchs_search_does(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    columns = int(source.integers(1, 4))
+    points = (2 * source.random((30, columns))).astype(np.float32)
+    edges = [source.permutation(np.linspace(0, 2, 6)).astype(np.float32) for _ in range(columns)]
+    weight = source.random(30).astype(np.float32)
+    found = [
+        lib.histogramdd(
+            lib.from_numpy(points),
+            [lib.from_numpy(e) for e in edges],
+            weight=lib.from_numpy(weight),
+            density=bool(seed % 2),
+        ).hist.numpy()
+        for lib in (weft, torch)
+    ]
+    np.testing.assert_allclose(*found, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (4,), (1, 4), (3, 4)])
+def test_sums_of_products_give_their_shape_to_what_they_are_written_to(
+    shape: tuple[int, ...],
+) -> None:
+    found = []
+    for lib in (weft, torch):
+        factors = lib.ones(5, 2, 4, requires_grad=True)
+        x = lib.full(shape, 2.0)
+        assert x.addbmm_(lib.ones(5, 3, 2), factors, beta=0.5) is x
+        x.sum().backward()
+        found.append((tuple(x.shape), x.tolist(), factors.grad.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32", "float64"],
+)
+@pytest.mark.parametrize(("dim", "keepdim"), [((), False), (0, True), ((1, -1), False), (1, False)])
+def test_hashes_are_pytorchs(dtype: str, dim: object, keepdim: bool) -> None:
+    values = np.random.default_rng(0).random((3, 5, 7)) * 100
+    hashes = [
+        lib.hash_tensor(lib.from_numpy(values).to(getattr(lib, dtype)), dim, keepdim=keepdim)
+        for lib in (weft, torch)
+    ]
+    assert hashes[0].dtype is weft.uint64
+    assert hashes[0].tolist() == hashes[1].tolist()
+    assert hashes[0].shape == tuple(hashes[1].shape)
+
+
+def test_hashes_find_a_changed_element_and_nothing_else() -> None:
+    x = weft.randn(100)
+    other = x.clone()
+    other[17] += 1
+    assert weft.hash_tensor(x) == weft.hash_tensor(x.flip(0)) != weft.hash_tensor(other)
+    with pytest.raises(RuntimeError, match="Unknown hash_tensor mode"):
+        x.hash_tensor(mode=1)
+
+
+def test_narrow_weights_do_not_make_covariances_of_doubles_imprecise() -> None:
+    x = weft.tensor([[0.3, -1.2, 0.8], [1.1, 0.4, -0.9]], dtype=weft.float64)
+    weights = np.array([0.3666, 0.0583, 0.7006], np.float32)  # the norm cancels nearly to zero
+    found = weft.cov(x, correction=2, aweights=weft.from_numpy(weights))
+    wanted = weft.cov(x, correction=2, aweights=weft.from_numpy(weights).double())
+    assert weft.equal(found, wanted)

@@ -50,6 +50,8 @@ CALLS: dict[str, Any] = {
     "linalg.lu_factor_ex": lambda t, x, s: t.linalg.lu_factor_ex(x),
     "lu_unpack": lambda t, x, s: t.lu_unpack(*t.linalg.lu_factor(x)),
     "lu": lambda t, x, s: t.lu(x),
+    "lu with infos": lambda t, x, s: t.lu(x, get_infos=True),
+    "lu of a method": lambda t, x, s: x.lu(get_infos=True),
     "histogram": lambda t, x, s: t.histogram(x, 3),
     "histogramdd": lambda t, x, s: t.histogramdd(x, [2, 2, 2]),
     "geqrf": lambda t, x, s: t.geqrf(x),

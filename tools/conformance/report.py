@@ -169,7 +169,8 @@ some use, C the rest of the database. The column of samples counts single checks
 each column takes of an entry, so it is said how many entries have been run without a limit. Types that Weft does not
 have (complex32, float8, unsigned integers of more than a byte) are left out of the column of dtypes. Where both
 differ, a value also passes that agrees with PyTorch's at double precision or with the NumPy reference that the database
-names, and a derivative that agrees with differences of PyTorch's own values. What fails is listed by cause, in brackets
+names, and a derivative that agrees with differences of PyTorch's own values, or with PyTorch's at double precision. An
+error passes that has the class and the words that PyTorch's tests look for. What fails is listed by cause, in brackets
 the reason where it is known.
 """
 

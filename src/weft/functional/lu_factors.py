@@ -29,6 +29,7 @@ from weft.ops.primitives import full
 Lu = result_type("linalg_lu")
 LuFactor = result_type("linalg_lu_factor")
 LuFactorEx = result_type("linalg_lu_factor_ex")
+LuWithInfo = result_type("_lu_with_info")
 
 
 def _lu_arrays(array: Any, pivot: bool) -> tuple[Any, Any, Any]:
@@ -111,8 +112,8 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 def legacy_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(compact LU factors, pivots from 1), and infos on request."""
-    result = lu_factor_ex(A, pivot=pivot)
-    return given(out, tuple(result) if get_infos else tuple(result)[:2], converts=True)
+    result = tuple(lu_factor_ex(A, pivot=pivot))
+    return given(out, LuWithInfo(result) if get_infos else result[:2], converts=True)
 
 
 def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:

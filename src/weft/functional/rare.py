@@ -29,10 +29,12 @@ _PLACES: dict[str, tuple[str, str]] = {
         "t_ as_strided_ resize_as_ __rdiv__",
     ),
     "counting": (
-        "diff trapezoid trapz cumulative_trapezoid gradient cov corrcoef combinations histc histogram histogramdd "
+        "diff trapezoid trapz cumulative_trapezoid gradient cov corrcoef combinations "
         "unravel_index nonzero_static",
-        "diff cov corrcoef histc histogram nonzero_static",
+        "diff cov corrcoef nonzero_static",
     ),
+    "histograms": ("histc histogram histogramdd", "histc histogram"),
+    "hashing": ("hash_tensor", "hash_tensor"),
     "uncommon": (
         "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce is_distributed is_nonzero is_same_size",
         "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_ "
@@ -106,8 +108,12 @@ def _istft(
     return load("weft.functional.signals").istft(self, *frames, *rest)
 
 
+def _lu(self: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+    return tuple(load("weft.functional.matrices").lu(self, pivot, get_infos))
+
+
 # Methods that PyTorch writes in Python: their parameters can be read there, and so here.
-_SIGNED: dict[str, Callable[..., Any]] = {"stft": _stft, "istft": _istft}
+_SIGNED: dict[str, Callable[..., Any]] = {"stft": _stft, "istft": _istft, "lu": _lu}
 
 
 EXPORTS: dict[str, str] = {

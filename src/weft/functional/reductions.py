@@ -105,7 +105,7 @@ def sum(
 
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over dimensions with nan counted as 0."""
-    _need_real("nansum", input)
+    need_real("nansum", input)
     return sum(where(call("isnan", input), 0, input), dim, keepdim, dtype=dtype)
 
 
@@ -158,7 +158,7 @@ def mean(
 
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions of what is not nan."""
-    _need_real("nanmean", input)
+    need_real("nanmean", input)
     x = _need_inexact("nanmean", input, dtype)
     count = sum(x == x, dim, keepdim)
     return nansum(x, dim, keepdim) / count
@@ -192,7 +192,7 @@ def prod(
 # -- extrema -------------------------------------------------------------------------------------------------------
 
 
-def _need_elements(name: str, input: Any, axes: Shape) -> None:
+def need_elements(name: str, input: Any, axes: Shape) -> None:
     """Errors: DimensionError where an extremum would be of nothing."""
     for axis in axes:
         if input._shape[axis] == 0:
@@ -204,7 +204,7 @@ def _need_elements(name: str, input: Any, axes: Shape) -> None:
             )
 
 
-def _need_any(name: str, input: Any) -> None:
+def need_any(name: str, input: Any) -> None:
     if 0 in input._shape:
         raise ShapeError(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
@@ -215,7 +215,7 @@ def _need_any(name: str, input: Any) -> None:
         )
 
 
-def _need_real(name: str, input: Any) -> None:
+def need_real(name: str, input: Any) -> None:
     if input._dtype.is_complex:
         raise DTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
@@ -227,18 +227,18 @@ def _need_real(name: str, input: Any) -> None:
 
 def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     need_tensor(name, input)
-    _need_real(name, input)
+    need_real(name, input)
     if isinstance(dim, Tensor):
         dim, other = None, dim
     if other is not None:
         return call(other_name, input, other)
     if dim is None:
-        _need_any(name, input)
+        need_any(name, input)
         return extreme_of_all(name, input, tuple(range(len(input._shape))), False)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
         return TYPES[name]((call("clone", input), call("clone", cast(input * 0, dtypes.int64))))
-    _need_elements(name, input, (axis,))
+    need_elements(name, input, (axis,))
     values, places = first_extreme(name, input, (axis,), bool(keepdim))
     return TYPES[name]((values, places if keepdim else reshape(places, values._shape)))
 
@@ -305,11 +305,11 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) 
 
 def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     need_tensor(name, input)
-    _need_real(name, input)
+    need_real(name, input)
     axes = reduced_axes(dim, len(input._shape))
     if dim is None or dim == ():
-        _need_any(name, input)
-    _need_elements(name, input, axes)
+        need_any(name, input)
+    need_elements(name, input, axes)
     if isinstance(out, Tensor) and out._dtype is not input._dtype:
         raise DTypeError(
             f"Expected the dtype for input and out to match, but got {TYPE_NAMES[input._dtype.name]} for input's "
@@ -349,7 +349,7 @@ def _single_axis(dim: Any, rank: int) -> Shape:
 
 def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    _need_real(name, input)
+    need_real(name, input)
     if input._dtype.category == 0:
         raise DTypeError(
             f"{name}(): does not support bool input",
@@ -358,9 +358,9 @@ def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
             fix="convert with .int() first",
         )
     if dim is None:
-        _need_any(name, input)
+        need_any(name, input)
     axes = _single_axis(dim, len(input._shape))
-    _need_elements(name, input, axes)
+    need_elements(name, input, axes)
     if not axes:
         return cast(input * 0, dtypes.int64)
     return reduce_over(TABLE[name], input, axes, bool(keepdim), dtypes.int64)

@@ -20,6 +20,7 @@ from weft._compiled import require
 require(__name__, cython.compiled)
 
 MEMBERS = {
+    "_lu_with_info": "LU pivots info",
     "aminmax": "min max",
     "cummax": "values indices",
     "cummin": "values indices",
@@ -55,7 +56,7 @@ MEMBERS = {
     "topk": "values indices",
     "triangular_solve": "solution cloned_coefficient",
 }
-WITHOUT_OUT = ("histogramdd",)
+WITHOUT_OUT = ("_lu_with_info", "histogramdd")
 _MOST = 5  # members of a type, and the entry that ends their list
 _texts: list[bytes] = []  # Python keeps pointers to names
 

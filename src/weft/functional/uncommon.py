@@ -31,11 +31,13 @@ from weft.functional.scattering import scatter_reduce
 from weft.functional.special import logaddexp
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
+from weft.graph.mutation import in_place
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.leaves import resize_
 
 
 def addbmm(
@@ -51,7 +53,11 @@ def addbmm(
     return given(out, cast(product, input._dtype))
 
 
-addbmm_ = make_in_place(addbmm, "addbmm")
+def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """`addbmm`, in place. As in PyTorch, a tensor that broadcasts against the products takes their shape."""
+    made = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+    return in_place(self if made._shape == self._shape else resize_(self, made._shape), made)
+
 
 # -- without nan -------------------------------------------------------------------------------------------------------
 
