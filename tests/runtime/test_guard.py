@@ -118,3 +118,30 @@ ctypes.string_at({read}, 1)
 """
     done = run(code, guard)
     assert done.stdout == "read\n" and done.returncode == -11
+
+
+@pytest.mark.parametrize("guard", ["1", "begin"])
+def test_garbage_fills_what_is_guarded_and_no_more(guard: str) -> None:
+    code = """
+import weft
+from weft.runtime import pool
+pool.set_fill(0x41)
+assert bytes(memoryview(pool.allocate(5000))) == bytes([0x41]) * 5000
+print((weft.tensor(2.0) * weft.tensor([1.0, 3.0]) + weft.tensor(1.0)).sum().item())
+"""
+    assert run(code, guard).stdout == "10.0\n"
+
+
+def test_more_buffers_than_the_system_has_mappings() -> None:
+    code = """
+import weft
+import numpy as np
+kept = [np.ones(4) for _ in range(40_000)]
+tensors = [weft.tensor([float(n), 2.0]) for n in range(10_000)]
+print(sum(float(x.sum()) for x in kept), weft.stack(tensors).sum().item())
+del kept, tensors
+import ctypes
+ctypes.string_at(weft.ones(4).data_ptr() + 16, 1)
+"""
+    done = run(code, "1")
+    assert done.stdout == "160000.0 50015000.0\n" and done.returncode == -11, done.stderr

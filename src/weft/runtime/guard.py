@@ -36,6 +36,9 @@ _KEPT = cython.declare(cython.Py_ssize_t, 4096)  # mappings that stay after they
 _freed = cython.declare(uintptr_t[4096])
 _freed_sizes = cython.declare(cython.Py_ssize_t[4096])
 _next = cython.declare(cython.Py_ssize_t, 0)
+# Linux lets a process have 65,530 mappings: a buffer needs two, what is freed keeps some, and malloc has to find more.
+_MOST_OPEN = cython.declare(cython.Py_ssize_t, 24_000)
+_open_count = cython.declare(cython.Py_ssize_t, 0)
 # 0x7ff4: nan as any float; large as integers; as a bool neither 0 nor 1.
 _LOW = cython.declare(cython.int, 0xF4)
 _HIGH = cython.declare(cython.int, 0x7F)
@@ -78,7 +81,9 @@ def _is_filled(start: uintptr_t, end: uintptr_t, origin: uintptr_t) -> cython.bi
 @cython.cfunc
 @cython.exceptval(check=False)
 def _reserve(size: cython.Py_ssize_t) -> uintptr_t:
-    """Addresses of pages that cannot be touched; 0 where the system has none."""
+    """Addresses of pages that cannot be touched; 0 where the system has none, or too much is open."""
+    if _open_count >= _MOST_OPEN:
+        return 0
     start: cython.p_void = mmap(
         cython.NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0
     )
@@ -99,6 +104,7 @@ def _open(address: uintptr_t, size: cython.Py_ssize_t) -> cython.bint:
 @cython.exceptval(check=False)
 def map_guarded(nbytes: cython.Py_ssize_t, at_end: cython.bint) -> uintptr_t:
     """Fresh memory, filled, its end (or its begin) against a page that cannot be touched; 0 where there is none."""
+    global _open_count
     size: cython.Py_ssize_t = _pages(nbytes)
     start: uintptr_t = _reserve(size + 2 * _PAGE)
     if start == 0:
@@ -106,6 +112,7 @@ def map_guarded(nbytes: cython.Py_ssize_t, at_end: cython.bint) -> uintptr_t:
     if not _open(start + _PAGE, size):
         munmap(cython.cast(cython.p_void, start), size + 2 * _PAGE)
         return 0
+    _open_count += 1
     start += _PAGE
     address: uintptr_t = start + (size - nbytes if at_end else 0)
     _fill(start, start + size, address)
@@ -116,6 +123,7 @@ def map_guarded(nbytes: cython.Py_ssize_t, at_end: cython.bint) -> uintptr_t:
 @cython.exceptval(check=False)
 def map_cells(count: cython.Py_ssize_t) -> uintptr_t:
     """Pages for so many numbers, each before a page that cannot be touched: the first one; 0 where there are none."""
+    global _open_count
     start: uintptr_t = _reserve(count * CELL_STEP + 2 * _PAGE)
     if start == 0:
         return 0
@@ -124,6 +132,7 @@ def map_cells(count: cython.Py_ssize_t) -> uintptr_t:
         if not _open(start + _PAGE + index * CELL_STEP, _PAGE):
             munmap(cython.cast(cython.p_void, start), count * CELL_STEP + 2 * _PAGE)
             return 0
+    _open_count += 1
     return start + _PAGE
 
 
@@ -131,7 +140,8 @@ def map_cells(count: cython.Py_ssize_t) -> uintptr_t:
 @cython.exceptval(check=False)
 def unmap_guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> cython.void:
     """Take back what `map_guarded` or `map_cells` gave: from now on it cannot be touched."""
-    global _next
+    global _next, _open_count
+    _open_count -= 1
     start: uintptr_t = address & -_PAGE
     size: cython.Py_ssize_t = _pages(address - start + nbytes)
     _check(start, address, address)

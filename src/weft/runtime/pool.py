@@ -149,6 +149,8 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     if _guard:
         guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes)
         if guarded is not None:
+            if _fill >= 0:
+                memset(cython.cast(cython.p_void, guarded.address), _fill, nbytes)
             return guarded
     size_class: cython.int = _class_of(nbytes)
     chosen: cython.int = _choose(size_class)
@@ -201,8 +203,6 @@ def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
         return None
     _live += nbytes
     _peak = max(_peak, _live)
-    if _fill >= 0:
-        memset(cython.cast(cython.p_void, address), _fill, nbytes)
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.address = address
     buffer.nbytes = nbytes
