@@ -26,6 +26,15 @@ BINARY: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply,
 UNARY: dict[str, Any] = {"neg": np.negative, "abs": np.abs, "floor": np.floor}
 
 
+def with_steps(array: np.ndarray) -> np.ndarray:
+    """The array; where it has no elements, one with strides as the scheduler's, of which an axis without elements
+    counts as one of one element, at the very end of its memory. (NumPy's own are all zero.)"""
+    if array.size:
+        return array
+    memory = np.empty([max(size, 1) for size in array.shape], array.dtype)
+    return memory[tuple(slice(None if size else 1, None) for size in array.shape)]
+
+
 @st.composite
 def layouts(draw, dims) -> np.ndarray:
     """An array broadcast to `dims` with any order, gaps, and axes that do not vary."""
@@ -36,7 +45,7 @@ def layouts(draw, dims) -> np.ndarray:
     space = (
         rng.integers(-9, 9, [*shape[:-1], shape[-1] * gap]) if shape else rng.integers(-9, 9, ())
     )
-    array = (space / 4).astype("float32")
+    array = with_steps((space / 4).astype("float32"))
     array = array[..., ::gap] if shape else array
     back = np.argsort(order) if shape else []
     return np.broadcast_to(array.transpose(back), dims)

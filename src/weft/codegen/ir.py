@@ -45,7 +45,8 @@ class KernelError(ValueError):
 
 @dataclass(frozen=True)
 class Operand:
-    """An input: its dtype and, per loop axis, its stride class (broadcast, unit or general)."""
+    """An input: its dtype and, per loop axis, its stride class (broadcast, unit or general). What varies along no axis
+    is read before the loops: it has an element, even where they have none to go through."""
 
     dtype: str
     strides: tuple[str, ...]
