@@ -28,7 +28,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("rows", [3, blas.FEW, blas.FEW + 1])
+@pytest.mark.parametrize("rows", [blas.TINY + 1, blas.FEW, blas.FEW + 1])
 def test_a_call_sets_threads_and_puts_them_back(counts: list[int], rows: int) -> None:
     before = weft.get_num_threads()
     weft.set_num_threads(2)
@@ -42,9 +42,14 @@ def test_a_call_sets_threads_and_puts_them_back(counts: list[int], rows: int) ->
         weft.set_num_threads(before)
 
 
+def test_nothing_is_set_for_tiny_matrices(counts: list[int]) -> None:
+    weft.linalg.svdvals(weft.eye(blas.TINY)).sum().item()
+    assert counts == [7]
+
+
 def test_they_are_put_back_after_errors(counts: list[int]) -> None:
     with pytest.raises(RuntimeError):
-        weft.linalg.inv(weft.zeros(3, 3))
+        weft.linalg.inv(weft.zeros(40, 40))
     assert counts[-1] == 7
 
 
@@ -57,13 +62,13 @@ def test_calls_of_several_threads_put_back_what_was_before_all(counts: list[int]
         started.wait(10)
 
     def outer() -> None:
-        blas.limited(slow)(np.eye(2))
+        blas.limited(slow)(np.eye(40))
         finished.set()
 
     worker = threading.Thread(target=outer)
     worker.start()
     both.wait()
-    blas.limited(np.linalg.inv)(np.eye(2))
+    blas.limited(np.linalg.inv)(np.eye(40))
     assert counts == [7, 1]
     started.set()
     worker.join(10)

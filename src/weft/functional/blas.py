@@ -19,6 +19,7 @@ from weft._lazy import later
 
 _pool = later("weft.runtime.threads")
 FEW = 256  # rows of a matrix that one thread factors about as fast as several
+TINY = 32  # rows up to which OpenBLAS takes one thread by itself
 _MODULES = ("numpy.linalg", "scipy.linalg")
 _lock = allocate_lock()
 _inside: list[int] = []  # what calls on their way have asked for
@@ -65,8 +66,10 @@ def limited(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of matrices, its first argument, that takes as many threads as these are worth."""
 
     def within(matrix: Any, *rest: Any, **options: Any) -> Any:
-        few = max(matrix.shape[-2:], default=0) <= FEW
-        _enter(1 if few else _pool.get_num_threads())
+        rows = max(matrix.shape[-2:], default=0)
+        if rows <= TINY:
+            return function(matrix, *rest, **options)
+        _enter(1 if rows <= FEW else _pool.get_num_threads())
         try:
             return function(matrix, *rest, **options)
         finally:

@@ -8,6 +8,7 @@ so it can be differentiated again, and forward mode is its transpose. What users
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,12 @@ def keep(ctx: Any, pull: Any, outputs: tuple[Any, ...], *saved: Any) -> Any:
     return outputs if len(outputs) > 1 else outputs[0]
 
 
+def is_plain(x: Any) -> bool:
+    """Whether nobody follows what is made of a value: no gradient, no tangent, no transform."""
+    mode = tapes.tape().mode
+    return mode.duals is None and mode.extra is None and not (mode.grad and x.requires_grad)
+
+
 class Factored(Function):
     """A Function with one rule: `rule(saved, *cotangents)` gives the cotangents of its tensors."""
 
@@ -205,7 +212,9 @@ def lapack(name: str, function: Any, *arrays: Any, **options: Any) -> Any:
 def each(function: Any, array: Any, *others: Any) -> list[Any]:
     """A function of single matrices over a batch: its outputs, stacked."""
     lead = array.shape[:-2]
-    count = int(np.prod(lead))
+    if not lead:
+        return [np.asarray(part) for part in function(array, *others)]
+    count = math.prod(lead)
     flat = [a.reshape((count, *a.shape[len(lead) :])) for a in (array, *others)]
     results = [function(*parts) for parts in zip(*flat, strict=True)]
     if not results:
@@ -278,9 +287,10 @@ class LinalgSolveTriangular(Factored):
 
 def _substituted(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
-    lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-    matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
-    right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
+    if matrix.shape[:-2] != right.shape[:-2]:
+        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
+        right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
     if not right.size:
         return np.zeros(right.shape, right.dtype)
     solve = host.routine("trtrs", matrix.dtype)

@@ -7,6 +7,7 @@ and the rest follows from them by substitution.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
-from weft.functional.factoring import LinalgLu, each, need_matrices, need_same
+from weft.functional.factoring import LinalgLu, each, is_plain, need_matrices, need_same
 from weft.functional.factoring import adjoint as conjugated
 from weft.functional.formats import columns_first
 from weft.functional.joining import cat
@@ -63,19 +64,20 @@ def _without_pivots(matrix: Any) -> tuple[Any, Any, Any]:
 
 def _orders(pivots: Any, rows: int) -> Any:
     """Which row of A comes to each place."""
-    flat = pivots.reshape((int(np.prod(pivots.shape[:-1])), pivots.shape[-1]))
-    orders = np.tile(np.arange(rows), (len(flat), 1))
-    for order, exchanges in zip(orders, flat, strict=True):
+    orders = []
+    for exchanges in pivots.reshape((math.prod(pivots.shape[:-1]), pivots.shape[-1])).tolist():
+        order = list(range(rows))
         for place, other in enumerate(exchanges):
-            order[[place, other - 1]] = order[[other - 1, place]]
-    return orders.reshape((*pivots.shape[:-1], rows))
+            order[place], order[other - 1] = order[other - 1], order[place]
+        orders.append(order)
+    return np.array(orders, np.int64).reshape((*pivots.shape[:-1], rows))
 
 
 def _factored(A: Any, pivot: bool) -> tuple[Any, Any, Any]:
     """(compact factors, pivots and infos as arrays), with derivatives."""
     array = host.to_numpy(A)
     factors, pivots, infos = _lu_arrays(array, pivot)
-    if 0 in A._shape:
+    if 0 in A._shape or is_plain(A):
         return columns_first(host.from_numpy(factors, A._dtype)), pivots, infos
     rows, columns = A._shape[-2:]
     count = min(rows, columns)
