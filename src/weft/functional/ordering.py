@@ -27,14 +27,16 @@ from weft.functional.results import TYPES
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import Part
 from weft.graph.edges import rename_record
 from weft.graph.recording import record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
-from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import (
+    concat,
     full,
     gather,
+    iota,
     order,
     reduce,
     reshape,
@@ -43,6 +45,7 @@ from weft.ops.primitives import (
     take,
     where,
 )
+from weft.ops.primitives import elementwise as call
 
 
 def need_order(name: str, input: Any, message: str = "") -> Any:
@@ -209,31 +212,32 @@ def _shared(x: Any, middle: Any) -> Any:
 
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """(values, indices) of the most frequent element along a dimension, the smallest of several. Reads the values."""
-    need_tensor("mode", input, "input", 1)
+    """(values, indices) of the most frequent element along a dimension, the smallest of several, where it stands last;
+    a nan equals nothing."""
+    need_order("mode", need_tensor("mode", input, "input", 1))
     axis = wrap_dim(dim, len(input._shape))
-    array = host.to_numpy(input)
-    if not array.ndim:
+    if not input._shape:
         return _itself("mode", input)
-    if not array.shape[axis]:
+    if not input._shape[axis]:
         raise _nothing_along("mode", input, axis)
-    if not array.size:
-        nowhere = host.from_numpy(np.zeros_like(array[:1], np.int64))
-        return picked("mode", input, axis, nowhere, keepdim)
+    return picked("mode", input, axis, _ends_of_longest_runs(input.detach(), axis), keepdim)
 
-    def last_of_most(line: Any) -> Any:
-        values, first, counts = np.unique(
-            line, return_index=True, return_counts=True, equal_nan=False
-        )
-        most = int(np.argmax(counts))
-        equal = np.flatnonzero(line == values[most])
-        return equal[-1] if equal.size else first[most]  # a nan equals nothing
 
-    def places_in(array: Any) -> Any:
-        return np.apply_along_axis(last_of_most, axis, array)
-
-    places = host.answering(places_in, array)
-    return picked("mode", input, axis, host.from_numpy(np.expand_dims(places, axis)), keepdim)
+@Part
+def _ends_of_longest_runs(x: Any, axis: int) -> Any:
+    """Where the last element of the longest run of equal elements stands, once they are sorted: the first such run."""
+    size = x._shape[axis]
+    places = order(x, axis, size)
+    if size == 1:
+        return places
+    ordered = gather(x, axis, places)
+    later, former = (slice_axis(ordered, axis, start, size - 1) for start in (1, 0))
+    differs = call("ne", later, former)
+    first = full((*x._shape[:axis], 1, *x._shape[axis + 1 :]), True, dtypes.bool_)
+    starts = running_place(concat((first, differs), axis), axis, False)
+    line = iota(tuple([size if a == axis else 1 for a in range(len(x._shape))]))
+    end = reduce("argmax", line - starts, (axis,), True, dtypes.int64)
+    return gather(places, axis, end)
 
 
 def _running(name: str, input: Any, dim: int, smallest: bool) -> Any:
