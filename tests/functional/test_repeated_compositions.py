@@ -64,6 +64,25 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int], Tensors]]] = {
     "cosine_similarity": (lambda x: F.cosine_similarity(x, x + 1, -1), image),
     "roll": (lambda x: x.roll((1, 2), (2, 3)), image),
     "tril": (lambda x: x.tril(-1), image),
+    "places in a grid": (
+        lambda x: F.grid_sample(x, x[:, :2, :3].movedim(1, -1).tanh(), align_corners=False),
+        image,
+    ),
+    "filtered": (
+        lambda x: F.interpolate(x, scale_factor=0.4, mode="bicubic", antialias=True),
+        image,
+    ),
+    "logcumsumexp": (lambda x: x.logcumsumexp(2), image),
+    "logaddexp": (lambda x: weft.logaddexp(x, x * 2), image),
+    "hypot": (lambda x: weft.hypot(x, x * 2), image),
+    "polygamma": (lambda x: weft.polygamma(2, x.abs() + 1), image),
+    "i1e": (lambda x: weft.special.i1e(x), image),
+    "bessel_j0": (lambda x: weft.special.bessel_j0(x.detach()) + x, image),
+    "entr": (lambda x: weft.special.entr(x), image),
+    "ndtri": (lambda x: weft.special.ndtri(x.sigmoid()), image),
+    "sinc": (lambda x: weft.sinc(x), image),
+    "renorm": (lambda x: weft.renorm(x, 2, 1, 0.5), image),
+    "pdist": (lambda x: F.pdist(x.flatten(1)), image),
 }
 
 

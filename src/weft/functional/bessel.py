@@ -14,6 +14,7 @@ from weft.errors import ArgumentTypeError
 from weft.functional.joining import broadcast_tensors
 from weft.functional.making import named, write_out
 from weft.functional.special import floating, floats
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.tensor import Tensor
 from weft.ops import bessel
 from weft.ops.primitives import elementwise as call
@@ -40,9 +41,10 @@ def _function(name: str, row: str) -> Any:
         result = bessel.function_of(row, floating(f"special_{name}", input, halves=row[0] == "i"))
         return result if out is None else write_out(out, result)
 
-    return named(function, name, f"{_TEXTS[row]} Shapes: as `input`.")
+    return composed_of_primitives(named(function, name, f"{_TEXTS[row]} Shapes: as `input`."))
 
 
+@composed_of_primitives
 def spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
     """The spherical Bessel function of order 0, sin(x) / x. Shapes: as `input`."""
     x = floating("special_spherical_bessel_j0", input)
@@ -52,6 +54,7 @@ def spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     """Hurwitz' zeta function: the sum of (other + k) ** -input over k >= 0.
 

@@ -35,6 +35,7 @@ from weft.functional.singular import LinalgSvd
 from weft.functional.solving import inv_ex
 from weft.functional.underived import underived
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import Part
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
@@ -235,6 +236,7 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     return given(out, Geqrf(results), converts=True)
 
 
+@Part
 def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:
     """H_1 H_2 ... H_k applied to `start` from the left (its adjoint if `turned`)."""
     count = tau._shape[-1]

@@ -31,6 +31,7 @@ from weft.functional.reductions import logsumexp
 from weft.functional.results import TYPES
 from weft.functional.softmax import log_softmax, softmax
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.recording import cast, record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE, analysis
@@ -43,6 +44,7 @@ require(__name__, cython.compiled)
 # -- two operands --------------------------------------------------------------------------------------------------
 
 
+@composed_of_primitives
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """log(exp(input) + exp(other)) without overflow. Errors: DTypeError on integers."""
     _need_both("logaddexp", input, other)
@@ -53,6 +55,7 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     """log2(2**input + 2**other) without overflow. Errors: DTypeError on integers."""
     _need_both("logaddexp2", input, other)
@@ -111,6 +114,7 @@ def floats(name: str, *operands: Any) -> list[Any]:
     return [cast(x, dtype) if isinstance(x, Tensor) else x for x in operands]
 
 
+@composed_of_primitives
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     """sqrt(input ** 2 + other ** 2), without overflow on the way."""
     _need_both("hypot", input, other)
@@ -138,18 +142,21 @@ def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
     return where(call("isnan", other), math.nan, product)
 
 
+@composed_of_primitives
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     result = _times_log("xlogy", "log", input, other)
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(1 + other), 0 where input is 0 and other no nan."""
     result = _times_log("xlog1py", "log1p", input, other)
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """The size of input with the sign of other (-0.0 counts as negative)."""
     need_tensor("copysign", input)
@@ -263,7 +270,7 @@ def _composed(name: str, value: Any, text: str) -> Any:
         result = record_gradient(row, (x,), None, result)
         return result if out is None else write_out(out, result)
 
-    return named(function, name, f"{text} Shapes: as `input`.")
+    return composed_of_primitives(named(function, name, f"{text} Shapes: as `input`."))
 
 
 def _kernel(name: str, text: str) -> Any:
@@ -281,6 +288,7 @@ lgamma = _kernel("lgamma", "The logarithm of |gamma| of each element.")
 digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma.")
 
 
+@composed_of_primitives
 def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     """The n-th derivative of digamma."""
     order = need_integer("polygamma", n, "n", 0, 170)
@@ -296,6 +304,7 @@ def _method_polygamma(self: Any, n: Any) -> Any:
     return polygamma(n, self)
 
 
+@composed_of_primitives
 def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     p = need_integer("mvlgamma", p, "p", 1, 1000)
@@ -309,6 +318,7 @@ def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
 _real_sinc = _composed("sinc", analysis.sinc_value, "")
 
 
+@composed_of_primitives
 def sinc(input: Any, *, out: Any = None) -> Any:
     """sin(pi x) / (pi x), and 1 at 0."""
     if need_tensor("sinc", input)._dtype.is_complex:
@@ -319,6 +329,7 @@ def sinc(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def entr(input: Any, *, out: Any = None) -> Any:
     """-x log x; 0 at 0, -inf below."""
     x = floating("special_entr", input)
@@ -330,6 +341,7 @@ def entr(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def ndtr(input: Any, *, out: Any = None) -> Any:
     """The distribution function of the standard normal distribution, computed in float64."""
     x = floating("special_ndtr", input)
@@ -337,6 +349,7 @@ def ndtr(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def ndtri(input: Any, *, out: Any = None) -> Any:
     """The inverse of `ndtr`: 0 gives -inf, 1 gives inf."""
     need_tensor("special_ndtri", input)
@@ -347,6 +360,7 @@ def ndtri(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@composed_of_primitives
 def i0(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the first kind of order 0. Shapes: as `input`."""
     from weft.functional import bessel  # rarely needed, and large

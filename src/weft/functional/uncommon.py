@@ -30,6 +30,7 @@ from weft.functional.results import TYPES
 from weft.functional.scattering import scatter_reduce
 from weft.functional.special import logaddexp
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import composed_of_primitives
 from weft.graph.edges import rename_record
 from weft.graph.mutation import in_place
 from weft.graph.public import publish
@@ -40,6 +41,7 @@ from weft.ops.primitives import full, where
 from weft.tensor.leaves import resize_
 
 
+@composed_of_primitives
 def addbmm(
     input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Any:
@@ -129,6 +131,7 @@ def nanquantile(
 # -- running and renormalised ------------------------------------------------------------------------------------------
 
 
+@composed_of_primitives
 def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
     """log(cumsum(exp(x))) along a dimension, shifted by the running maximum."""
     need_tensor("logcumsumexp", input)
@@ -150,6 +153,7 @@ def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
     return given(out, cast(total, input._dtype))
 
 
+@composed_of_primitives
 def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
     """Slices along a dimension with a p-norm above maxnorm, scaled down to it."""
     need_tensor("renorm", input)
@@ -196,6 +200,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 put_ = make_in_place(put, "put")
 
 
+@composed_of_primitives
 def index_reduce(
     input: Any,
     dim: int,

@@ -20,6 +20,7 @@ from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import product
 from weft.functional.reductions import sum as sum_of
 from weft.graph import dtype as dtypes
+from weft.graph.compositions import Part
 from weft.graph.edges import rename_record
 from weft.graph.recording import cast
 from weft.ops.primitives import concat, expand, gather, reshape, transpose, where
@@ -98,7 +99,13 @@ def grid_sample(
             stacklevel=2,
         )
     _check(input, grid, mode)
-    sampler = _Sampler(input, padding_mode, bool(align_corners))
+    return _sampled(input, grid, mode, padding_mode, bool(align_corners))
+
+
+@Part
+def _sampled(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    """The same, after the checks."""
+    sampler = _Sampler(input, padding, align)
     count = math.prod(grid._shape[1:-1])
     flat = reshape(grid, (grid._shape[0], count, grid._shape[-1]))  # (N, h, w, d) -> (N, P, d)
     places = [

@@ -11,6 +11,7 @@ from weft.functional import host
 from weft.functional.arguments import describe, need_tensor
 from weft.functional.contraction import einsum
 from weft.functional.norms import vector_norm
+from weft.graph.compositions import composed_of_primitives
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
@@ -19,6 +20,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     return result if bias is None else result + bias
 
 
+@composed_of_primitives
 def pdist(input: Any, p: float = 2) -> Any:
     """The p-norm distances between the rows i < j. Shapes: (n, d) -> (n (n - 1) / 2). Errors: ShapeError."""
     need_tensor("pdist", input)

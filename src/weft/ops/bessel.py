@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.graph import dtype as dtypes
 from weft.graph.recording import cast, record_gradient
+from weft.graph.tape import tape
 from weft.ops import bessel_coefficients as tables
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call
@@ -182,9 +183,19 @@ VALUES: dict[str, Any] = {
 }
 
 
+def _untracked(value: Any, *operands: Any) -> Any:
+    """A value computed in float64 and off the gradient's graph, in the type of the first operand."""
+    mode = tape().mode
+    grad, mode.grad = mode.grad, False
+    try:
+        return cast(value(*[cast(x, dtypes.float64) for x in operands]), operands[0]._dtype)
+    finally:
+        mode.grad = grad
+
+
 def function_of(name: str, x: Any) -> Any:
     """One of VALUES with its gradient record, in the type of x."""
-    result = cast(VALUES[name](cast(x.detach(), dtypes.float64)), x._dtype)
+    result = _untracked(VALUES[name], x)
     return record_gradient(TABLE[name], (x,), None, result)
 
 
@@ -274,5 +285,4 @@ composite_row(
 
 def zeta(s: Any, q: Any) -> Any:
     """Hurwitz' zeta function of two tensors of one type and shape, with its gradient record."""
-    double = [cast(x.detach(), dtypes.float64) for x in (s, q)]
-    return record_gradient(TABLE["zeta"], (s, q), None, cast(zeta_value(*double), s._dtype))
+    return record_gradient(TABLE["zeta"], (s, q), None, _untracked(zeta_value, s, q))
