@@ -3,11 +3,25 @@ a matrix, and gives tensors (or what else the call takes), the same for both lib
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.libraries import array, integers, normal
+
+Inputs = Callable[[Any, int], tuple[Any, ...]]
+
+
+class Call(NamedTuple):
+    """One call: its name, what it does with the library and its inputs, and what those are for n rows."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Inputs
+    gradients: int = 1  # so many inputs, from the first on, get one
+    same: bool = True  # whether the libraries compute the same numbers
+
 
 FEW, MANY = 16, 1024  # rows and columns of a matrix: some hundred elements, a million
 

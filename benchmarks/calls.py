@@ -1,19 +1,17 @@
 """Single calls: the functions that people use most, each alone, on few and on many elements, without and with the
 gradient. `call_inputs` has what they are given.
 
-In: a table of calls. Out: the lines on which Weft is slower than PyTorch, the slowest first, and how many there were.
+Out: a table of calls, for `scan` to measure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.call_inputs import (
-    FEW,
-    MANY,
+    Call,
     affine,
     batches,
     chances,
@@ -45,21 +43,7 @@ from benchmarks.call_inputs import (
     whole,
     words,
 )  # fmt: skip
-from benchmarks.libraries import array, normal, realize
-from benchmarks.measure import Context, Job, Line, compare
-
-Inputs = Callable[[Any, int], tuple[Any, ...]]
-
-
-class Call(NamedTuple):
-    """One call: its name, what it does with the library and its inputs, and what those are for n rows."""
-
-    name: str
-    function: Callable[..., Any]
-    inputs: Inputs
-    gradients: int = 1  # so many inputs, from the first on, get one
-    same: bool = True  # whether the libraries compute the same numbers
-
+from benchmarks.further_calls import further
 
 # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -344,73 +328,4 @@ def _loss(lib: Any, *inputs: Any, name: str) -> Any:
     return getattr(lib.nn.functional, name)(*inputs)
 
 
-GROUPS = (creation, elementwise, reductions, moving, linear_algebra, layers, losses)
-
-
-# -- measuring -----------------------------------------------------------------------------------------------------
-
-
-def one_way(lib: Any, call: Call, n: int) -> Job:
-    """The call alone."""
-    inputs = call.inputs(lib, n)
-
-    def run() -> Any:
-        out = call.function(lib, *inputs)
-        realize(lib, out)
-        return out
-
-    return Job(run, lambda: [array(run())] if call.same else [], compare=(2e-3, 1e-4))
-
-
-def both_ways(lib: Any, call: Call, n: int) -> Job:
-    """The call and its gradients, where every element of its result counts differently."""
-    inputs = call.inputs(lib, n)
-    leaves = [x.requires_grad_() for x in inputs[: call.gradients]]
-    shape = tuple(call.function(lib, *inputs).shape)
-    weight = normal(lib, *shape, seed=7)
-
-    def run() -> Any:
-        for leaf in leaves:
-            leaf.grad = None
-        out = call.function(lib, *inputs)
-        out.backward(weight.to(out.dtype))
-        realize(lib, out, *[leaf.grad for leaf in leaves if leaf.grad is not None])
-        return out
-
-    def result() -> Any:
-        out = run()
-        return [array(x) for x in (out, *[leaf.grad for leaf in leaves]) if x is not None]
-
-    return Job(run, result if call.same else list, compare=(1e-2, 1e-2))
-
-
-def calls(context: Context) -> None:
-    """Every call in every form; reported are those that take longer than PyTorch's."""
-    lines: list[Line] = []
-    brief = replace(context, repeats=7, turn_seconds=0.006, budget_seconds=0.6, report=lines.append)
-    for group in GROUPS:
-        for call in group():
-            for n in context.pick((FEW, MANY), (FEW,)):
-                measure(brief, call, n)
-    slower = sorted([line for line in lines if ratio(line) < 1], key=ratio)
-    for line in slower:
-        context.report(line)
-    context.report(
-        Line(f"{len(lines) - len(slower)} of {len(lines)} single calls are no slower", {})
-    )
-
-
-def measure(context: Context, call: Call, n: int) -> None:
-    """One call on one size, in both forms."""
-    size = "few" if n == FEW else "many"
-    compare(context, f"{call.name}, {size}", partial(one_way, call=call, n=n), target=1.0)
-    if call.gradients:
-        title = f"{call.name}, {size}, with gradient"
-        compare(context, title, partial(both_ways, call=call, n=n), target=1.0)
-
-
-def ratio(line: Line) -> float:
-    """PyTorch's figure over Weft's; 1 where there is but one of them."""
-    if len(line.figures) < 2:
-        return 1.0
-    return line.figures["pytorch"] / line.figures["weft"]
+GROUPS = (creation, elementwise, reductions, moving, linear_algebra, layers, losses, further)

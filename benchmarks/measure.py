@@ -61,6 +61,7 @@ class Context:
     repeats: int = 11
     turn_seconds: float = 0.04
     budget_seconds: float = 5.0
+    pause: float = PAUSE
     rivals: dict[str, Any] = field(default_factory=dict)  # where there are any, only they are timed
     beside: dict[str, dict[str, float]] = field(default_factory=dict)  # by title: figures of rivals
     dynet: str = ""  # a Python that has DyNet
@@ -105,7 +106,7 @@ def compare(
     events = Events()
     for _ in range(turns):
         for name, job in jobs.items():
-            time.sleep(PAUSE)
+            time.sleep(context.pause)
             job.run()
             with events.of(name, runs):
                 times[name].append(timed(job, runs) / job.per)
@@ -150,7 +151,7 @@ def plan(context: Context, seconds: dict[str, float]) -> tuple[int, int]:
     fastest, slowest = min(seconds.values()), sum(seconds.values())
     runs = max(1, int(context.turn_seconds / max(slowest, 1e-9)))
     runs = min(max(runs, int(2e-3 / max(fastest, 1e-9))), 10_000)
-    turns = int(context.budget_seconds / ((runs + 1) * slowest + 2 * PAUSE))
+    turns = int(context.budget_seconds / ((runs + 1) * slowest + 2 * context.pause))
     return runs, max(3, min(context.repeats, turns))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
-    calls,
     contraction,
     derivatives,
     dynamic,
@@ -16,6 +15,7 @@ from benchmarks import (
     processes,
     ragged,
     recording,
+    scan,
     training,
     watching,
 )
@@ -30,7 +30,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "gelu32": elementwise.large_gelu,
     "norms": elementwise.norms,
     "sums": elementwise.sums,
-    "calls": calls.calls,
+    "scan": scan.scan,
     "transposes": moving.transposes,
     "joining": moving.joining,
     "picking": moving.picking,
