@@ -1,0 +1,56 @@
+"""The graph of a model for TensorBoard: the modules that a call runs.
+
+In: a module and its inputs. Out: a `GraphDef`: a node for each module that was called and has none below it, an edge
+from the module whose output another one got. What runs between modules is not shown; `weft.debug` prints it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorboard.compat.proto.graph_pb2 import GraphDef
+from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.versions_pb2 import VersionDef
+
+from weft.graph.tensor import Tensor
+from weft.tensor.modes import no_grad
+from weft.utils._pytree import tree_leaves
+
+
+def graph(model: Any, args: Any, verbose: bool = False) -> Any:
+    """Call the model, and note which modules run, on whose outputs."""
+    args = args if isinstance(args, tuple) else (args,)
+    root = type(model).__name__
+    made = {id(x): f"input/{index}" for index, x in enumerate(_tensors(args))}
+    nodes = [NodeDef(name=name, op="IO Node") for name in made.values()]
+    kept: list[Any] = []  # tensors, which keep their ids while the model runs
+
+    def watch(name: str, module: Any) -> Any:
+        def after(_: Any, inputs: Any, output: Any) -> None:
+            sources = dict.fromkeys(made[id(x)] for x in _tensors(inputs) if id(x) in made)
+            nodes.append(NodeDef(name=name, op=type(module).__name__, input=list(sources)))
+            for x in _tensors(output):
+                made[id(x)] = name
+                kept.append(x)
+
+        return module.register_forward_hook(after)
+
+    leaves = [(f"{root}/{n.replace('.', '/')}", m) for n, m in model.named_modules() if n]
+    leaves = [(name, m) for name, m in leaves if not any(m.children())] or [(root, model)]
+    hooks = [watch(name, module) for name, module in leaves]
+    try:
+        with no_grad():
+            answer = model(*args)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for index, x in enumerate(_tensors(answer)):
+        source = [made[id(x)]] if id(x) in made else []
+        nodes.append(NodeDef(name=f"output/{index}", op="IO Node", input=source))
+    if verbose:
+        print(*nodes, sep="\n")
+    return GraphDef(node=nodes, versions=VersionDef(producer=22))
+
+
+def _tensors(tree: Any) -> list[Any]:
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
