@@ -62,6 +62,13 @@ _OF_LAYERS = {
         "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm layer_norm "
         "group_norm"
     ),
+    "nn.numbered": (
+        "adaptive_max_pool1d affine_grid_generator alpha_dropout_ binary_cross_entropy_with_logits conv_tbc "
+        "convolution cosine_embedding_loss ctc_loss dropout_ embedding_bag embedding_renorm_ feature_alpha_dropout_ "
+        "feature_dropout_ frobenius_norm get_device gru hinge_embedding_loss kl_div lstm margin_ranking_loss "
+        "max_pool1d_with_indices native_dropout native_norm norm_except_dim nuclear_norm poisson_nll_loss rnn_relu "
+        "rnn_tanh triplet_margin_loss"
+    ),
 }
 _CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
 _CHECKS = (
