@@ -59,3 +59,17 @@ class Members(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+def ask_for_members(cls: Any) -> None:
+    """Have members of a class with a `__getattr__` of its own found by that, as PyTorch's are: packages notice there
+    which parameters are used. A class that answers to every name already keeps what it does."""
+    if cls.__getattribute__ is object.__getattribute__:
+        cls.__getattribute__ = _with_members_asked_for
+
+
+def _with_members_asked_for(module: Any, name: str) -> Any:
+    kinds = object.__getattribute__(module, "__dict__").get("_kinds", ())
+    if name in kinds and not hasattr(type(module), name):
+        return type(module).__getattr__(module, name)
+    return object.__getattribute__(module, name)

@@ -21,7 +21,15 @@ from weft.nn import state as states
 from weft.nn.calling import Call
 from weft.nn.hook_methods import HookMethods
 from weft.nn.hooks import ON_BUFFER, ON_MODULE, ON_PARAMETER, as_hooked, call_with_hooks
-from weft.nn.members import BUFFER, BUFFERS, HIDDEN_BUFFER, MODULE, PARAMETER, Members
+from weft.nn.members import (
+    BUFFER,
+    BUFFERS,
+    HIDDEN_BUFFER,
+    MODULE,
+    PARAMETER,
+    Members,
+    ask_for_members,
+)
 from weft.nn.parameter import Buffer, Parameter
 
 
@@ -37,6 +45,11 @@ class Module(HookMethods):
     training: bool
 
     call_super_init = False  # whether the classes behind Module get its arguments
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__getattr__ is not Module.__getattr__:
+            ask_for_members(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
@@ -102,6 +115,11 @@ class Module(HookMethods):
         return {name for name, kind in self._kinds.items() if kind == HIDDEN_BUFFER}
 
     def __getattr__(self, name: str) -> Any:
+        members = self.__dict__
+        if name in members.get("_kinds", ()):
+            return members.get(
+                name
+            )  # asked for by this method's own name: Python finds it by itself
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

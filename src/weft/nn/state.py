@@ -56,6 +56,10 @@ class StateDict(OrderedDict[str, Any]):
 
     _metadata: OrderedDict[str, dict[str, Any]]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As PyTorch's: files name no class of this framework, and any reader takes them."""
+        return OrderedDict, (), vars(self) or None, None, iter(self.items())
+
 
 def persistent_members(module: Module) -> Iterator[tuple[str, Tensor | None]]:
     """The parameters, then the buffers that are saved, None for those registered as None."""
