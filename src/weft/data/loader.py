@@ -17,6 +17,8 @@ from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.errors import ArgumentError
 
+_collate_fn_t = Callable[[list[Any]], Any]  # in annotations, as below
+_worker_init_fn_t = Callable[[int], None]
 # What the samplers were made of.
 _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset"})
 
@@ -31,7 +33,7 @@ class DataLoader:
     """
 
     _ready = False
-    _reported: int | None = None  # batches of a stream, when its length was asked for last
+    _IterableDataset_len_called: int | None = None  # batches, when their number was asked for last
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class DataLoader:
         self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
         self.pin_memory_device, self.in_order = pin_memory_device, in_order
         self.multiprocessing_context = multiprocessing_context
-        self._context = _context(multiprocessing_context)
+        _context(multiprocessing_context)  # an unknown one is refused here
         self._pool: Pool | None = None
         self._streams = isinstance(dataset, IterableDataset)
         self._check_options(bool(shuffle), sampler, batch_sampler, prefetch_factor)
@@ -160,20 +162,24 @@ class DataLoader:
         return SequentialSampler(self.dataset)
 
     @property
-    def _tasks(self) -> Any:
-        return self.sampler if self.batch_sampler is None else self.batch_sampler
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    @property
+    def _dataset_kind(self) -> int:
+        return _DatasetKind.Iterable if self._streams else _DatasetKind.Map
 
     def __len__(self) -> int:
         if self._streams:
             count = len(self.dataset)
             full, rest = divmod(count, self.batch_size or 1)
-            self._reported = full if self.drop_last or not rest else full + 1
-            return self._reported
-        return len(self._tasks)
-
-    def _fetcher(self) -> _Fetcher:
-        batched = self.batch_sampler is not None
-        return _Fetcher(self.dataset, self.collate_fn, batched, self._streams, self.drop_last)
+            self._IterableDataset_len_called = full if self.drop_last or not rest else full + 1
+            return self._IterableDataset_len_called
+        return len(self._index_sampler)
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self._get_iterator()
@@ -184,36 +190,6 @@ class DataLoader:
             _MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter
         )
         return passes(self)
-
-    def _from_here(self) -> Generator[Any]:
-        fetch = self._fetcher()()
-        for indices in self._tasks:
-            try:
-                batch = fetch(indices)
-            except StopIteration:
-                return
-            yield batch
-
-    def _from_workers(self) -> Generator[Any]:
-        pool = self._pool or self._new_pool()
-        if self.persistent_workers:
-            self._pool = pool
-        complete = False
-        try:
-            yield from pool.batches(iter(self._tasks), self.prefetch_factor or 2)
-            complete = True
-        except GeneratorExit:  # left in the middle: what is still coming is of an old pass
-            complete = self.persistent_workers
-            raise
-        finally:
-            if not (complete and self.persistent_workers):
-                self._pool = None
-                pool.close()
-
-    def _new_pool(self) -> Pool:
-        seed = int(weft.randint(0, 2**31 - 1, (), generator=self.generator).item())
-        fetch, init = self._fetcher(), self.worker_init_fn
-        return Pool(self._context, fetch, self.num_workers, seed, init, self.timeout)
 
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
@@ -229,13 +205,15 @@ class _DatasetKind:
 
 class _BaseDataLoaderIter:
     """A pass over the batches of a loader: what `iter(loader)` gives. It ends its workers when it is forgotten. A
-    stream that is longer than it has said is warned of."""
+    stream that is longer than it has said is warned of. The loader may be another class's that has the attributes of
+    PyTorch's: packages make passes over loaders of their own."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         self._loader, self._batches = loader, self._start(loader)
-        self._reported, self._taken = loader._reported, 0
+        self._reported, self._taken = loader._IterableDataset_len_called, 0
 
-    def _start(self, loader: DataLoader) -> Generator[Any]:
+    @staticmethod  # a pass that its own generator held would outlive its last user
+    def _start(loader: Any) -> Generator[Any]:
         raise NotImplementedError
 
     def __iter__(self) -> Self:
@@ -264,15 +242,49 @@ class _BaseDataLoaderIter:
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches are made here."""
 
-    def _start(self, loader: DataLoader) -> Generator[Any]:
-        return loader._from_here()
+    @staticmethod
+    def _start(loader: Any) -> Generator[Any]:
+        fetch = _fetcher_of(loader)()
+        for indices in loader._index_sampler:
+            try:
+                batch = fetch(indices)
+            except StopIteration:
+                return
+            yield batch
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches workers make."""
 
-    def _start(self, loader: DataLoader) -> Generator[Any]:
-        return loader._from_workers()
+    @staticmethod
+    def _start(loader: Any) -> Generator[Any]:
+        pool = getattr(loader, "_pool", None) or _new_pool(loader)
+        if loader.persistent_workers:
+            loader._pool = pool
+        complete = False
+        try:
+            yield from pool.batches(iter(loader._index_sampler), loader.prefetch_factor or 2)
+            complete = True
+        except GeneratorExit:  # left in the middle: what is still coming is of an old pass
+            complete = loader.persistent_workers
+            raise
+        finally:
+            if not (complete and loader.persistent_workers):
+                loader._pool = None
+                pool.close()
+
+
+def _fetcher_of(loader: Any) -> _Fetcher:
+    streams = loader._dataset_kind == _DatasetKind.Iterable
+    batched = loader._auto_collation
+    return _Fetcher(loader.dataset, loader.collate_fn, batched, streams, loader.drop_last)
+
+
+def _new_pool(loader: Any) -> Pool:
+    seed = int(weft.randint(0, 2**31 - 1, (), generator=loader.generator).item())
+    context = _context(loader.multiprocessing_context)
+    fetch, init = _fetcher_of(loader), loader.worker_init_fn
+    return Pool(context, fetch, loader.num_workers, seed, init, loader.timeout)
 
 
 def _context(context: Any) -> Any:
