@@ -49,8 +49,8 @@ class Parameter(Tensor, metaclass=_Kind):
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         return made
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """Everything is done by `__new__`."""
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Everything is done by `__new__`, which subclasses may have take more."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:

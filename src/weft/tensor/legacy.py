@@ -43,7 +43,7 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
         return first.detach()
     if is_storage(first):
         return shown_by(first, dtype).detach()  # type: ignore[no-any-return]
-    if isinstance(first, Size) or hasattr(type(first), "__index__"):
+    if isinstance(first, Size) or _is_integer(first):
         return filled(read_size(name, arguments), 0, dtype, absent)
     if not hasattr(first, "__len__"):
         raise ArgumentTypeError(
@@ -55,8 +55,18 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
     return tensor(first, dtype=dtype, device="meta" if absent else "cpu")
 
 
+def _is_integer(value: Any) -> bool:
+    """Whether a value is a size; an array is data, though one of a single integer can be an index."""
+    return hasattr(type(value), "__index__") and not hasattr(type(value), "__len__")
+
+
 def construct(handle: Tensor, *arguments: Any, **keywords: Any) -> None:
-    """`Tensor(...)` and subclasses: fill a fresh handle, of the default dtype."""
+    """`Tensor(...)` and subclasses: fill a fresh handle, of the default dtype.
+
+    What a `__new__` of a subclass has filled already, of arguments that only it knows, stays.
+    """
+    if handle._dtype is not None:
+        return
     become(handle, build("Tensor", dtypes.get_default(), arguments, keywords))
 
 

@@ -9,7 +9,7 @@ their kind.
 import cython
 import numpy
 from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.tensor.scalars import PyObject_GenericGetDict
+from cython.cimports.weft.tensor.scalars import PyObject_GenericGetDict, PyObject_GenericSetDict
 
 from weft._compiled import require
 from weft.graph import dtype as dtypes
@@ -52,4 +52,9 @@ def attributes(handle):
     return PyObject_GenericGetDict(handle, cython.NULL)
 
 
-METHODS = {"__dict__": property(attributes)}
+def set_attributes(handle, values):
+    """`handle.__dict__ = values`: the handle's attributes are those of a dictionary, which it shares from then on."""
+    PyObject_GenericSetDict(handle, values, cython.NULL)
+
+
+METHODS = {"__dict__": property(attributes, set_attributes)}
