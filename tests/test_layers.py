@@ -77,6 +77,7 @@ LAYERS = [
         "_C",
         "_custom_ops",
         "_dynamo",
+        "_functorch",
         "_higher_order_ops",
         "_subclasses",
         "_tensor_str",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
+from weft._lazy import join as _join
 from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
+from weft.errors import NotDefinedError
 from weft.generator import Generator  # noqa: F401 - PyTorch's name
 from weft.graph.dtype import DType as dtype  # noqa: F401, N813 - as above
 from weft.graph.overriding import (
@@ -66,3 +69,45 @@ class _nn:  # noqa: N801 - PyTorch's name
 
 
 _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
+
+
+# -- of function transforms --------------------------------------------------------------------------------------------
+
+
+def _is_batched(tensor: Any) -> bool:
+    """No: a function under `vmap` sees ordinary tensors, those of one example."""
+    return False
+
+
+def _unwrapped(tensor: Any) -> Any:
+    """The tensor itself: transforms wrap none."""
+    return tensor
+
+
+def no_levels(*arguments: Any, **options: Any) -> NoReturn:
+    """Errors: NotImplementedError."""
+    raise NotDefinedError(
+        "weft.func: transforms have no levels to put tensors into",
+        expected="a function that is transformed whole",
+        got="a step of PyTorch's vmap",
+        fix="use weft.vmap(function, in_dims)",
+    )
+
+
+_STEPS = (
+    "_add_batch_dim", "_remove_batch_dim", "_unwrap_for_grad", "_vmap_decrement_nesting", "_vmap_increment_nesting",
+    "_wrap_for_grad",
+)  # fmt: skip
+_join(
+    sys.modules[__name__],
+    {
+        "_functorch": {
+            **dict.fromkeys(_STEPS, no_levels),
+            **dict.fromkeys(
+                ("is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor"),
+                _is_batched,
+            ),
+            "get_unwrapped": _unwrapped,
+        }
+    },
+)

@@ -103,14 +103,17 @@ def _unscripted(name: str) -> NotDefinedError:
 
 # What PyTorch's script compiler is made of, and readers of its files.
 SCRIPT_NAMES = (
-    "AliasDb AnyType Argument ArgumentSpec AwaitType BoolType BufferDict CallStack ClassType Code CompilationUnit "
+    "AggregationType AliasDb AnyType Argument ArgumentSpec AwaitType BoolType BufferDict CallStack ClassType Code "
+    "CompilationUnit BenchmarkConfig BenchmarkExecutionStats Block Capsule "
     "CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
-    "DeserializationStorageContext DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema "
-    "FutureType Gradient GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType "
-    "LiteScriptModule LockingLogger NoneType NoopLogger NumberType OperatorInfo OptionalType PyObjectType "
-    "PyTorchFileReader PyTorchFileWriter RRefType ScriptClass ScriptClassFunction ScriptDict ScriptFunction ScriptList "
+    "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType "
+    "FunctionSchema FutureType Gradient GraphExecutorState IODescriptor InferredType IntType InterfaceType "
+    "JITException ListType LiteScriptModule LockingLogger NoneType NoopLogger NumberType OperatorInfo OptionalType "
+    "PyObjectType PyTorchFileReader PyTorchFileWriter RRefType ScriptClass ScriptClassFunction ScriptDict "
+    "ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator "
     "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext "
-    "StaticModule StreamObjType StringType SymBoolType SymIntType TracingState TupleType UnionType"
+    "StaticModule StreamObjType StringType SymBoolType SymIntType TracingState ThroughputBenchmark "
+    "TupleType UnionType Use"
 )
 
 

@@ -99,19 +99,29 @@ class _Gathered(ModuleType):
         return sorted({*vars(self), *vars(self)["_PLACES"]})
 
 
-def gather(package: ModuleType, modules: Mapping[str, Mapping[str, str]]) -> None:
+def gather(
+    package: ModuleType,
+    modules: Mapping[str, Mapping[str, str]],
+    imported: Mapping[str, str] | None = None,
+) -> None:
     """Modules of PyTorch's below `package`: for each the names in it, by the modules of Weft that hold them.
 
     A place is a module below `weft`, its names are separated by blanks; `theirs=ours` is a name that is called
-    otherwise here. A module with a dot in its name lies below another of the table.
+    otherwise here. A module with a dot in its name lies below another of the table. What is `imported` every module has
+    and none exports.
     """
+    others = {
+        word: f"{at}:{word}" for at, words in (imported or {}).items() for word in words.split()
+    }
     for name, places in modules.items():
         path = f"{package.__name__}.{name}"
         module = _Gathered(path, f"What PyTorch keeps in {name}.py.")
         pairs = [
             (word.split("="), place) for place, words in places.items() for word in words.split()
         ]
-        module.__dict__["_PLACES"] = {word[0]: f"{place}:{word[-1]}" for word, place in pairs}
+        module.__dict__["_PLACES"] = others | {
+            word[0]: f"{place}:{word[-1]}" for word, place in pairs
+        }
         module.__dict__["__path__"] = []
         module.__dict__["__all__"] = [word[0] for word, _ in pairs if word[0][0] != "_"]
         sys.modules[path] = module

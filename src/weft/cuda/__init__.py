@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ContextDecorator, nullcontext
 from typing import Any, NoReturn
 
 from weft._lazy import gather as _gather
@@ -216,3 +216,27 @@ _gather(
     },
 )
 _join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})
+
+
+def _unmarked(*arguments: Any, **options: Any) -> int:
+    """Nothing: no profiler of a device looks for marks."""
+    return 0
+
+
+class _UnmarkedRange(ContextDecorator):
+    """Nothing around a block, or a function."""
+
+    def __init__(self, message: str, *arguments: Any, **options: Any) -> None:
+        """The message is nobody's."""
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing."""
+
+
+_MARKS = ("mark", "range_end", "range_pop", "range_push", "range_start")
+_join(
+    sys.modules[__name__], {"nvtx": {**dict.fromkeys(_MARKS, _unmarked), "range": _UnmarkedRange}}
+)

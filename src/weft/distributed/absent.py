@@ -36,6 +36,11 @@ _SAVED = (
     "FileSystemReader FileSystemWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader "
     "StorageWriter TensorStorageMetadata WriteItem async_save load load_state_dict save save_state_dict"
 )
+_SPREAD = (
+    "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
+    "randn zeros"
+)
+_EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"
 _STAGES = (
     "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
     "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
@@ -46,10 +51,15 @@ MODULES = {
     for name, names in {
         "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
-        "tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
-        "randn zeros",
+        "tensor": _SPREAD,
         "tensor.parallel": _PARALLEL,
         "tensor.placement_types": "Partial Placement Replicate Shard",
+        "tensor.experimental": _EXPERIMENTS,
+        "_tensor": _SPREAD,
+        "_tensor.placement_types": "Partial Placement Replicate Shard",
+        "_tensor.experimental": _EXPERIMENTS,
+        "_composable": "checkpoint contract fully_shard replicate",
+        "_composable.fsdp": "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
         "fsdp": _SHARDED,
         "fsdp.wrap": _WRAPPING,
         "fsdp.api": _SHARDED,

@@ -69,6 +69,11 @@ _FILES = {
     "weibull": "Weibull", "wishart": "Wishart",
 }  # fmt: skip
 
+# What PyTorch's files import themselves, which packages import from them in turn.
+_IMPORTED = {
+    "distributions": "constraints",
+    "distributions.distribution": "Distribution lazy_property broadcast_all",
+}
 # Helpers that packages import from PyTorch's files.
 _HELPERS = {
     "multivariate_normal": {
@@ -90,6 +95,7 @@ def _places(names: str) -> dict[str, str]:
 _gather(
     sys.modules[__name__],
     {name: {**_places(names), **_HELPERS.get(name, {})} for name, names in _FILES.items()},
+    _IMPORTED,
 )
 
 # Programs go through what stands here (`vars(torch.distributions)`): nothing is left for later.

@@ -113,7 +113,7 @@ class Distribution:
                 if name in self.__dict__ or not _is_derived(type(self), name):
                     self._check_parameter(name)
 
-    def _parameters(self) -> list[str]:
+    def _held_names(self) -> list[str]:
         """The names of the parameters that this instance holds; those that are computed of others when first asked
         for do not count."""
         return [name for name in self.arg_constraints if name in self.__dict__]
@@ -146,7 +146,7 @@ class Distribution:
             {key: value for key, value in self.__dict__.items() if not key.startswith("_cached")}
         )
         rank = len(self._batch_shape)
-        for name in (*self._parameters(), *more):
+        for name in (*self._held_names(), *more):
             value = self.__dict__[name]
             if isinstance(value, Tensor):
                 made.__dict__[name] = value.expand((*batch_shape, *value.shape[rank:]))
@@ -240,6 +240,19 @@ class Distribution:
         """The exponential of the entropy."""
         return self.entropy().exp()
 
+    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+        """An empty instance for `expand` to fill. Errors: NotImplementedError in a subclass whose constructor is its
+        own, as what it takes is not known."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotDefinedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method.",
+                expected=f"expand() in {type(self).__name__}",
+                got="a constructor of its own, and none",
+                fix="define expand(batch_shape, _instance=None) in the subclass",
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
     def _extended_shape(self, sample_shape: Shape = ()) -> Any:
         return weft.Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
@@ -287,7 +300,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         parts = []
-        for name in self._parameters():
+        for name in self._held_names():
             value = self.__dict__[name]
             small = not isinstance(value, Tensor) or value.numel() == 1
             parts.append(f"{name}: {value if small else value.size()}")

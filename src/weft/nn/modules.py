@@ -27,7 +27,10 @@ _FILES = {
 }  # fmt: skip
 # Base classes that are asked for by name and are called otherwise here.
 _BASES: dict[str, dict[str, Any]] = {
-    "module": {"_IncompatibleKeys": state.IncompatibleKeys},
+    "module": {
+        "_IncompatibleKeys": state.IncompatibleKeys,
+        "_EXTRA_STATE_KEY_SUFFIX": state.EXTRA_STATE,
+    },
     "batchnorm": {"_NormBase": normalization._Tracking},
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},

@@ -79,8 +79,24 @@ def _dict_unflatten(parts: Any, keys: Any) -> dict[Any, Any]:
     return dict(zip(keys, parts, strict=True))
 
 
-register_pytree_node(list, lambda tree: (tree, None), lambda parts, _: list(parts))
-register_pytree_node(tuple, lambda tree: (list(tree), None), lambda parts, _: tuple(parts))
+def _list_flatten(tree: Any) -> _Parts:
+    return tree, None
+
+
+def _list_unflatten(parts: Any, _: Any) -> list[Any]:
+    return list(parts)
+
+
+def _tuple_flatten(tree: Any) -> _Parts:
+    return list(tree), None
+
+
+def _tuple_unflatten(parts: Any, _: Any) -> tuple[Any, ...]:
+    return tuple(parts)
+
+
+register_pytree_node(list, _list_flatten, _list_unflatten)
+register_pytree_node(tuple, _tuple_flatten, _tuple_unflatten)
 register_pytree_node(dict, _dict_flatten, _dict_unflatten)
 register_pytree_node(
     OrderedDict, _dict_flatten, lambda parts, keys: OrderedDict(zip(keys, parts, strict=True))
@@ -272,6 +288,13 @@ Context = Any  # what a structure keeps beside its children
 
 def _dict_flatten_with_keys(tree: Any) -> _Parts:
     return [(MappingKey(key), value) for key, value in tree.items()], list(tree)
+
+
+def _list_flatten_with_keys(tree: Any) -> _Parts:
+    return [(SequenceKey(index), value) for index, value in enumerate(tree)], None
+
+
+_tuple_flatten_with_keys = _list_flatten_with_keys
 
 
 def _steps(spec: TreeSpec) -> list[Any]:

@@ -42,6 +42,9 @@ _CLIPPING = "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_nor
 _gather(
     sys.modules[__name__],
     {
+        "_named_member_accessor": {
+            "nn.utils.accessing": "NamedMemberAccessor set_tensor swap_submodule swap_tensor _MISSING"
+        },
         "clip_grad": {
             "nn.utils": f"{_CLIPPING} _clip_grads_with_norm_=clip_grads_with_norm_ _get_total_norm=get_total_norm"
         },
