@@ -21,19 +21,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import applications  # noqa: F401 - fills the table
+import further  # noqa: F401 - fills the table
+import libraries  # noqa: F401 - fills the table
 import numpy as np
+import trainers  # noqa: F401 - fills the table
+from table import FEW, MANY, PACKAGES, PROGRAMS, STEPS, TRAINED
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "programs.md"
-STEPS = 6
 CLOSE = 1e-3  # Adam's first steps follow signs of gradients: rounding moves later losses that far in deep networks
 INTRODUCTION = f"""# Public programs on Weft
 
-Written by `python tools/programs`; not to be edited. Models of public packages are trained for {STEPS} steps by Adam
-with PyTorch and, the package unchanged, with Weft in its place (`weft.as_torch`), from the same `state_dict` and on the
-same random numbers. The last column is the largest relative difference between the losses of a step, in float32, and
-where rounding has moved the losses of a deep network far, also in float64. gpytorch was run where Pyro is not
-installed, which it imports otherwise.
+Written by `python tools/programs`; not to be edited. Models of public packages are trained for {FEW} or {MANY}
+steps by Adam, or by the package's own trainer, with PyTorch and, the package unchanged, with Weft in its place
+(`weft.as_torch`), from the same `state_dict` and on the same random numbers. The last column is
+the largest relative difference between the losses of a step, in float32, and where rounding has moved the losses of a
+deep network far, also in float64. Where a package answers questions with what it has trained, the answers count too.
 
 | program | package | losses apart by |
 |---|---|---|
@@ -88,6 +92,28 @@ class Source:
 
         torch.randint = randint
 
+        def multinomial(chances: Any, num_samples: int, replacement: bool = False, **_: Any) -> Any:
+            if not replacement and num_samples > 1:
+                keys = -np.log1p(-numbers.random_sample(tuple(chances.shape)))
+                return (chances / torch.tensor(keys)).topk(num_samples, -1).indices
+            places = numbers.random_sample((*chances.shape[:-1], num_samples))
+            sums = chances.double().cumsum(-1)
+            drawn = torch.searchsorted(sums, torch.tensor(places) * sums[..., -1:], right=True)
+            return drawn.clamp(max=chances.shape[-1] - 1)
+
+        def normal(mean: Any, std: Any = 1.0, size: Any = (), **options: Any) -> Any:
+            shape = torch.broadcast_shapes(getattr(mean, "shape", ()), getattr(std, "shape", ()))
+            return mean + std * torch.randn(*(size or shape), **options)
+
+        torch.multinomial, torch.normal = multinomial, normal
+        torch.distributions.Normal.rsample = lambda law, shape=(): (
+            law.loc + law.scale * torch.randn(*shape, *law.batch_shape)
+        )
+        torch.bernoulli = lambda p, **_: (torch.rand_like(p) < p).to(p.dtype)
+        torch.utils.data.RandomSampler.__iter__ = lambda sampler: iter(
+            numbers.permutation(len(sampler.data_source)).tolist()
+        )
+
 
 def arrays_of(model: Any) -> dict[str, Any]:
     """The tensors of a `state_dict` as arrays."""
@@ -95,8 +121,8 @@ def arrays_of(model: Any) -> dict[str, Any]:
     return {key: value.detach().numpy() for key, value in state.items() if hasattr(value, "numpy")}
 
 
-def losses(program: Callable[[Source], Any], side: str, state: Path, dtype: str) -> list[float]:
-    """The losses of the steps, on PyTorch or on Weft, computed in a type."""
+def losses(name: str, side: str, state: Path, dtype: str) -> list[float]:
+    """The losses of a program's steps, on PyTorch or on Weft, computed in a type."""
     if side == "weft":
         from weft import as_torch
 
@@ -106,7 +132,7 @@ def losses(program: Callable[[Source], Any], side: str, state: Path, dtype: str)
     torch.set_default_dtype(getattr(torch, dtype))
     source = Source(torch)
     source.replace_random_functions()
-    model, loss_of = program(source)
+    model, loss_of = PROGRAMS[name](source)
     if side == "torch":
         np.savez(state, **arrays_of(model))
     else:
@@ -115,25 +141,30 @@ def losses(program: Callable[[Source], Any], side: str, state: Path, dtype: str)
         given = {key: torch.tensor(saved[key]) for key in saved.files}
         model.load_state_dict({**model.state_dict(), **given})
     source.numbers.seed(1)
+    return [
+        float(loss)
+        for loss in (loss_of() if name in TRAINED else trained(model, loss_of, STEPS[name]))
+    ]
+
+
+def trained(model: Any, loss_of: Callable[[], Any], steps: int) -> list[Any]:
+    """The losses of some steps of Adam."""
+    torch = importlib.import_module("torch")
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     found = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         loss = loss_of()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        found.append(float(loss.detach()))
+        found.append(loss.detach())
     return found
 
 
 def run_here(name: str, side: str, state: Path, dtype: str) -> None:
     """The child's part: one program on one library; its losses, or what it raised, on the last line."""
-    sys.path.insert(0, str(HERE))
-    import further  # noqa: F401 - fills the table
-    from table import PROGRAMS
-
     try:
-        answer: Any = {"losses": losses(PROGRAMS[name], side, state, dtype)}
+        answer: Any = {"losses": losses(name, side, state, dtype)}
     except Exception as error:
         traceback.print_exc()
         text = re.sub(
@@ -200,10 +231,6 @@ def main() -> None:
         "--traces", action="store_true", help="print what programs print on standard error"
     )
     options = parser.parse_args()
-    sys.path.insert(0, str(HERE))
-    import further  # noqa: F401 - fills the table
-    from table import PACKAGES
-
     rows = known_rows()
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names or PACKAGES:

@@ -1,6 +1,7 @@
 """The programs: a model of a public package each, and what it is trained on, small enough for seconds.
 
-A function takes the source of numbers and gives the model and what computes its loss. Packages are imported inside.
+A function takes the source of numbers and gives the model and what computes its loss; one that is marked by `trainer`
+gives the model and what trains it, which answers with all losses. Packages are imported inside.
 """
 
 from __future__ import annotations
@@ -10,16 +11,27 @@ from typing import Any
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {}
 PACKAGES: dict[str, str] = {}
+TRAINED: set[str] = set()
+STEPS: dict[str, int] = {}
+FEW, MANY = 6, 20  # steps: deep networks in seconds; small ones
 
 
-def program(name: str, package: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+def program(
+    name: str, package: str, steps: int = FEW
+) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """A decorator that puts a program into the table."""
 
     def put(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        PROGRAMS[name], PACKAGES[name] = function, package
+        PROGRAMS[name], PACKAGES[name], STEPS[name] = function, package, steps
         return function
 
     return put
+
+
+def trainer(name: str, package: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """A decorator for a program whose package trains by itself."""
+    TRAINED.add(name)
+    return program(name, package)
 
 
 def _images(name: str, size: int = 64, count: int = 4, **options: Any) -> None:
