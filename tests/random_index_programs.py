@@ -9,6 +9,7 @@ and results are compared to the bit. `Outcome` is all that can be observed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
+from small_budgets import NODES, within
 
 Step = tuple[int, int, int, int]
 SLOTS = 6
@@ -568,14 +570,21 @@ def read(m: Machine, x: Any, b: int, c: int) -> Any:
 
 
 def run(
-    steps: list[Step], seed: int, framework: Any = weft, examples: int = 1, **how: Any
+    steps: list[Step],
+    seed: int,
+    framework: Any = weft,
+    examples: int = 1,
+    nodes: int | None = None,
+    **how: Any,
 ) -> list[Outcome]:
-    """What a program shows, for each of some examples, all of which run before any is looked at."""
-    machines = [Machine(framework, seed, example=number, **how) for number in range(examples)]
-    for machine in machines:
-        for step in steps:
-            machine.step(step)
-    return [machine.observe() for machine in machines]
+    """What a program shows, for each of some examples, all of which run before any is looked at. With `nodes`, what is
+    pending runs whenever it is more."""
+    with nullcontext() if nodes is None or framework is not weft else within(nodes):
+        machines = [Machine(framework, seed, example=number, **how) for number in range(examples)]
+        for machine in machines:
+            for step in steps:
+                machine.step(step)
+        return [machine.observe() for machine in machines]
 
 
 def differences(ours: list[Outcome], theirs: list[Outcome]) -> list[str]:
@@ -590,11 +599,13 @@ def differences(ours: list[Outcome], theirs: list[Outcome]) -> list[str]:
 
 
 def way_of(number: int) -> dict[str, Any]:
-    """How the program of a number runs: with or without writes, for one example or several, looked at or not."""
+    """How the program of a number runs: with or without writes, for one example or several, looked at or not, and how
+    much may be pending."""
     return {
         "writing": number % 3 != 0,
         "look": number % 5 == 0,
         "examples": 3 if number % 4 == 1 else 1,
+        "nodes": NODES[number // 7 % len(NODES)] if number % 7 == 3 else None,
     }
 
 

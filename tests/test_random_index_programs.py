@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import random_index_programs as programs
 from properties import QUICK
+from small_budgets import NODES
 from weft.config import config
 
 torch = pytest.importorskip("torch")
@@ -44,6 +45,21 @@ def test_several_examples_agree(steps: list[programs.Step], seed: int) -> None:
     """What has been batched, and what has been read at once."""
     assert programs.compare(steps, seed, torch, {"examples": 3}) == []
     assert programs.compare(steps, seed, torch, {"look": True}) == []
+
+
+@settings(QUICK, max_examples=60)
+@given(
+    steps=programs.program_steps,
+    seed=st.integers(0, 1000),
+    nodes=st.sampled_from(NODES),
+    writing=st.booleans(),
+    examples=st.sampled_from([1, 3]),
+)
+def test_they_agree_whenever_pending_work_runs(
+    steps: list[programs.Step], seed: int, nodes: int, writing: bool, examples: int
+) -> None:
+    way = {"nodes": nodes, "writing": writing, "examples": examples}
+    assert programs.compare(steps, seed, torch, way) == []
 
 
 # Programs that once went wrong, as (steps, seed, way): kept for ever.

@@ -193,3 +193,46 @@ def test_what_fails_around_a_step_leaves_it_whole(where: str, nodes: int) -> Non
             twin.optimizer.step()
         assert training.shown()[: len(training.parameters)] == twin.shown()[: len(twin.parameters)]
     assert np.isfinite(training.loss(0).item())
+
+
+def with_a_sparse_table() -> list[bytes]:
+    """SparseAdam writes to the rows that a step has looked up."""
+    weft.manual_seed(3)
+    table = weft.nn.Embedding(9, 4, sparse=True)
+    optimizer = optim.SparseAdam(table.parameters(), lr=0.1)
+    for step in range(5):
+        optimizer.zero_grad()
+        table(weft.tensor([step, 8, step + 1, 8])).square().sum().backward()
+        optimizer.step()
+    state = optimizer.state[table.weight]
+    return [bits(found) for found in (table.weight, state["exp_avg"], state["exp_avg_sq"])]
+
+
+def with_all_around_a_step() -> list[bytes]:
+    """Scaled losses, of which one overflows, clipped gradients, averages of weights, schedules."""
+    training = Training("AdamW", {"amsgrad": True})
+    holder = weft.nn.ParameterList(training.parameters)
+    average = optim.swa_utils.AveragedModel(holder, avg_fn=lambda a, p, n: a + (p - a) * 0.25)
+    scaler = weft.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+    scales, norms = [], []
+    for step in range(5):
+        training.optimizer.zero_grad()
+        loss = training.loss(step)
+        scaler.scale(loss * (weft.inf if step == 2 else 1.0)).backward()
+        scaler.unscale_(training.optimizer)
+        norms.append(weft.nn.utils.clip_grad_norm_(training.parameters, 1.0))
+        scaler.step(training.optimizer)
+        scaler.update()
+        training.schedule.step()
+        average.update_parameters(holder)
+        scales.append(scaler.get_scale())
+    assert scales == [4.0, 8.0, 4.0, 4.0, 8.0]
+    return [*training.shown(), *map(bits, (*average.parameters(), *norms)), bits(scales)]
+
+
+@pytest.mark.parametrize("nodes", NODES)
+@pytest.mark.parametrize("train", [with_a_sparse_table, with_all_around_a_step])
+def test_what_belongs_to_steps_is_the_same(train: Callable[[], list[bytes]], nodes: int) -> None:
+    expected = train()
+    with within(nodes):
+        assert train() == expected
