@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from benchmarks import elementwise, networks, recording, training
+from benchmarks import elementwise, loops, networks, recording, training
 from benchmarks.counting import snapshot
 from benchmarks.models import GPTSize
 
@@ -122,6 +122,22 @@ def test_rows_taken_one_by_one_store_as_much_as_the_whole() -> None:
 
     few, many = (stored_bytes(partial(loss, length)) for length in (8, 32))
     assert many < 5 * few
+
+
+@pytest.mark.parametrize("form", loops.FORMS)
+def test_loops_over_elements_cost_by_the_turn(form: str) -> None:
+    """Ten times the turns over a vector that is ten times as long: ten times as much is recorded, launched and gone
+    over by kernels, so that no turn copies the vector."""
+
+    def cost(turns: int) -> Counter[str]:
+        text = stages(partial(loops.loop_of(form), weft, turns))
+        units = [int(count) for count in re.findall(r" units (\d+) ", text["lower"])]
+        events = counted(lambda: loops.loop_of(form)(weft, turns).item(), warm=0)
+        names = ("recorded", "nodes", "launches")
+        return Counter({"units": sum(units), **{name: events[name] for name in names}})
+
+    few, many = cost(30), cost(300)
+    assert all(many[name] < 12 * few[name] for name in many), (few, many)
 
 
 def test_workloads_go_by_their_names() -> None:

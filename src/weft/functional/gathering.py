@@ -21,9 +21,11 @@ from weft.functional import host
 from weft.functional.arguments import Shape
 from weft.functional.ranges import COUNTED, UNKNOWN, check_index, trusted
 from weft.graph import dtype as dtypes
+from weft.graph.mutation import memory_behind, mutate
 from weft.graph.recording import cast, record
 from weft.graph.strides import broadcast_shapes
 from weft.graph.tensor import Tensor
+from weft.graph.views import logical_strides
 from weft.ops import TABLE
 from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
 from weft.ops.row import named
@@ -197,3 +199,38 @@ class Gather:
         for place, axis in enumerate(self.order):
             back[axis] = place
         return permute(reshape(flat, self.shape), tuple(back))
+
+    def put_in_memory(self, x: Any, source: Any, accumulate: bool) -> bool:
+        """The same where every dimension of a view is indexed: elements are written where they lie, and the view's
+        others are not touched. False where that is not to be."""
+        whole = memory_behind(x, source) if len(self.joined) == 1 else None
+        if whole is None:
+            return False
+        flat = reshape(whole, (math.prod(whole._shape),))
+        write = take_add if accumulate else take_put
+        flat = write(flat, 0, self._in_memory(x, flat._shape[0]), source)
+        mutate(whole, reshape(flat, whole._shape))
+        return True
+
+    def _in_memory(self, x: Any, size: int) -> Any:
+        """The linear index as one into the storage of a view."""
+        place, count = self.index, self.joined[0]
+        if check_index("x[index] = value", place, count, 0, False) == UNKNOWN:
+            place = _checked(place, count, 0)
+        total: Any = x.offset
+        for extent, step in _merged(x._shape, logical_strides(x)):
+            count //= extent
+            part = place // count if count > 1 else place
+            part = part if extent * count == self.joined[0] else part % extent
+            total = part * step + total
+        return trusted(total, size)
+
+
+def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
+    """(size, stride) of dimensions, those as one over which elements go on in equal steps."""
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if found and found[-1][1] == size * stride:
+            size *= found.pop()[0]
+        found.append((size, stride))
+    return found

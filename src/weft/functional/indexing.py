@@ -378,7 +378,9 @@ def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate:
             got=describe("value", source),
             fix="reshape the value",
         )
-    mutate(x, gather.put(x, expand(reshape(source, shape), gather.result), accumulate))
+    source = expand(reshape(source, shape), gather.result)
+    if not gather.put_in_memory(x, source, accumulate):
+        mutate(x, gather.put(x, source, accumulate))
 
 
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:

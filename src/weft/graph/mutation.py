@@ -29,6 +29,7 @@ from cython.cimports.weft.graph.views import (
 from weft._compiled import require
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.graph.strides import overlaps
+from weft.graph.views import handle_of_storage
 
 require(__name__, cython.compiled)
 
@@ -57,6 +58,27 @@ def in_place(tensor: Tensor, new):
     if result._shape != tensor._shape:
         raise late["in_place_shape"](tensor, result)
     return mutate(tensor, result)
+
+
+def memory_behind(tensor: Tensor, new: Tensor):
+    """A handle of the storage of a view, where to write an element of `new` there is all that writing it to the view
+    is: no gradient, mode or lens follows it. Else None."""
+    mode: Mode = current_tape().mode
+    storage: Storage = tensor.storage
+    base: Tensor = tensor.base
+    if storage is None or base is None or tensor.lens != 0 or base.lens != 0:
+        return None
+    if mode.extra is not None or mode.fiber is not None or mode.duals is not None:
+        return None
+    if mode.inference or tensor.inference or tensor.counter is not None:
+        return None
+    if mode.grad and (needs_grad(tensor) or needs_grad(base) or needs_grad(new)):
+        return None
+    if storage.foreign is not None or storage.node.dtype is not tensor._dtype:
+        return None
+    if overlaps(tensor._shape, logical_strides(tensor)):
+        return None
+    return handle_of_storage(tensor)
 
 
 @cython.ccall
