@@ -134,6 +134,8 @@ def test_functions_of_two_arrays(name: str, dtype: str) -> None:
             a, b = a[np.isfinite(a)][:, None], b[np.isfinite(b)][None]
         with np.errstate(all="ignore"):
             wanted = getattr(np, name)(a, b)
+            if name == "floor_divide" and wanted.dtype.kind == "f":  # NumPy has nan, the standard
+                wanted = np.where(np.isinf(a), a / b, wanted)
         found = getattr(xp, name)(weft.tensor(a), weft.tensor(b)).numpy()
         cancelled = 1e-12 if name == "multiply" and wanted.dtype.kind == "c" else 0.0
         assert_close(found, wanted, name not in OPEN, cancelled)

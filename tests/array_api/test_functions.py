@@ -5,6 +5,7 @@ Each line is evaluated twice, with `xp` and the arrays NumPy's and ours.
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -111,8 +112,17 @@ xp.linspace(1.5, -2, 4, endpoint=False, dtype=xp.float64)
 xp.linspace(0, 1, 1, dtype=xp.float32)
 xp.linspace(0, 1, 0, dtype=xp.float32)
 xp.linspace(0, 1 + 1j, 3, dtype=xp.complex128)
+xp.linspace(2 + 1j, 1, 5, dtype=xp.complex128, endpoint=False)
+xp.linspace(-10, -1, 11, dtype=xp.int32)
+xp.linspace(2**53, 2**53 + 10, 7, dtype=xp.float64)
+xp.linspace(5e-324, 1e-322, 3, dtype=xp.float64, endpoint=False)
+xp.linspace(3, 3, 2, dtype=xp.float64, endpoint=False)
 xp.eye(3, 4, k=1, dtype=xp.uint16)
 xp.eye(0, dtype=xp.float32)
+xp.eye(3, 0, dtype=xp.bool)
+xp.eye(3, 5, k=-100, dtype=xp.complex64)
+xp.eye(3, 5, k=4, dtype=xp.bool)
+xp.eye(1, k=100, dtype=xp.int8)
 xp.ones(3, dtype=xp.float64)
 xp.zeros((2, 0), dtype=xp.uint32)
 xp.full((2,), 2**64 - 1, dtype=xp.uint64)
@@ -124,6 +134,25 @@ xp.asarray([1, 2.5], dtype=xp.float64)
 xp.asarray([1, 2], dtype=xp.complex64, copy=True)
 xp.asarray([], dtype=xp.int8)
 xp.asarray(range(3))
+xp.asarray([2**63 + 1, 5], dtype=xp.uint64)
+xp.asarray(5)[xp.asarray(True)]
+xp.asarray(5)[xp.asarray(False)]
+xp.asarray([1, 2, 3])[xp.asarray(False)]
+xp.asarray(5)[()]
+xp.asarray(5)[None, ...]
+xp.arange(10)[-1:-20:-3]
+xp.arange(0)[xp.arange(0) > 9]
+xp.reshape(xp.arange(6), (2, 3))[0, xp.asarray([2, 0])]
+xp.take(xp.arange(5), xp.asarray([3, 0], dtype=xp.uint8))
+xp.repeat(xp.arange(3), xp.asarray([0, 1, 2], dtype=xp.uint8))
+xp.take_along_axis(xp.arange(3), xp.asarray([-1, 0], dtype=xp.int8))
+xp.linalg.vector_norm(xp.asarray([3.0, -4.0, 0.0], dtype=xp.float64), ord=-2.5)
+xp.linalg.trace(xp.ones((3, 3), dtype=xp.uint8), offset=5)
+xp.linalg.det(xp.ones((2, 0, 0), dtype=xp.float64))
+xp.linalg.slogdet(xp.zeros((2, 2), dtype=xp.float64))
+xp.roll(xp.arange(6), (1, 2), axis=(0, 0))
+xp.diff(xp.asarray([4, 2], dtype=xp.uint8))
+xp.diff(xp.asarray([4, 2]), n=5)
 xp.meshgrid(xp.arange(2), xp.arange(3))
 xp.meshgrid(xp.arange(2), xp.arange(3), indexing="ij")
 xp.fft.fftfreq(6, d=0.5) * 1.0 == xp.asarray([0, 1, 2, -3, -2, -1]) / 3.0
@@ -247,6 +276,29 @@ def test_order_of_equal_elements() -> None:
 def test_every_nan_is_unique() -> None:
     values, counts = ours.unique_counts(weft.tensor([float("nan"), 1.0, float("nan"), 1.0]))
     assert values.shape == (3,) and counts.tolist() == [2, 1, 1]
+
+
+def test_ends_of_ranges_are_met_whatever_their_distance() -> None:
+    far = ours.linspace(-1.7e308, 1.7e308, 5, dtype=ours.float64)
+    assert far.tolist() == [-1.7e308, -8.5e307, 0.0, 8.5e307, 1.7e308]
+    for start, stop, count in ((0.1, 0.3, 7), (1e16, 1, 3), (-0.3, 5e-324, 50)):
+        ends = ours.linspace(start, stop, count, dtype=ours.float64)
+        assert (float(ends[0]), float(ends[-1])) == (start, stop)
+
+
+def test_memory_is_exported_with_every_argument_of_the_standard() -> None:
+    x = weft.arange(6.0).reshape(2, 3)[:, ::2]
+    every = {"stream": None, "max_version": (1, 0), "dl_device": (1, 0), "copy": False}
+    assert list(inspect.signature(x.__dlpack__).parameters) == list(every)
+    assert "versioned" in repr(x.__dlpack__(**every))
+    assert "versioned" not in repr(x.__dlpack__())
+    shared, copied = np.from_dlpack(x), np.from_dlpack(x, copy=True)
+    x[0, 0] = 7
+    assert (shared[0, 0], copied[0, 0]) == (7, 0)
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(AssertionError, match="stream"):
+        x.__dlpack__(stream=1)
 
 
 def test_copies() -> None:

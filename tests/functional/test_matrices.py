@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import torch
 from weft.autograd import gradcheck, gradgradcheck
 
 SOURCE = np.random.default_rng(0)
@@ -124,3 +125,27 @@ def test_refusals(call: Any, text: str) -> None:
 def test_singular_matrices_raise_linalg_errors() -> None:
     with pytest.raises(weft.linalg.LinAlgError):
         weft.inverse(weft.zeros(2, 2))
+
+
+@pytest.mark.parametrize("order", [-2.5, -1, -0.5, 0.5, 3])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3.0, -4.0, 0.0],
+        [0.0, 0.0],
+        [1.0, 2.0],
+        [float("inf"), 1.0],
+        [-float("inf")] * 2,
+        [1e-200, 1.0],
+    ],
+)
+def test_norms_of_any_order_are_pytorchs_where_an_element_is_0(
+    order: float, values: list[float]
+) -> None:
+    found = []
+    for lib in (weft, torch):
+        x = lib.tensor(values, dtype=lib.float64, requires_grad=True)
+        norm = lib.linalg.vector_norm(x, order)
+        norm.backward()
+        found.append([norm.item(), *x.grad.tolist()])
+    np.testing.assert_allclose(*found)

@@ -5,6 +5,7 @@ In come shapes, numbers, arrays and other libraries' arrays; out go tensors.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -126,12 +127,20 @@ def linspace(
     inexact = isinstance(start, complex) or isinstance(stop, complex)
     real = weft.get_default_dtype()
     wanted = dtype or (real.to_complex() if inexact else real)
-    if num and not endpoint:
-        stop = start + (stop - start) * ((num - 1) / num)
-    made = weft.linspace(start.real, stop.real, num, dtype=weft.float64)
+    made = _spaced(start.real, stop.real, num, endpoint)
     if inexact:
-        made = weft.complex(made, weft.linspace(start.imag, stop.imag, num, dtype=weft.float64))
-    return made.to(wanted)
+        made = weft.complex(made, _spaced(start.imag, stop.imag, num, endpoint))
+    whole = not (wanted.is_floating_point or wanted.is_complex)
+    return (weft.floor(made) if whole else made).to(wanted)
+
+
+def _spaced(start: float, stop: float, num: int, endpoint: bool) -> Tensor:
+    """Real numbers at equal distances, in float64; those of ends whose distance is none of its numbers, too."""
+    if math.isinf(float(stop) - float(start)) and math.isfinite(start) and math.isfinite(stop):
+        return _spaced(start / 2, stop / 2, num, endpoint) * 2
+    if endpoint:
+        return weft.linspace(start, stop, num, dtype=weft.float64)
+    return weft.linspace(start, stop, num + 1, dtype=weft.float64)[:num]
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:

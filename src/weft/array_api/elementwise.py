@@ -67,7 +67,9 @@ def logical_not(x: Tensor, /) -> Tensor:
 
 
 def _sign(x: Tensor) -> Tensor:
-    """nan stays nan, where PyTorch's sign has 0."""
+    """nan stays nan, where PyTorch's sign has 0; of -0 the sign is 0, in complex numbers too."""
+    if x.dtype.is_complex:
+        return weft.where(x == 0, 0, weft.sgn(x))
     if not x.dtype.is_floating_point:
         return weft.sgn(x)
     return weft.where(weft.isnan(x), x, weft.sign(x))
@@ -92,6 +94,14 @@ def _rounded(name: str) -> Any:
         return compute(x) if x.dtype.is_floating_point else x.clone()
 
     return _unary(name, whole)
+
+
+def _floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
+    """Of infinities the quotient, where PyTorch has nan."""
+    whole = weft.floor_divide(x1, x2)
+    if not whole.dtype.is_floating_point:
+        return whole
+    return weft.where(weft.isinf(x1), weft.true_divide(x1, x2), whole)
 
 
 def _remainder(x1: Tensor, x2: Tensor) -> Tensor:
@@ -148,7 +158,7 @@ equal = _binary("equal", weft.eq)
 exp = _unary("exp")
 expm1 = _unary("expm1")
 floor = _rounded("floor")
-floor_divide = _binary("floor_divide")
+floor_divide = _binary("floor_divide", _floor_divide)
 greater = _binary("greater", weft.gt)
 greater_equal = _binary("greater_equal", weft.ge)
 hypot = _binary("hypot")

@@ -113,7 +113,8 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
             refuse("take", "no axis", "an axis", f"{x.ndim} dimensions", "pass axis=...")
         axis = 0
     axis = one_axis("take", x.ndim, axis)
-    return x[(slice(None),) * axis + (indices,)]
+    places = need_array("take", indices).to(weft.int64)  # PyTorch takes uint8 for a mask
+    return x[(slice(None),) * axis + (places,)]
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:

@@ -63,12 +63,13 @@ def _two_norm(x: Any, axes: Shape) -> Any:
 
 
 def _power_norm(x: Any, p: float, axes: Shape) -> Any:
-    """(sum |x|^p)^(1/p), with gradient 0 where x or the norm is 0."""
+    """(sum |x|^p)^(1/p), with gradient 0 where x or the norm is 0: of p < 0 the latter is so where one x is 0."""
     size = call("abs", x)
     zero = size == 0
-    powers = where(zero, 0, where(zero, 1, size) ** p)
+    nothing = 0 if p > 0 else math.inf
+    powers = where(zero, nothing, where(zero, 1, size) ** p)
     total = reduce_over(_SUM, powers, axes, True, size._dtype)
-    flat = total == 0
+    flat = total == nothing
     return where(flat, 0, where(flat, 1, total) ** (1.0 / p))
 
 

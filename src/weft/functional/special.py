@@ -158,7 +158,7 @@ def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
 
 @composed_of_primitives
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The size of input with the sign of other (-0.0 counts as negative)."""
+    """The size of input with the sign of other (-0.0 and nan with their signs)."""
     need_tensor("copysign", input)
     input, other = floats("copysign", input, other)
     if not isinstance(other, Tensor):
@@ -228,7 +228,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
 
 
 def signbit(input: Any, *, out: Any = None) -> Any:
-    """Whether each element is negative; -0.0 is."""
+    """Whether each element is negative; -0.0 is, and a nan whose sign is set."""
     if need_tensor("signbit", input)._dtype.is_complex:
         raise DTypeError(
             "signbit is not implemented for complex tensors.",
@@ -242,7 +242,7 @@ def signbit(input: Any, *, out: Any = None) -> Any:
         elif input._dtype.category == 1:
             result = input < 0
         else:
-            result = where(input == 0, call("reciprocal", input) < 0, input < 0)
+            result = call(f"{input._dtype.name}_bits", input) < 0
     return result if out is None else write_out(out, result)
 
 

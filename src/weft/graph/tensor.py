@@ -474,8 +474,8 @@ class Tensor:
     def __reduce_ex__(self, protocol):
         return late["reduce"](self, protocol)
 
-    def __dlpack__(self, **keywords):
-        return late["dlpack"](self, keywords)
+    def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+        return late["dlpack"](self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self):
         return (1, 0)

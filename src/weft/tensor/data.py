@@ -232,6 +232,8 @@ def _nested(data: Any, dtype: DType) -> Any:
     if array.dtype.kind == "c" and dtype.category in (1, 2):
         raise _not_real(data, dtype)
     if array.dtype.kind == "f" and dtype.category == 1 and infer(data).category < 2:
+        if dtype is dtypes.uint64:
+            return _wrapped(data, dtype)
         raise _too_wide(dtype)  # NumPy takes integers of both ends of 64 bits for floats
     if dtype.category == 1 and array.size:
         if array.dtype.kind == "f" and not dtype.is_signed and array.min() < 0:

@@ -166,18 +166,24 @@ def _need_plain(tensor: Tensor) -> None:
         )
 
 
-def to_dlpack(tensor: Tensor, keywords: dict[str, Any]) -> Any:
-    """A capsule that shares a tensor's memory; bfloat16 goes through NumPy as bits.
+def to_dlpack(
+    tensor: Tensor,
+    stream: int | None = -1,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A capsule that shares a tensor's memory, or has a copy; bfloat16 goes through NumPy as bits.
 
-    Errors: BufferError; TypeError and AssertionError for a stream: there are none on a CPU.
+    Errors: BufferError, also for another device; TypeError and AssertionError for a stream: there are none on a CPU.
     """
     _need_plain(tensor)
-    stream = keywords.get("stream")
-    if stream is not None:
+    if stream not in (None, -1):
         if not isinstance(stream, int):
             raise TypeError("stream must be ``int`` or ``none``")
         raise AssertionError("stream should be None on cpu.")
-    capsule = export_array(tensor).__dlpack__(**keywords)
+    array = export_array(tensor)
+    capsule = array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
     if tensor._dtype is dtypes.bfloat16:
         _type_code(capsule).value = BFLOAT
     return capsule
