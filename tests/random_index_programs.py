@@ -363,7 +363,7 @@ def reduction(m: Machine, x: Any, b: int, c: int) -> Any:
             lambda: n.sort(dim=d, stable=True)[0],
             lambda: n.sort(dim=d, stable=True)[1],
             lambda: n.detach().unique(),
-            lambda: n.topk(1, d)[0],
+            lambda: n.detach().topk(1, d)[0],  # which of equals it takes, a gradient would show
             lambda: n.cummax(d)[0],
         ],
         c,
