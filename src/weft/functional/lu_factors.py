@@ -62,6 +62,18 @@ def _without_pivots(matrix: Any) -> tuple[Any, Any, Any]:
     return factors, np.arange(1, count + 1, dtype=np.int32), np.int32(info)
 
 
+def _check_pivots(pivots: Any, rows: int, low: str, high: str) -> None:
+    """Errors: ArgumentError, in the words for what is too low or too high, for pivots outside 1 .. rows."""
+    if ((pivots < 1) | (pivots > rows)).any():
+        problem = low if (pivots < 1).any() else high
+        raise ArgumentError(
+            f"{problem}Did you properly pass the result of lu_factor?",
+            expected=f"pivots from 1 to {rows}",
+            got=str(pivots.tolist()),
+            fix="pass the pivots of lu_factor",
+        )
+
+
 def _orders(pivots: Any, rows: int) -> Any:
     """Which row of A comes to each place."""
     orders = []
@@ -156,6 +168,8 @@ def lu_unpack(
         )
         upper = LU_data[..., :count, :].triu()
     if unpack_pivots:
+        words = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+        _check_pivots(host.to_numpy(LU_pivots), rows, words, words)
         orders = _orders(host.to_numpy(LU_pivots), rows)
         p = host.from_numpy(np.swapaxes(np.eye(rows)[orders], -1, -2), LU_data._dtype)
     return given(out, result_type("lu_unpack")((p, lower, upper)))
@@ -183,6 +197,12 @@ def lu_solve_factored(
             fix="pass the pivots of lu_factor",
         )
     need_rows("linalg.lu_solve", LU, B, left)
+    _check_pivots(
+        host.to_numpy(pivots),
+        LU._shape[-1],
+        "Pivots given to lu_solve must all be greater or equal to 1. ",
+        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). ",
+    )
     lead = broadcast_shapes([LU._shape[:-2], B._shape[:-2]], "linalg.lu_solve")
     made = _back(LU, pivots, B.expand(*lead, *B._shape[-2:]), left, adjoint)
     return given(out, columns_first(made) if left else made.contiguous())

@@ -468,11 +468,13 @@ def repeat_interleave(
     *,
     output_size: int | None = None,
 ) -> Any:
-    """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read)."""
+    """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read).
+    Errors: ShapeError where `output_size` is another one than that of the result."""
     if input is None or repeats is None:
         counts = _counts(
             need_tensor("repeat_interleave", repeats if input is None else input, "repeats")
         )
+        _check_output_size(int(counts.sum()), output_size)
         return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
     need_tensor("repeat_interleave", input)
     if dim is None:
@@ -480,8 +482,10 @@ def repeat_interleave(
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if isinstance(repeats, int):
+        _check_output_size(size * repeats, output_size)
         return _repeat_evenly(input, axis, repeats)
     counts = _counts(repeats)
+    _check_output_size(int(counts.sum()) * (size if counts.size == 1 else 1), output_size)
     if counts.size == 1:
         return _repeat_evenly(input, axis, int(counts.reshape(-1)[0]))
     if counts.shape != (size,):
@@ -493,6 +497,16 @@ def repeat_interleave(
             fix="pass one number per slice",
         )
     return take(input, axis, host.from_numpy(np.repeat(np.arange(size), counts)))
+
+
+def _check_output_size(size: int, given: int | None) -> None:
+    if given is not None and given != size:
+        raise ShapeError(
+            f"repeat_interleave: Invalid output_size, expected {size} but got {given}",
+            expected=f"output_size={size}, the sum of the repeats",
+            got=f"output_size={given}",
+            fix="pass that sum, or leave output_size away",
+        )
 
 
 def _repeat_evenly(x: Any, axis: int, times: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.errors import ArgumentError, DTypeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
 from weft.functional.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
 from weft.functional.joining import cat, stack
@@ -212,7 +212,29 @@ def segment_reduce(
     ends = given_ends if lengths is None else np.cumsum(given_ends, -1)
     if lengths is not None:
         ends = np.concatenate([np.zeros((*ends.shape[:-1], 1), ends.dtype), ends], -1)
+    _check_segments(ends, data._shape[axis], lengths is None, unsafe)
     return _segments(data, ends, axis, reduce, initial)
+
+
+def _check_segments(ends: Any, size: int, by_offsets: bool, unsafe: bool) -> None:
+    """Errors: ShapeError for segments of less than nothing, beyond the data, or, by lengths, not of all of it."""
+    problem = ""
+    if (np.diff(ends) < 0).any():
+        problem = "offsets must not decrease" if by_offsets else "lengths contains negative value!"
+    elif by_offsets and ((ends < 0) | (ends > size)).any():
+        problem = f"offsets must be between 0 and {size}"
+    elif not by_offsets and ((ends[..., -1] > size) | (ends[..., -1] != size) & (not unsafe)).any():
+        problem = (
+            "segment_reduce(): Expected all rows of lengths along axis to sum to "
+            "data.size(lengths.dim()-1) when !unsafe."
+        )
+    if problem:
+        raise ShapeError(
+            problem,
+            expected=f"segments of the {size} elements along the axis, one behind the other",
+            got=f"segments that end at {ends[..., 1:].tolist()}",
+            fix="check the offsets" if by_offsets else "check the lengths",
+        )
 
 
 _STARTS = {"sum": 0, "mean": 0, "prod": 1, "max": -float("inf"), "min": float("inf")}
