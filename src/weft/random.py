@@ -427,7 +427,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         )
     if out is not None:
         check_apart(out, (input,))
-    result = cast(_coins(input._shape, chance, generator), input._dtype).detach()
+    dtype = input._dtype if out is None else out._dtype
+    result = cast(_coins(input._shape, chance, generator), dtype).detach()
     return result if out is None else write_out(out, result)
 
 

@@ -34,7 +34,8 @@ from weft.functional import (
     variance,
     views,
 )  # fmt: skip
-from weft.functional.making import check_out, make_in_place, with_out
+from weft.functional.making import make_in_place, with_out
+from weft.functional.out_types import answer_out
 
 _MODULES: tuple[Any, ...] = (
     elementary, math, comparing, reductions, variance, norms, ordering, distinct, views, parts, regions, shaping,
@@ -55,35 +56,18 @@ _WITH_OUT = (
     "masked_select max median min mode msort nanmean nansum quantile rad2deg scatter scatter_add scatter_reduce "
     "searchsorted softmax sort std take topk tril triu var vdot vstack take_along_dim logsumexp inner nonzero"
 )
-_APART = (
-    "aminmax",
-    "cross",
-    "gather",
-    "index_select",
-    "kthvalue",
-    "masked_select",
-    "take",
-    "take_along_dim",
-)
-# Those that convert what they write to the type of `out`; the others want their own.
-_CONVERT = (
-    "addr all any column_stack deg2rad dstack hstack kron logsumexp nanmean nansum rad2deg std var "
-    "vstack"
-)
-FUNCTIONS.update(
-    {n: with_out(FUNCTIONS[n], n in _APART, n not in _CONVERT.split()) for n in _WITH_OUT.split()}
-)
+FUNCTIONS.update({n: with_out(FUNCTIONS[n]) for n in _WITH_OUT.split()})
 FUNCTIONS["spmm"] = FUNCTIONS["mm"]
 _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 LATE: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.LATE.items()
-} | {"check_out": check_out}
+} | {"answer_out": answer_out}
 LINALG: dict[str, Any] = {
     **norms.LINALG,
     **linalg.LINALG,
     **composed_products.LINALG,
-    "cross": with_out(composed_products.cross, apart=True),
+    "cross": with_out(composed_products.cross),
 }
 SPECIAL: dict[str, Any] = special.SPECIAL
 

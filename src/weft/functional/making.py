@@ -124,17 +124,11 @@ def check_types(out: Any, result: Any) -> None:
             )
 
 
-def with_out(function: Function, apart: bool = False, typed: bool = False) -> Function:
-    """The public function that takes `out=`, of one whose methods do not; `apart` where it may not lie in the memory
-    of an input, `typed` where it has to have the type of the result (as several always do)."""
+def with_out(function: Function) -> Function:
+    """The public function that takes `out=`, of one whose methods do not."""
 
     def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
-        result = function(*arguments, **keywords)
-        if apart and out is not None:
-            check_apart(out, arguments, result)
-        if typed and isinstance(out, Tensor) and isinstance(result, Tensor):
-            check_types(out, result)
-        return given(out, result)
+        return given(out, function(*arguments, **keywords))
 
     made = named(wrapper, function.__name__, function.__doc__ or "")
     made.__module__ = function.__module__

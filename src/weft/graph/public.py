@@ -217,9 +217,11 @@ def _enter(
     if names != cython.NULL and public.spellings is not None:
         own = public.spellings.get(cython.cast(object, names))
         names = names if own is None else cython.cast(cython.pointer(PyObject), own)
-    if names != cython.NULL and "out" in cython.cast(tuple, names):
-        _check_out(public, arguments, count, names)
     try:
+        if names != cython.NULL and "out" in cython.cast(tuple, names):
+            answer = _with_out(public, arguments, count, names)
+            if answer is not NotImplemented:
+                return answer
         if (
             public.unary is not None
             and names == cython.NULL
@@ -256,14 +258,15 @@ def _enter(
 
 
 @cython.cfunc
-def _check_out(
+def _with_out(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """Errors: RuntimeError where what `out=` names may not lie where it does."""
+    """What a call that names `out=` returns, or NotImplemented where the function is to write it. Errors: RuntimeError
+    where it may not lie where it does, or is of a type that the function does not take."""
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
-    if keywords["out"] is not None:
-        late["check_out"](public.function, values, keywords)
-    return None
+    if keywords["out"] is None:
+        return NotImplemented
+    return late["answer_out"](public.function, values, keywords)
 
 
 @cython.cfunc
