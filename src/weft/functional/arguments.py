@@ -54,14 +54,6 @@ def need_tensor(function: str, value: Any, argument: str = "input", position: in
     )
 
 
-def need_operands(function: str, input: Any, other: Any) -> None:
-    """Errors: ArgumentTypeError where neither is a tensor, or one is an array, which only operators take."""
-    if isinstance(input, np.ndarray) or not isinstance(other, Tensor):
-        need_tensor(function, input)
-    if isinstance(other, np.ndarray):
-        need_tensor(function, other, "other", 2)
-
-
 def _as_integer(dim: Any) -> int:
     try:
         return operator.index(dim)

@@ -24,7 +24,6 @@ from weft.functional import host
 from weft.functional.arguments import (
     describe,
     is_number,
-    need_operands,
     need_tensor,
     untracked,
 )
@@ -34,9 +33,10 @@ from weft.graph.recording import cast, record_elementwise, record_gradient
 from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, full, where
+from weft.ops.primitives import expand, full, scalar, where
 from weft.ops.row import named as named_row
 from weft.ops.row import with_slopes
+from weft.tensor.scalars import scalar_dtype
 
 require(__name__, cython.compiled)
 
@@ -81,10 +81,24 @@ def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
     return other * alpha
 
 
+def _first_operand(function: str, input: Any, other: Any) -> Any:
+    """The first operand of an arithmetic function: of two numbers, a tensor of its value and type.
+
+    Errors: ArgumentTypeError where neither is a tensor nor both are numbers, or one is an array, which only operators
+    take."""
+    if is_number(input) and is_number(other):
+        return scalar(input, scalar_dtype(input))
+    if isinstance(input, np.ndarray) or not isinstance(other, Tensor):
+        need_tensor(function, input)
+    if isinstance(other, np.ndarray):
+        need_tensor(function, other, "other", 2)
+    return input
+
+
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        need_operands("add", input, other)
+        input = _first_operand("add", input, other)
     scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
     result = binary(_ADD, input, scaled)
     return result if out is None else write_out(out, result)
@@ -93,7 +107,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other, broadcast. Errors: DTypeError on bool."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        need_operands("sub", input, other)
+        input = _first_operand("sub", input, other)
     check_subtraction(input, other)
     scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
     result = binary(_SUB if isinstance(input, Tensor) else _RSUB_NUMBER, input, scaled)
@@ -137,7 +151,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        need_operands("mul", input, other)
+        input = _first_operand("mul", input, other)
     result = binary(_MUL, input, other)
     return result if out is None else write_out(out, result)
 
@@ -145,7 +159,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     """input / other, broadcast; `rounding_mode` "trunc" or "floor" rounds the quotient."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        need_operands("div", input, other)
+        input = _first_operand("div", input, other)
     if rounding_mode is None:
         result = binary(_DIV, input, other)
     elif rounding_mode == "trunc":
@@ -445,8 +459,11 @@ def _binary(name: str) -> Any:
     divides = name in ("floor_divide", "remainder", "fmod")
     second = name in _BOTH_TENSORS
     first = second or name in _FIRST_TENSOR
+    of_numbers = name == "floor_divide"
 
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if of_numbers and not isinstance(input, Tensor):
+            input = _first_operand(name, input, other)
         if not isinstance(input, Tensor) and (first or not isinstance(other, Tensor)):
             need_tensor(name, input)
         if second and not isinstance(other, Tensor):
