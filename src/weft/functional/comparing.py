@@ -15,6 +15,7 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.formats import in_order
 from weft.functional.making import by_name, make_in_place, write_out
+from weft.functional.overlapping import taking_overlaps
 from weft.graph import dtype as dtypes
 from weft.graph.edges import rename_record
 from weft.graph.mutation import mutate
@@ -197,5 +198,5 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 FUNCTIONS = by_name(masked_fill, fill, isclose, allclose, equal, dist, where)
 METHODS: dict[str, Any] = {**FUNCTIONS, "where": _method_where}
-METHODS["masked_fill_"] = make_in_place(masked_fill)
+METHODS["masked_fill_"] = taking_overlaps(make_in_place(masked_fill))
 LATE: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from weft._compiled import require
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.comparing import fill_value
+from weft.functional.overlapping import set_all, shows_twice
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.strides import broadcast_shapes
@@ -57,6 +58,12 @@ def fitted(source: Any, target: Any) -> Any:
 
 def fill_(input: Any, value: Any) -> Any:
     """Set every element to a number or a 0-d tensor, in place."""
+    if shows_twice(input) and not isinstance(value, Tensor):
+        return set_all(input, value)
+    return _filled(input, value)
+
+
+def _filled(input: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._shape != ():
             raise ArgumentError(
@@ -71,6 +78,8 @@ def fill_(input: Any, value: Any) -> Any:
 
 def zero_(input: Any) -> Any:
     """Set every element to 0, in place."""
+    if shows_twice(input):
+        return set_all(input, 0)
     return mutate(input, full(input._shape, 0, input._dtype))
 
 
@@ -83,7 +92,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 def assign_region(region: Any, new: Any) -> None:
     """`x[index] = new` for a region that is a view: numbers fill, tensors drop leading 1s and broadcast."""
     if not isinstance(new, Tensor):
-        fill_(region, new)
+        _filled(region, new)
         return
     shape = new._shape
     while len(shape) > len(region._shape) and shape[0] == 1:

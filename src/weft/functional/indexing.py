@@ -30,6 +30,7 @@ from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
 from weft.functional.formats import columns_first
 from weft.functional.gathering import Gather, gather_rows
+from weft.functional.overlapping import set_indexed, shows_twice
 from weft.functional.places import coordinates
 from weft.functional.views import unsqueeze
 from weft.graph import dtype as dtypes
@@ -350,7 +351,7 @@ def _to_tensor(value: Any) -> Any:
 def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
     """`x[mask] = number`, without looking at the mask."""
     one = not isinstance(new, Tensor) or new._shape in ((), (1,))
-    if not one or mask._shape != x._shape[: len(mask._shape)]:
+    if not one or shows_twice(x) or mask._shape != x._shape[: len(mask._shape)]:
         return False
     wide = reshape(mask, mask._shape + (1,) * (len(x._shape) - len(mask._shape)))
     value = (
@@ -362,6 +363,9 @@ def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
 
 def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate: bool) -> None:
     gather = Gather("x[index] = value", x, pairs)
+    if shows_twice(x):
+        set_indexed(x, gather.values, new, accumulate)
+        return
     source = (
         cast(new, x._dtype)
         if isinstance(new, Tensor)

@@ -26,6 +26,7 @@ from weft.functional.arguments import TYPE_NAMES, describe, need_integer, need_t
 from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
+from weft.functional.overlapping import taking_overlaps
 from weft.functional.ranges import UNKNOWN, check_index
 from weft.functional.shaping import repeated
 from weft.graph import dtype as dtypes
@@ -581,5 +582,6 @@ for _function in (
     masked_scatter,
 ):
     METHODS[f"{_function.__name__}_"] = make_in_place(_function)
+METHODS["index_fill_"] = taking_overlaps(METHODS["index_fill_"])
 LATE: dict[str, Any] = {}
 __all__ = ["FUNCTIONS", "LATE", "METHODS", "one_hot", "permute"]

@@ -19,13 +19,15 @@ from weft.functional.arguments import (
     wrap_dims,
 )
 from weft.functional.formats import in_order, like_channels
+from weft.functional.overlapping import set_outside, shows_twice
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted, reshape, unsqueeze
+from weft.graph import dtype as dtypes
 from weft.graph.compositions import composed_of_primitives
 from weft.graph.mutation import in_place
 from weft.graph.strides import contiguous_strides, elementwise_strides
 from weft.ops import TABLE
-from weft.ops.primitives import concat, embed, expand, iota, slice_axis, where
+from weft.ops.primitives import concat, embed, expand, full, iota, slice_axis, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import flip as reverse
 from weft.ops.primitives import reshape as reshape_value
@@ -238,12 +240,18 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 def tril_(input: Any, diagonal: int = 0) -> Any:
     """`tril`, in place."""
-    return in_place(input, tril(input, diagonal))
+    return _triangle_of("tril", input, diagonal)
 
 
 def triu_(input: Any, diagonal: int = 0) -> Any:
     """`triu`, in place."""
-    return in_place(input, triu(input, diagonal))
+    return _triangle_of("triu", input, diagonal)
+
+
+def _triangle_of(name: str, input: Any, diagonal: int) -> Any:
+    if shows_twice(input):
+        return set_outside(input, _triangle(name, full(input._shape, True, dtypes.bool_), diagonal))
+    return in_place(input, _triangle(name, input, diagonal))
 
 
 def diag(input: Any, diagonal: int = 0) -> Any:
