@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from weft.distributions import constraints
@@ -34,10 +35,10 @@ class ConstraintRegistry:
         self._kinds: list[tuple[Callable[[Any], bool], Factory]] = []
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """What to make of a constraint, or of all of a class; also a decorator."""
+        """What to make of all constraints of a class, or of that of a constraint; also a decorator."""
         if factory is None:
             return lambda made: self.register(constraint, made)
-        self._own[constraint] = factory
+        self._own[constraint if isinstance(constraint, type) else type(constraint)] = factory
         return factory
 
     def when(self, holds: Callable[[Any], bool], factory: Factory) -> None:
@@ -45,7 +46,7 @@ class ConstraintRegistry:
         self._kinds.append((holds, factory))
 
     def __call__(self, constraint: Any) -> Any:
-        factory = self._own.get(constraint) or self._own.get(type(constraint))
+        factory = self._own.get(type(constraint))
         if factory is not None:
             return factory(constraint)
         for holds, make in self._kinds:
@@ -59,18 +60,17 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def _has(*bounds: str) -> Callable[[Any], bool]:
+def _has(bounds: tuple[str, ...], constraint: Any) -> bool:
     """Whether a constraint of real numbers has just these bounds."""
-
-    def holds(constraint: Any) -> bool:
-        have = {name for name in ("lower_bound", "upper_bound") if hasattr(constraint, name)}
-        return have == set(bounds) and not constraint.is_discrete
-
-    return holds
+    have = {name for name in ("lower_bound", "upper_bound") if hasattr(constraint, name)}
+    return have == set(bounds) and not constraint.is_discrete
 
 
 def _above(constraint: Any) -> Any:
-    return ComposeTransform([ExpTransform(), AffineTransform(constraint.lower_bound, 1)])
+    low = constraint.lower_bound
+    if isinstance(low, int | float) and low == 0:
+        return ExpTransform()
+    return ComposeTransform([ExpTransform(), AffineTransform(low, 1)])
 
 
 def _below(constraint: Any) -> Any:
@@ -84,32 +84,51 @@ def _between(constraint: Any) -> Any:
     return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 
 
+def _independent(registry: ConstraintRegistry, constraint: Any) -> Any:
+    base = registry(constraint.base_constraint)
+    return IndependentTransform(base, constraint.reinterpreted_batch_ndims)
+
+
+def _pieces(registry: ConstraintRegistry, constraint: Any) -> Any:
+    parts = [registry(part) for part in constraint.cseq]
+    return CatTransform(parts, constraint.dim, constraint.lengths)
+
+
+def _slices(registry: ConstraintRegistry, constraint: Any) -> Any:
+    return StackTransform([registry(part) for part in constraint.cseq], constraint.dim)
+
+
+def _identity(constraint: Any) -> Any:
+    return identity_transform
+
+
+def _made(transform: Callable[[], Any], constraint: Any) -> Any:
+    """A transform that a constraint has no say in."""
+    return transform()
+
+
 def _fill(registry: ConstraintRegistry, simplex: Any) -> None:
-    def independent(constraint: Any) -> Any:
-        base = registry(constraint.base_constraint)
-        return IndependentTransform(base, constraint.reinterpreted_batch_ndims)
-
-    def pieces(constraint: Any) -> Any:
-        parts = [registry(part) for part in constraint.cseq]
-        return CatTransform(parts, constraint.dim, constraint.lengths)
-
-    def slices(constraint: Any) -> Any:
-        return StackTransform([registry(part) for part in constraint.cseq], constraint.dim)
-
-    registry.register(constraints.real, lambda _: identity_transform)
-    for constraint in (constraints.positive, constraints.nonnegative):
-        registry.register(constraint, lambda _: ExpTransform())
-    registry.register(constraints.simplex, lambda _: simplex())
-    registry.register(constraints.lower_cholesky, lambda _: LowerCholeskyTransform())
-    registry.register(constraints.corr_cholesky, lambda _: CorrCholeskyTransform())
+    registry.register(constraints.real, _identity)
+    registry.register(constraints.simplex, partial(_made, simplex))
+    registry.register(constraints.lower_cholesky, partial(_made, LowerCholeskyTransform))
+    registry.register(constraints.corr_cholesky, partial(_made, CorrCholeskyTransform))
     for matrices in (constraints.positive_definite, constraints.positive_semidefinite):
-        registry.register(matrices, lambda _: PositiveDefiniteTransform())
-    registry.register(constraints.independent, independent)
-    registry.register(constraints.cat, pieces)
-    registry.register(constraints.stack, slices)
-    registry.when(_has("lower_bound", "upper_bound"), _between)
-    registry.when(_has("lower_bound"), _above)
-    registry.when(_has("upper_bound"), _below)
+        registry.register(matrices, partial(_made, PositiveDefiniteTransform))
+    registry.register(constraints.independent, partial(_independent, registry))
+    registry.register(constraints.cat, partial(_pieces, registry))
+    registry.register(constraints.stack, partial(_slices, registry))
+    registry.when(
+        partial(
+            _has,
+            (
+                "lower_bound",
+                "upper_bound",
+            ),
+        ),
+        _between,
+    )
+    registry.when(partial(_has, ("lower_bound",)), _above)
+    registry.when(partial(_has, ("upper_bound",)), _below)
 
 
 _fill(biject_to, StickBreakingTransform)
