@@ -127,7 +127,13 @@ class Point:
         ]
 
     def push(self, outputs: list[Any], tangents: list[Any], create: bool) -> list[Any]:
-        """The Jacobian times tangents, one per output."""
+        """The Jacobian times tangents, one per output; zeros for outputs that are integers or truth values."""
+        moving = [o for o in outputs if o.dtype.category > 1]
+        found = iter(self._push(moving, tangents, create) if moving else [])
+        return [next(found) if o.dtype.category > 1 else weft.zeros_like(o) for o in outputs]
+
+    @cython.cfunc
+    def _push(self, outputs: list[Any], tangents: list[Any], create: bool) -> list[Any]:
         with weft.enable_grad():
             seeds = [weft.zeros_like(o).clone() for o in outputs]
             for seed in seeds:
