@@ -18,10 +18,16 @@ from weft.tensor.device import on_meta
 from weft.tensor.size import Size
 from weft.tensor.typed_storage import is_storage, shown_by
 
+_FIRST = ("data", "other", "storage")  # what the first argument may be called, if it is no size
+
 
 def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
     """What an old constructor makes. Errors: TypeError on keywords other than device, on numbers that are no size."""
     absent = on_meta(keywords.pop("device", None), name)
+    if not arguments and len(keywords) == 1:
+        arguments = tuple(keywords.pop(key) for key in _FIRST if key in keywords)
+        if "size" in keywords:
+            arguments = (Size(keywords.pop("size")),)
     if keywords:
         raise ArgumentTypeError(
             f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'",
