@@ -410,8 +410,17 @@ def normal(
         dtype = _floating(dtype if out is None else out._dtype)
     absent = not tensors and on_meta(device, "normal")
     drawn = standard_normal(shape, dtype, generator) * std + mean
-    result = _finished(drawn, requires_grad, absent)
+    result = _flat(_finished(drawn, requires_grad, absent), *tensors)
     return result if out is None else write_out(out, result)
+
+
+def _flat(drawn: Any, *parameters: Any) -> Any:
+    """A draw, whose gradients by its parameters are zeros."""
+    if not any([x.requires_grad for x in parameters]):
+        return drawn
+    from weft.functional.underived import flat
+
+    return flat(drawn, *parameters)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
@@ -429,6 +438,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         check_apart(out, (input,))
     dtype = input._dtype if out is None else out._dtype
     result = cast(_coins(input._shape, chance, generator), dtype).detach()
+    if p is None:
+        result = _flat(result, input)
     return result if out is None else write_out(out, result)
 
 

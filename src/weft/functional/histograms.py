@@ -12,6 +12,7 @@ from weft.functional import host
 from weft.functional.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 from weft.functional.making import give_all, given
 from weft.functional.results import result_type
+from weft.functional.underived import underived
 from weft.graph.public import publish
 from weft.graph.tensor import Tensor
 
@@ -165,7 +166,8 @@ def histogram(
     need_tensor("histogram", input)
     points = host.to_numpy(input).reshape(-1, 1)
     counts, edges = _in_bins("torch.histogram", points, [bins], range, weight, density)
-    pair = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
+    made = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
+    pair = tuple(underived("aten::histogram", part, input) for part in made)
     if out is not None:
         return give_all(out, Histogram(pair))
     return Histogram(pair)
@@ -195,8 +197,11 @@ def histogramdd(
                 fix="flatten the edges",
             )
     counts, ends = _in_bins("torch.histogramdd", points, each, range, weight, density)
-    made = tuple(host.from_numpy(e, input._dtype) for e in ends)
-    return Histogramdd((host.from_numpy(counts, input._dtype), made))
+    hist, *edges = (
+        underived("aten::histogramdd", host.from_numpy(array, input._dtype), input)
+        for array in (counts, *ends)
+    )
+    return Histogramdd((hist, tuple(edges)))
 
 
 publish(globals())

@@ -56,7 +56,19 @@ _RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 
 _CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
 _BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
 _TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
-# Rounding leaves a gradient of zeros; `//` has none.
+
+
+def _no_slope(g: Any) -> Any:
+    """Errors: NotDefinedError, where the gradient of `//` is wanted."""
+    from weft.functional.underived import no_derivative
+
+    raise no_derivative("aten::floor_divide")
+
+
+_WHOLE = with_slopes(
+    TABLE["floor_divide"], {"self": _no_slope, "other": _no_slope}, "FloorDivideBackward0"
+)
+# Rounding leaves a gradient of zeros; `//` refuses one.
 _FLOORED = with_slopes(
     TABLE["floor_divide"], {"self": lambda g: g * 0, "other": lambda g: g * 0}, "DivBackward1"
 )
@@ -455,7 +467,7 @@ _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
 def _binary(name: str) -> Any:
-    row = TABLE[name]
+    row = _WHOLE if name == "floor_divide" else TABLE[name]
     divides = name in ("floor_divide", "remainder", "fmod")
     second = name in _BOTH_TENSORS
     first = second or name in _FIRST_TENSOR
@@ -510,6 +522,7 @@ FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
 LATE = {
+    "floor_divide_row": _WHOLE,
     "check_divisor": check_divisor,
     "check_subtraction": check_subtraction,
     "pow": power_operator,

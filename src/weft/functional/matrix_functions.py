@@ -24,6 +24,7 @@ from weft.functional.formats import columns_first
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import inv, solve
+from weft.functional.underived import underived
 from weft.graph.public import publish
 from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
@@ -228,6 +229,7 @@ def ldl_factor_ex(
 
     factors, pivots, infos = each(one, host.to_numpy(A))
     made = columns_first(host.from_numpy(factors, A._dtype))
+    made = underived("aten::linalg_ldl_factor_ex", made, A)
     return given(out, LdlFactorEx((made, host.from_numpy(pivots), host.from_numpy(infos))))
 
 
@@ -253,7 +255,8 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
         for x, keep in ((LD, 2), (pivots, 1), (B, 2))
     ]
     found = each(one, *arrays)[0] if 0 not in lead else np.zeros(arrays[2].shape)
-    return given(out, columns_first(host.from_numpy(found, B._dtype)))
+    made = columns_first(host.from_numpy(found, B._dtype))
+    return given(out, underived("aten::linalg_ldl_solve", made, LD, B))
 
 
 def _ldl_substituted(factors: Any, pivots: Any, right: Any, turned: bool) -> Any:

@@ -170,7 +170,7 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
-    """0 below 0, 1 above, `values` at 0. Not differentiable. Errors: DTypeError where the types differ."""
+    """0 below 0, 1 above, `values` at 0. A backward through it raises. Errors: DTypeError where the types differ."""
     need_tensor("heaviside", input)
     need_tensor("heaviside", values, "values", 2)
     if input._dtype is not values._dtype or input._dtype.is_complex:
@@ -182,6 +182,10 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
         )
     with untracked():
         result = where(input == 0, values, cast(input > 0, input._dtype))
+    if input.requires_grad or values.requires_grad:
+        from weft.functional.underived import underived
+
+        result = underived("aten::heaviside", result, input, values)
     return result if out is None else write_out(out, result)
 
 

@@ -12,12 +12,16 @@ from typing import Any
 from weft.autograd.function import Function
 from weft.errors import NotDefinedError
 from weft.graph.tensor import Tensor
+from weft.ops.primitives import full
 
 
 def no_derivative(name: str) -> NotDefinedError:
-    """The error where a derivative of `name` is wanted."""
+    """The error where a derivative of `name` is wanted; PyTorch has other words for what it calls `aten::...`."""
+    general = name.startswith("aten::")
     return NotDefinedError(
-        f"the derivative for '{name}' is not implemented.",
+        f"derivative for {name} is not implemented"
+        if general
+        else f"the derivative for '{name}' is not implemented.",
         expected="an argument by which there is a derivative",
         got=name,
         fix="pass input.detach() to go on without this gradient",
@@ -47,9 +51,35 @@ def _record(name: str, called: str) -> type[Function]:
     return Underived
 
 
+class Flat(Function):
+    """A value whose derivatives are zeros: of a draw by what it is drawn with."""
+
+    _ending = "Backward0"
+
+    @staticmethod
+    def forward(ctx: Any, value: Any, *inputs: Any) -> Any:
+        ctx.inputs = [(part._shape, part._dtype) for part in inputs]
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return (None, *(full(shape, 0, dtype) for shape, dtype in ctx.inputs))
+
+    @staticmethod
+    def jvp(ctx: Any, *moved: Any) -> Any:
+        return moved[0]
+
+
+def flat(value: Tensor, *inputs: Tensor) -> Tensor:
+    """A value whose derivatives by some inputs are zeros."""
+    if not any(part.requires_grad for part in inputs):
+        return value
+    return Flat.apply(value, *inputs)  # type: ignore[no-any-return]
+
+
 def underived(name: str, value: Tensor, *inputs: Tensor) -> Tensor:
     """A value whose derivatives by some inputs are wanted by nobody, or raise: `name` is PyTorch's for the function."""
     if not any(part.requires_grad for part in inputs):
         return value
-    called = "".join(word.capitalize() for word in name.split("_"))
+    called = "".join(word.capitalize() for word in name.removeprefix("aten::").split("_"))
     return _record(name, called).apply(value, *inputs)  # type: ignore[no-any-return]

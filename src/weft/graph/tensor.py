@@ -248,12 +248,12 @@ class Tensor:
     def __floordiv__(self, other):
         if self._dtype.category < 2:
             late["check_divisor"](self, other)
-        return binary(rows["floor_divide"], self, other)
+        return binary(late["floor_divide_row"], self, other)
 
     def __rfloordiv__(self, other):
         if self._dtype.category < 2:
             late["check_divisor"](other, self)
-        return binary(rows["floor_divide"], other, self)
+        return binary(late["floor_divide_row"], other, self)
 
     def __mod__(self, other):
         if self._dtype.category < 2:
@@ -364,7 +364,7 @@ class Tensor:
             return made
         if self._dtype.category < 2:
             late["check_divisor"](self, other)
-        return in_place(self, binary(rows["floor_divide"], self, other))
+        return in_place(self, binary(late["floor_divide_row"], self, other))
 
     def __imod__(self, other):
         made = _asked("__imod__", self, other)
