@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cython
@@ -21,6 +22,7 @@ from weft.graph.edges import rename_record
 from weft.graph.mutation import mutate
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
+from weft.graph.type_names import C_NAMES
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce
 from weft.ops.primitives import where as where_value
@@ -45,6 +47,13 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
             expected="a bool tensor",
             got=describe("condition", condition),
             fix="compare first, as in condition != 0",
+        )
+    if condition._dtype is not dtypes.bool_:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=1,  # compiled functions have no frames
         )
     mask = condition if condition._dtype is dtypes.bool_ else cast(condition, dtypes.bool_)
     result = where_value(mask, input, other)
@@ -79,8 +88,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     need_tensor("masked_fill", mask, "mask", 2)
     need_tensor("masked_fill", input)
     if mask._dtype is not dtypes.bool_:
+        kind = C_NAMES.get(mask._dtype.name, mask._dtype.name)
         raise DTypeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask._dtype.name}",
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {kind}",
             expected="a bool mask",
             got=describe("mask", mask),
             fix="compare first, as in mask != 0",

@@ -12,6 +12,7 @@ adjacent index tensors keep their place, others come first, and plain integers c
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 import cython
@@ -118,6 +119,8 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, Tensor):
         if item._dtype.category > 1:
             raise _bad_index(item._dtype.name)
+        if item._dtype is dtypes.uint8:
+            _warn_of_bytes()
         return item
     if isinstance(item, (list, tuple)) and any(isinstance(part, Tensor) for part in item):
         from weft.functional.joining import stack
@@ -133,7 +136,18 @@ def _as_index(item: Any) -> Any:
         array = array.astype(np.int64)
     if array.dtype.kind not in "bui":
         raise _bad_index(str(array.dtype))
+    if array.dtype == np.uint8:
+        _warn_of_bytes()
+        return array.astype(bool)
     return array if array.dtype.kind == "b" else array.astype(np.int64)
+
+
+def _warn_of_bytes() -> None:
+    warnings.warn(
+        "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+        UserWarning,
+        stacklevel=1,  # compiled functions have no frames
+    )
 
 
 def _bad_index(kind: str) -> TensorIndexError:

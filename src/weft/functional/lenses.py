@@ -17,6 +17,7 @@ from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.bits import as_type, written_into
 from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
+from weft.functional.views import warn_of_number
 from weft.graph import tape as tapes
 from weft.graph.bound import bound_to
 from weft.graph.edges import edge_for, set_edge, value_of
@@ -65,6 +66,17 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of the last two dimensions, as a view."""
+    rank = len(input._shape)
+    if rank == 1:
+        raise ShapeError(
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.",
+            expected="at least two dimensions",
+            got=describe("input", input),
+            fix="use unsqueeze first",
+        )
+    if not rank:
+        warn_of_number("mH", "Consider using x.conj().")
+        return conj(input)
     return conj(input.mT)
 
 
@@ -79,6 +91,8 @@ def hermitian(input: Any) -> Any:
             got=describe("input", input),
             fix="use .mH for the last two dimensions of a batch",
         )
+    if not rank:
+        warn_of_number("H", "Consider using x.conj().")
     return adjoint(input) if rank else conj(input)
 
 

@@ -13,25 +13,11 @@ from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from weft.errors import DTypeError
-from weft.functional.arguments import TYPE_NAMES
 from weft.functional.making import check_apart, check_out, given
 from weft.graph.public import defined_in
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
-
-_C_NAMES = {
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}  # what PyTorch calls types in some of its errors
+from weft.graph.type_names import C_NAMES, TYPE_NAMES
 
 
 class Rule(NamedTuple):
@@ -241,8 +227,8 @@ def _refuse(name: str, words: str, out: Tensor, wanted: Any) -> NoReturn:
             name=name,
             out=TYPE_NAMES[got],
             result=TYPE_NAMES[wanted.name],
-            c_out=_C_NAMES.get(got, got),
-            c_result=_C_NAMES.get(wanted.name, wanted.name),
+            c_out=C_NAMES.get(got, got),
+            c_result=C_NAMES.get(wanted.name, wanted.name),
         ),
         expected=f"an out of dtype {wanted.name}",
         got=got,

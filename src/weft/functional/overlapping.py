@@ -75,12 +75,12 @@ def _warn(x: Any, name: str, example: str) -> None:
         )
 
 
-_WRITERS = {"masked_fill_": _set_masked, "index_fill_": _set_slices}
+_WRITERS: dict[str, Function] = {"masked_fill_": _set_masked, "index_fill_": _set_slices}
 
 
 def taking_overlaps(method: Function) -> Function:
     """An in-place method that takes tensors that show an element twice."""
-    write = _WRITERS[method.__name__]
+    write: Function = _WRITERS[method.__name__]
 
     def taking(self: Any, *arguments: Any, **keywords: Any) -> Any:
         return (write if shows_twice(self) else method)(self, *arguments, **keywords)

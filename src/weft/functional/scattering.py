@@ -431,7 +431,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     need_tensor("masked_scatter", mask, "mask", 2)
     if mask._dtype is not dtypes.bool_:
         raise DTypeError(
-            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask._dtype.name}",
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {TYPE_NAMES[mask._dtype.name]}",
             expected="a mask of dtype bool",
             got=describe("mask", mask),
             fix="use mask.bool()",

@@ -9,6 +9,7 @@ strides can express the result, `reshape` copies and `view` raises. Rearrangemen
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cython
@@ -318,11 +319,37 @@ def mT(input: Any) -> Any:
             got=describe("input", input),
             fix="use unsqueeze first",
         )
-    return transpose(input, -2, -1) if input._shape else permuted(input, ())
+    if not input._shape:
+        warn_of_number("mT", _IDENTITY)
+        return permuted(input, ())
+    return transpose(input, -2, -1)
+
+
+_IDENTITY = "This function is the identity in these cases."
+
+
+def warn_of_number(name: str, advice: str) -> None:
+    """What PyTorch says of transposes of a number."""
+    warnings.warn(
+        f"Tensor.{name} is deprecated on 0-D tensors. {advice}",
+        UserWarning,
+        stacklevel=1,  # compiled functions have no frames
+    )
 
 
 def _reversed(input: Any) -> Any:
     """All dimensions in reversed order (`.T`)."""
+    rank = len(input._shape)
+    if rank == 0:
+        warn_of_number("T", _IDENTITY)
+    elif rank > 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*weft.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            UserWarning,
+            stacklevel=1,  # compiled functions have no frames
+        )
     return permuted(input, tuple(range(len(input._shape)))[::-1])
 
 
