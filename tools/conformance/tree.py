@@ -44,7 +44,7 @@ REASONS = {
     ),
     "symbols of PyTorch's tracing": r"torch\.(sym_|cond|export|compiler)",
     "sparse tensors are by coordinates or by rows": (
-        r"torch\.(sparse_|ccol|col_|crow|row_|indices_copy|values_copy|hs|ds|sspaddmm|smm|saddmm|resize_as_sparse|"
+        r"torch\.(sparse_|ccol|col_|crow|row_|indices_copy|values_copy|hs|ds|saddmm|resize_as_sparse|"
         r"sparse\.)"
     ),
     "there is no other device": r"torch\.(accelerator|backends|cpu|is_vulkan|.*autocast.*|from_file)",
