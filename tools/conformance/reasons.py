@@ -7,3 +7,34 @@ REASONS = {
     "narrow_copy": "of a dimension that is not there, PyTorch shows a line of its own source",
     "nn.functional.max_unpool2d": "of elements for one place any may stay, PyTorch says; their tangents differ",
 }
+
+# What the databases do not ask, and is otherwise here, with the reason.
+DIFFERENCES = {
+    "`x[1:].copy_(x[:-1])`, `x[1:] = x[:-1]`": "all is read before it is written; PyTorch refuses",
+    "`x.as_strided((2, 3), (1, 1)).add_(1)`": (
+        "refused, as on expanded tensors; PyTorch's result depends on the order in which it goes"
+    ),
+    "`x[mask] = 1` with a mask of uint8": "works, with the warning; PyTorch refuses numbers there",
+    "`x[i]`, where `i` is a tensor of one integer that is still to be computed": (
+        "a copy, so that nothing has to run; write to `x[i]` itself, or index by `int(i)` for a view"
+    ),
+    "`x.masked_scatter_(mask, source)` with too few values": (
+        "raises where a value is read, as masks are not read at the call"
+    ),
+    "strides of dimensions of size 0 and 1": (
+        "those of a contiguous tensor where it is one: they lead to no element"
+    ),
+    "views made under `no_grad`": "do not require grad, as all else that is made there",
+    "`complex32`": "a name only: no operation has a kernel for complex numbers of two halves",
+    "`detect_anomaly()`": (
+        "warns of nothing: its error names the operation, its operands in numbers and the line of the forward call"
+    ),
+    "forward mode": (
+        "a dual tensor has memory of its own; one that is overwritten by a constant has no tangent, which is zero"
+    ),
+    "derivatives": (
+        "of the Bessel functions, of `nll_loss` by its weights, of `batch_norm` by its running statistics and others "
+        "exist where PyTorch has none; `norm` of order 0 has zeros"
+    ),
+    "`axis=`": "is taken for `dim=` by every function, in PyTorch by those written in C++",
+}

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from conformance.reasons import REASONS
+from conformance.reasons import DIFFERENCES, REASONS
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE.parents[1] / "build" / "conformance"
@@ -190,7 +190,14 @@ def write_page(path: Path) -> None:
                 run += f" PyTorch itself runs none of these on a CPU: {', '.join(map('`{}`'.format, left))}."
             shown = _markdown(table(database, found))
             parts.append(f"## {heading}\n\n{run}\n\n{shown}\n\n{_listed(found)}")
+    parts.append(differences())
     path.write_text("\n".join(parts).rstrip() + "\n")
+
+
+def differences() -> str:
+    """What is otherwise on purpose."""
+    lines = [f"- {what}: {why}." for what, why in DIFFERENCES.items()]
+    return "## Otherwise on purpose\n\n" + "\n".join(lines) + "\n"
 
 
 def _markdown(rows: list[list[str]]) -> str:
