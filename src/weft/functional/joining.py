@@ -19,7 +19,7 @@ from weft._compiled import require
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.functional.formats import all_channels_last, like_channels, stacked_channels
-from weft.functional.making import check_apart, write_out
+from weft.functional.making import write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
 from weft.graph import dtype as dtypes
@@ -90,7 +90,6 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             result = like_channels(result, kept[0])
     if out is None:
         return result
-    check_apart(out, tuple(tensors), result)
     return write_out(out, result)
 
 

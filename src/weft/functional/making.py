@@ -186,18 +186,18 @@ def check_out(function: Any, arguments: Any, keywords: dict[str, Any]) -> None:
     targets = out if isinstance(out, (tuple, list)) else (out,)
     written = [x for x in targets if isinstance(x, Tensor) and x._cell is not None]
     given = [*arguments, *(keywords[key] for key in keywords if key != "out")] if written else []
-    for read in _tensors(given):
+    for read in tensors_in(given):
         for target in written:
             check_overlap(target, read)
 
 
-def _tensors(given: Any) -> Iterator[Tensor]:
+def tensors_in(given: Any) -> Iterator[Tensor]:
     """Tensors among arguments, and in lists of them."""
     for value in given:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, (tuple, list)):
-            yield from _tensors(value)
+            yield from tensors_in(value)
 
 
 def make_in_place(function: Function, name: str = "") -> Function:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from weft.errors import DTypeError
-from weft.functional.making import check_apart, check_out, given
+from weft.functional.making import check_apart, check_out, given, tensors_in
 from weft.graph.public import defined_in
 from weft.graph.recording import cast
 from weft.graph.tensor import Tensor
@@ -148,7 +148,7 @@ _OTHERS = (
 )
 _GIVEN_TYPE = "dtype {result} does not match dtype of out parameter ({out})"
 _APART = frozenset(  # those whose `out` may not lie in the memory of an input
-    ("aminmax", "cross", "gather", "index_select", "kthvalue", "masked_select", "take")
+    ("aminmax", "cat", "cross", "gather", "index_select", "kthvalue", "masked_select", "take")
     + ("take_flat", "take_along_dim")
 )
 _FACTORIES = frozenset(
@@ -193,7 +193,7 @@ def answer_out(function: Any, values: list[Any], keywords: dict[str, Any]) -> An
         return NotImplemented
     others = {key: value for key, value in keywords.items() if key != "out"}
     result = function(*values, **others)
-    tensors = [x for x in (*values, *others.values()) if isinstance(x, Tensor)]
+    tensors = list(tensors_in([*values, *others.values()]))
     if name in _APART:
         check_apart(out, tuple(tensors), result)
     if rule is not None and isinstance(out, Tensor) and isinstance(result, Tensor):
