@@ -336,12 +336,17 @@ def comparison(m: Machine, x: Any, b: int, c: int) -> Any:
     )
 
 
+def in_range(m: Machine, x: Any, dtype: Any) -> Any:
+    """Numbers that a type has: what becomes of others is the processor's matter in PyTorch."""
+    if x.is_floating_point() and dtype == m.w.uint8:
+        return x.detach().clamp(0, 100)
+    return x
+
+
 @action
 def conversion(m: Machine, x: Any, b: int, c: int) -> Any:
     dtype = m.type_of(c)
-    if x.is_floating_point() and dtype == m.w.uint8:
-        return x.detach().clamp(0, 100).to(dtype)
-    return x.to(dtype)
+    return in_range(m, x, dtype).to(dtype)
 
 
 @action
@@ -514,7 +519,7 @@ def written(m: Machine, x: Any, b: int, c: int) -> None:
         [
             lambda: x.zero_(),
             lambda: x[1:].fill_(1),
-            lambda: x.copy_(y.clone()) if not isinstance(y, int) else x,
+            lambda: x.copy_(in_range(m, y.clone(), x.dtype)) if not isinstance(y, int) else x,
             lambda: x[..., ::2].add_(1) if x.dtype != m.w.bool else x,
             lambda: x.transpose(0, -1)[1:].zero_(),
             lambda: x.__setitem__(0, 1),
