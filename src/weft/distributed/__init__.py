@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 from weft._lazy import gather as _gather
 from weft._lazy import join as _join
 from weft.distributed import absent
-from weft.errors import DeviceError, GradientError
-
-_started: list[str] = []
+from weft.distributed.collectives import *  # noqa: F403 - PyTorch's names
+from weft.distributed.collectives import need_group, started
+from weft.errors import DeviceError
 
 
 def is_available() -> bool:
@@ -24,7 +24,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether `init_process_group` has been called."""
-    return bool(_started)
+    return bool(started)
 
 
 def is_nccl_available() -> bool:
@@ -70,77 +70,35 @@ def init_process_group(
             got=f"world_size={world_size}, rank={rank}",
             fix="run one process",
         )
-    _started[:] = [backend or "gloo"]
+    started[:] = [backend or "gloo"]
 
 
 def destroy_process_group(group: Any = None) -> None:
     """End the group of one."""
-    _started.clear()
-
-
-def _need_group() -> None:
-    if not _started:
-        raise GradientError(
-            "Default process group has not been initialized, please make sure to call init_process_group.",
-            expected="init_process_group() before collective operations",
-            got="no group",
-            fix="ask is_initialized() first",
-        )
+    started.clear()
 
 
 def get_backend(group: Any = None) -> str:
     """The name that was given."""
-    _need_group()
-    return _started[0]
+    need_group()
+    return started[0]
 
 
 def get_rank(group: Any = None) -> int:
     """0, where there is a group. Errors: RuntimeError before init_process_group."""
-    _need_group()
+    need_group()
     return 0
 
 
 def get_world_size(group: Any = None) -> int:
     """1, where there is a group. Errors: RuntimeError before init_process_group."""
-    _need_group()
+    need_group()
     return 1
-
-
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> None:
-    """Nobody to wait for."""
-    _need_group()
-
-
-def all_reduce(tensor: Any, op: Any = None, group: Any = None, async_op: bool = False) -> None:
-    """The sum over one process is what it has."""
-    _need_group()
-
-
-reduce = broadcast = all_reduce
-
-
-def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> None:
-    """What this process has."""
-    _need_group()
-    tensor_list[0].copy_(tensor)
-
-
-def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
-    """What this process has."""
-    _need_group()
-    object_list[0] = obj
-
-
-def broadcast_object_list(
-    object_list: Any, src: int = 0, group: Any = None, device: Any = None
-) -> None:
-    """As it is."""
-    _need_group()
 
 
 def new_group(ranks: Any = None, **options: Any) -> None:
     """The group of one."""
-    _need_group()
+    need_group()
 
 
 class ReduceOp:
@@ -182,10 +140,6 @@ class DeviceMesh(ProcessGroup):
 
 class Store(ProcessGroup):
     """No object is one."""
-
-
-class Work(ProcessGroup):
-    """No object is one: what is sent to oneself is there."""
 
 
 def init_device_mesh(device_type: str, mesh_shape: Any, **options: Any) -> NoReturn:
