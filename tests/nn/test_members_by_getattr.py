@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -57,6 +58,25 @@ def test_all_else_is_as_without(lib: Any) -> None:
     del module.inner
     assert copy.deepcopy(module).weight.tolist() == [0, 0]
     assert not hasattr(module, "inner")
+
+
+@both
+def test_the_dictionary_of_such_a_class_shows_its_members(lib: Any) -> None:
+    for module in (_noticing(lib), copy.deepcopy(_noticing(lib)), copy.copy(_noticing(lib))):
+        held = module.__dict__["_parameters"]
+        assert list(held) == ["weight", "none"] and held["weight"] is module.weight
+        assert list(module.__dict__["_modules"]) == ["inner"]
+        held["weight"] = new = lib.nn.Parameter(lib.zeros(2))
+        assert module.weight is new and dict(module.named_parameters())["weight"] is new
+        assert list(module.__dict__["_buffers"]) == ["count"]
+
+
+def test_a_module_that_shows_its_members_is_freed_at_once() -> None:
+    module = _noticing(weft)
+    assert module.__dict__["_modules"]
+    known = weakref.ref(module)
+    del module
+    assert known() is None
 
 
 @both

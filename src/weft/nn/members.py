@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
+from weakref import ref
 
 PARAMETER, BUFFER, HIDDEN_BUFFER, MODULE = "parameter", "buffer", "hidden buffer", "module"
 BUFFERS = (BUFFER, HIDDEN_BUFFER)
@@ -61,15 +62,49 @@ class Members(MutableMapping[str, Any]):
         return repr(dict(self))
 
 
+class _Shown(Members):
+    """Members as they lie in the dictionary of a module that shows them there; it does not keep the module."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: Any, *kinds: str) -> None:
+        self._module, self._kinds = ref(module), kinds
+
+    @property
+    def _values(self) -> dict[str, Any]:  # type: ignore[override]
+        return object.__getattribute__(self._module(), "__dict__")
+
+    @property
+    def _owner(self) -> dict[str, str]:  # type: ignore[override]
+        kinds: dict[str, str] = self._values["_kinds"]
+        return kinds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)  # a copy of the module shows its own
+
+
 def ask_for_members(cls: Any) -> None:
-    """Have members of a class with a `__getattr__` of its own found by that, as PyTorch's are: packages notice there
-    which parameters are used. A class that answers to every name already keeps what it does."""
+    """Have a class that finds or sets attributes by itself do so as over PyTorch: its `__getattr__` is asked for every
+    member, so that packages notice which parameters are used, and its `__dict__` has `_parameters`, `_buffers` and
+    `_modules`. A class that answers to every name already keeps what it does."""
     if cls.__getattribute__ is object.__getattribute__:
         cls.__getattribute__ = _with_members_asked_for
 
 
 def _with_members_asked_for(module: Any, name: str) -> Any:
-    kinds = object.__getattribute__(module, "__dict__").get("_kinds", ())
-    if name in kinds and not hasattr(type(module), name):
+    values = object.__getattribute__(module, "__dict__")
+    if name == "__dict__":
+        _show(module, values)
+        return values
+    if name in values.get("_kinds", ()) and not hasattr(type(module), name):
         return type(module).__getattr__(module, name)
     return object.__getattribute__(module, name)
+
+
+def _show(module: Any, values: dict[str, Any]) -> None:
+    """Put the members into the dictionary of a module; those that a copy brought along are another's."""
+    shown = values.get("_parameters")
+    if "_kinds" in values and not (type(shown) is _Shown and shown._module() is module):
+        values["_parameters"] = _Shown(module, PARAMETER)
+        values["_buffers"] = _Shown(module, *BUFFERS)
+        values["_modules"] = _Shown(module, MODULE)

@@ -48,7 +48,7 @@ class Module(HookMethods):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__getattr__ is not Module.__getattr__:
+        if (cls.__getattr__, cls.__setattr__) != (Module.__getattr__, Module.__setattr__):
             ask_for_members(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
