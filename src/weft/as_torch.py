@@ -63,8 +63,8 @@ class _Finder(MetaPathFinder, Loader):
     """Finds `torch.a.b` where `weft.a.b` is."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """A spec for `torch` and what is below it; none for what Weft does not have."""
-        if fullname.partition(".")[0] != "torch":
+        """A spec for `torch` and what is below it, and for `functorch`; none for what Weft does not have."""
+        if fullname.partition(".")[0] != "torch" and fullname != "functorch":
             return None
         module = _Torch("torch") if fullname == "torch" else _module_of(fullname)
         if module is None:
@@ -109,10 +109,19 @@ class _Installed(Distribution):
         return paths.join(paths.dirname(weft.__file__), path)
 
 
+def _functorch() -> ModuleType:
+    """The package that PyTorch brings along: transforms, and models as functions."""
+    made = ModuleType("functorch", "Function transforms, as PyTorch's package has them.")
+    vars(made).update(importlib.import_module("weft._functorch").EXPORTED, __version__=VERSION)
+    return made
+
+
 def _module_of(name: str) -> ModuleType | None:
     """The module of Weft for one of PyTorch's, or none."""
     if name == "torch.version":
         return sys.modules["torch"].version
+    if name == "functorch":
+        return _functorch()
     place = "weft" + name.removeprefix("torch")
     try:
         return importlib.import_module(place)

@@ -1,0 +1,68 @@
+"""Models as functions of their state, as the package functorch has them: values and gradients are PyTorch's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from oracle import submodule, torch
+
+both = pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+
+
+def _model(lib: Any, seed: int = 0) -> Any:
+    model = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.Linear(4, 2))
+    numbers = np.random.RandomState(seed)
+    with lib.no_grad():
+        for p in model.parameters():
+            p.copy_(lib.tensor(numbers.randn(*p.shape).astype(np.float32)))
+    return model.eval()
+
+
+@both
+def test_a_model_is_a_function_of_its_state(lib: Any) -> None:
+    module = submodule(f"{lib.__name__}._functorch.make_functional")
+    model, x = _model(lib), lib.ones(5, 3)
+    called, params, buffers = module.make_functional_with_buffers(model)
+    np.testing.assert_allclose(called(params, buffers, x).tolist(), model(x).tolist(), rtol=1e-6)
+    halved = tuple(p / 2 for p in params)
+    assert called(halved, buffers, x).tolist() != model(x).tolist()
+    grads = lib.autograd.grad(called(params, buffers, x).sum(), params)
+    model(x).sum().backward()
+    for grad, p in zip(grads, model.parameters(), strict=True):
+        np.testing.assert_allclose(grad.tolist(), p.grad.tolist(), rtol=1e-5, atol=1e-6)
+
+
+@both
+def test_without_buffers_and_without_gradients(lib: Any) -> None:
+    module = submodule(f"{lib.__name__}._functorch.make_functional")
+    layer = lib.nn.Linear(3, 2)
+    called, params = module.make_functional(layer, disable_autograd_tracking=True)
+    assert not any(p.requires_grad for p in params)
+    np.testing.assert_allclose(called(params, lib.ones(3)).tolist(), layer(lib.ones(3)).tolist())
+
+
+def test_the_package_of_that_name_is_wefts() -> None:
+    """PyTorch's own would ask for parts of PyTorch."""
+    program = (
+        "from weft import as_torch; as_torch.install(); import functorch, torch;"
+        "f, p = functorch.make_functional(torch.nn.Linear(2, 1));"
+        "print(functorch.grad(lambda p: f(p, torch.ones(2)).sum())(p)[0].tolist(), functorch.__version__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split(" 2.")[0] == "[[1.0, 1.0]]", done.stderr
+
+
+@both
+def test_an_ensemble_is_mapped(lib: Any) -> None:
+    module = submodule(f"{lib.__name__}._functorch.make_functional")
+    models, x = [_model(lib, seed) for seed in range(3)], lib.ones(5, 3)
+    called, params, buffers = module.combine_state_for_ensemble(models)
+    made = lib.func.vmap(called, in_dims=(0, 0, None))(params, buffers, x)
+    for row, model in zip(made, models, strict=True):
+        np.testing.assert_allclose(row.tolist(), model(x).tolist(), rtol=1e-5, atol=1e-6)
