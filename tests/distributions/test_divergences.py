@@ -58,7 +58,7 @@ def _made(lib: Any, name: str, which: int) -> tuple[Any, list[Any]]:
 
 
 def test_every_pair_of_pytorch_is_here():
-    mine = {(p.__name__, q.__name__) for p, q in kl._RULES}
+    mine = {(p.__name__, q.__name__) for p, q in kl._KL_REGISTRY}
     assert set(NAMED) - mine == {("ExponentialFamily", "ExponentialFamily")}
 
 

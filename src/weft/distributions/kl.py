@@ -23,7 +23,7 @@ from weft.distributions.transformed import Independent, TransformedDistribution
 from weft.errors import ArgumentTypeError
 
 _Rule = Callable[[Any, Any], Any]
-_RULES: dict[tuple[type, type], _Rule] = {}
+_KL_REGISTRY: dict[tuple[type, type], _Rule] = {}
 _KNOWN: dict[tuple[type, type], _Rule] = {}
 
 
@@ -42,7 +42,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
             )
 
     def register(function: _Rule) -> _Rule:
-        _RULES[type_p, type_q] = function
+        _KL_REGISTRY[type_p, type_q] = function
         _KNOWN.clear()
         return function
 
@@ -54,7 +54,7 @@ def _rule(p: type, q: type) -> _Rule | None:
     if found is None:
         candidates = [
             (p.__mro__.index(one) + q.__mro__.index(other), p.__mro__.index(one), function)
-            for (one, other), function in _RULES.items()
+            for (one, other), function in _KL_REGISTRY.items()
             if one in p.__mro__ and other in q.__mro__
         ]
         if not candidates:

@@ -17,7 +17,7 @@ from weft.graph.repeating import plain_kinds
 from weft.tensor.subclasses import asks
 
 
-class _Kind(type):
+class _ParameterMeta(type):
     """The class of Parameter: a tensor of a user's subclass is a parameter if `_is_param` says so."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -30,7 +30,7 @@ class _Kind(type):
         )
 
 
-class Parameter(Tensor, metaclass=_Kind):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that is trained: a leaf that requires a gradient, listed by `Module.parameters()`.
 
     Shapes: those of `data`, whose value it shares. Errors: RuntimeError where `requires_grad` is
