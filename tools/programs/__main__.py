@@ -129,6 +129,7 @@ def losses(name: str, side: str, state: Path, dtype: str) -> list[float]:
         as_torch.install()
     torch = importlib.import_module("torch")
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     torch.set_default_dtype(getattr(torch, dtype))
     source = Source(torch)
     source.replace_random_functions()

@@ -106,7 +106,7 @@ def _latent(source: Any) -> Any:
     return model, loss
 
 
-@trainer("sentence_transformers: Trainer, save and load", "sentence-transformers")
+@trainer("sentence_transformers: two losses, save and load", "sentence-transformers")
 def _sentences(source: Any) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer, losses
@@ -218,7 +218,7 @@ def _rewarded(source: Any) -> Any:
     steps["action_log_prob"] = source.normal(3, 8)
     data = TensorDict(steps, batch_size=[3, 8])
     model = ClipPPOLoss(policy, value, entropy_bonus=True, entropy_coeff=0.0)
-    advantage = GAE(gamma=0.99, lmbda=0.95, value_network=value)
+    advantage = GAE(gamma=0.99, lmbda=0.95, value_network=value, shifted=True)
 
     def loss() -> Any:
         with torch.no_grad():
@@ -326,30 +326,6 @@ def _neural(source: Any) -> Any:
         return [*kept, *(float(told[name].abs().sum()) for name in ("NHITS", "NBEATS"))]
 
     return model, fit
-
-
-@trainer("darts: NBEATSModel and TCNModel fitted", "darts")
-def _darts(source: Any) -> Any:
-    import torch
-    from darts import TimeSeries
-    from darts.models import BlockRNNModel, TCNModel
-
-    series = TimeSeries.from_values(source.numbers.standard_normal(60).cumsum())
-    quiet = {"accelerator": "cpu", "enable_progress_bar": False, "logger": False}
-    size = {"input_chunk_length": 8, "output_chunk_length": 3, "n_epochs": 4, "batch_size": 16}
-    rest = {"pl_trainer_kwargs": quiet, "dropout": 0.0, "random_state": 0}
-
-    def fit() -> list[float]:
-        found = []
-        for made in (
-            TCNModel(**size, **rest),
-            BlockRNNModel(**size, **rest, model="LSTM", hidden_dim=8),
-        ):
-            made.fit(series)
-            found.append(1 + float(made.predict(3).values().shape[0]))
-        return found
-
-    return torch.nn.Linear(1, 1), fit
 
 
 @trainer("torch_geometric: many layers, loaders, pooling", "torch-geometric")
@@ -462,12 +438,13 @@ def _fastai(source: Any) -> Any:
             )
             with learner.no_bar(), learner.no_logging():
                 learner.fit_one_cycle(4, 1e-2)
-                learner.save("kept")
-                learner.load("kept")
+                losses = list(learner.recorder.losses)
+                learner.save("kept", with_opt=False)
+                learner.load("kept", with_opt=False)
                 learner.fit(2, 1e-3)
+                losses += learner.recorder.losses
             told, _ = learner.get_preds()
-        losses = [float(loss) for loss in learner.recorder.losses]
-        return [*losses, float(told.square().sum())]
+        return [*map(float, losses), float(told.square().sum())]
 
     return model, fit
 

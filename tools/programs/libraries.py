@@ -10,7 +10,7 @@ from typing import Any
 from table import MANY, program, trainer
 
 
-@program("gpytorch: variational GP, multitask kernel", "gpytorch", MANY)
+@program("gpytorch: variational GP", "gpytorch", MANY)
 def _variational(source: Any) -> Any:
     import gpytorch
     import torch
@@ -36,7 +36,7 @@ def _variational(source: Any) -> Any:
         {"process": Process(x[:8].clone()), "likelihood": gpytorch.likelihoods.GaussianLikelihood()}
     )
     bound = gpytorch.mlls.VariationalELBO(model["likelihood"], model["process"], num_data=40)
-    model(x) if False else model["process"](x)
+    model["process"](x)  # the first call places the variational distribution
     return model, lambda: -bound(model["process"](x), y)
 
 
@@ -91,11 +91,12 @@ def _optimized(source: Any) -> Any:
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Standardize
     from botorch.optim import optimize_acqf
-    from botorch.sampling import SobolQMCNormalSampler
+    from botorch.sampling import IIDNormalSampler
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
     x = torch.rand(12, 2, dtype=torch.float64)
     y = ((x - 0.3) ** 2).sum(-1, keepdim=True).neg() + 0.1 * (x[:, :1] * 9).sin()
+    start = torch.rand(3, 1, 2, dtype=torch.float64)
     model = SingleTaskGP(x, y, outcome_transform=Standardize(1))
 
     def fit() -> list[float]:
@@ -108,9 +109,8 @@ def _optimized(source: Any) -> Any:
         model.eval()
         bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
         gain = LogExpectedImprovement(model, y.max())
-        sampler = SobolQMCNormalSampler(torch.Size([16]), seed=1)
+        sampler = IIDNormalSampler(torch.Size([16]), seed=1)
         noisy = qLogNoisyExpectedImprovement(model, x, sampler, prune_baseline=False)
-        start = torch.rand(3, 1, 2, dtype=torch.float64)
         for worth in (gain, noisy):
             place, value = optimize_acqf(
                 worth, bounds, 1, 3, batch_initial_conditions=start, options={"maxiter": 15}
@@ -121,7 +121,7 @@ def _optimized(source: Any) -> Any:
     return model, fit
 
 
-@trainer("pyro: SVI with guides and plates, then NUTS", "pyro-ppl")
+@trainer("pyro: SVI with guides, plates, enumeration", "pyro-ppl")
 def _probable(source: Any) -> Any:
     import pyro
     import torch
