@@ -26,10 +26,10 @@ from cython.cimports.weft.graph.views import (
     share,
 )
 
+import weft.graph.views as _views  # a module, as either may be imported first
 from weft._compiled import require
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.graph.strides import overlaps
-from weft.graph.views import handle_of_storage
 
 require(__name__, cython.compiled)
 
@@ -78,7 +78,7 @@ def memory_behind(tensor: Tensor, new: Tensor):
         return None
     if overlaps(tensor._shape, logical_strides(tensor)):
         return None
-    return handle_of_storage(tensor)
+    return _views.handle_of_storage(tensor)
 
 
 @cython.ccall
