@@ -62,6 +62,8 @@ class Context:
     turn_seconds: float = 0.04
     budget_seconds: float = 5.0
     pause: float = PAUSE
+    settle_seconds: float = 2.0  # of runs before the first turn, from the fourth on
+    least_turns: int = 3
     rivals: dict[str, Any] = field(default_factory=dict)  # where there are any, only they are timed
     beside: dict[str, dict[str, float]] = field(default_factory=dict)  # by title: figures of rivals
     dynet: str = ""  # a Python that has DyNet
@@ -100,7 +102,9 @@ def compare(
     apart = {name: offered[name](module) for name, module in context.rivals.items()}
     check(title, jobs | apart)
     jobs = apart or jobs
-    runs, turns = plan(context, {name: settle(job) for name, job in jobs.items()})
+    runs, turns = plan(
+        context, {name: settle(job, context.settle_seconds) for name, job in jobs.items()}
+    )
     gc.collect()
     times: dict[str, list[float]] = {name: [] for name in jobs}
     events = Events()
@@ -139,7 +143,7 @@ def settle(job: Job, limit: float = 2.0) -> float:
     for number in range(12):
         job.run()
         now = time.perf_counter()
-        if number >= 4 and now - start > limit:
+        if number >= 3 and now - start > limit:
             break
         seconds, last = now - last, now
     job.clean_up()
@@ -152,7 +156,7 @@ def plan(context: Context, seconds: dict[str, float]) -> tuple[int, int]:
     runs = max(1, int(context.turn_seconds / max(slowest, 1e-9)))
     runs = min(max(runs, int(2e-3 / max(fastest, 1e-9))), 10_000)
     turns = int(context.budget_seconds / ((runs + 1) * slowest + 2 * context.pause))
-    return runs, max(3, min(context.repeats, turns))
+    return runs, max(context.least_turns, min(context.repeats, turns))
 
 
 def timed(job: Job, runs: int) -> float:

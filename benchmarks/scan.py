@@ -65,7 +65,14 @@ def scan(context: Context) -> None:
     lines: list[Line] = []
     failed: list[str] = []
     brief = replace(
-        context, repeats=5, turn_seconds=0.004, budget_seconds=0.3, pause=0.0, report=lines.append
+        context,
+        repeats=5,
+        turn_seconds=0.004,
+        budget_seconds=0.2,
+        pause=0.0,
+        settle_seconds=0.1,
+        least_turns=1,
+        report=lines.append,
     )
     for title, make in _jobs(context):
         try:
