@@ -84,3 +84,10 @@ def test_the_memory_behind_is_written() -> None:
         base = T.zeros(4)
         base[1:2].expand(3).fill_(5)
         assert base.tolist() == [0, 5, 0, 0]
+
+
+def test_nothing_is_written_to_a_view_without_elements() -> None:
+    for T in (weft, torch):
+        x = T.zeros(4)
+        x[2:2][T.tensor([], dtype=T.int64)] = 1.0
+        assert x.tolist() == [0, 0, 0, 0]

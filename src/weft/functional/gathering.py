@@ -203,7 +203,8 @@ class Gather:
     def put_in_memory(self, x: Any, source: Any, accumulate: bool) -> bool:
         """The same where every dimension of a view is indexed: elements are written where they lie, and the view's
         others are not touched. False where that is not to be."""
-        whole = memory_behind(x, source) if len(self.joined) == 1 else None
+        some = len(self.joined) == 1 and self.joined[0] > 0
+        whole = memory_behind(x, source) if some else None
         if whole is None:
             return False
         flat = reshape(whole, (math.prod(whole._shape),))
