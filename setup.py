@@ -1,8 +1,8 @@
 """The build: finds the modules that Cython compiles, compiles those that have changed, and installs them.
 
-What is compiled is decided by the sources themselves (`weft._compiled.is_compiled_source`), how is told by
+What is compiled is decided by the sources themselves (`weft._build.compiled.is_compiled_source`), how is told by
 `tools/compile_modules.py`; everything else about the package stands in pyproject.toml. `--only weft.runtime` builds a
-part. The hash of each source that was built goes into the generated `_build_info.py`, by which a stale build is
+part. The hash of each source that was built goes into the generated `_build/info.py`, by which a stale build is
 recognised.
 """
 
@@ -34,7 +34,13 @@ BUILD = ROOT / "build"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 # What every recorded operation passes is compiled for speed. For the rest, inlining is what pays (decision 84).
-HOT = ("weft.graph.", "weft.runtime.", "weft.tensor.")
+HOT = tuple(
+    f"weft.{package}."
+    for package in (
+        "engine.capi", "engine.ir", "engine.dispatch", "engine.frontend", "engine.api", "engine.runtime",
+        "engine.devices", "tensor",
+    )
+)  # fmt: skip
 FAST = ("-O2",)
 QUICK = (
     "-O1", "-finline-small-functions", "-fpartial-inlining", "-foptimize-sibling-calls", "-fstrict-aliasing",
@@ -67,7 +73,7 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-rules = load(PACKAGE / "_compiled.py")
+rules = load(PACKAGE / "_build/compiled.py")
 compiling = load(ROOT / "tools" / "compile_modules.py")
 
 
@@ -195,7 +201,7 @@ def write_build_info(package: Path, hashes: dict[str, str]) -> None:
     lines = "".join(f'    "{name}": "{value}",\n' for name, value in hashes.items())
     title = '"""Written by setup.py: the hash of each compiled source."""'
     text = f"{title}\n\nSOURCE_HASHES = {{\n{lines}}}\n"
-    target, temporary = package / "_build_info.py", package / "_build_info.tmp"
+    target, temporary = package / "_build" / "info.py", package / "_build" / "info.tmp"
     if target.exists() and target.read_text() == text:
         return
     temporary.write_text(text)

@@ -14,15 +14,16 @@ from typing import Any
 
 def snapshot() -> Counter[str]:
     """The engine's counters as they stand. What a walk records counts as recorded, as what the program does."""
-    from weft import pipeline
-    from weft.graph.tape import last_sequence
-    from weft.runtime import jit, programs
+    from weft.engine.devices.cpu import jit
+    from weft.engine.ir.tape import last_sequence
+    from weft.engine.pipeline import driver
+    from weft.engine.runtime import executable_cache
 
     return Counter(
         {
-            **pipeline.counters,
+            **driver.counters,
             "compiled": jit.compiler().counters.compilations,
-            "known": programs.counters["hits"],
+            "known": executable_cache.counters["hits"],
             "recorded": last_sequence(),
         }
     )
@@ -37,11 +38,15 @@ class Stages:
     @contextmanager
     def timed(self) -> Iterator[None]:
         """Count within the block: each stage's function is called through one that looks at the clock."""
-        from weft.runtime import compile as compiling
-        from weft.schedule import batch, collect, fuse, lower, plan, select
+        from weft.engine.pipeline import memory_plan, tiering
+        from weft.engine.pipeline.batching import batch
+        from weft.engine.pipeline.fusion import fuse
+        from weft.engine.pipeline.lowering import lower
+        from weft.engine.pipeline.simplify import collect
+        from weft.engine.runtime import compile_kernels as compiling
 
         places = [(module, module.__name__.rpartition(".")[2]) for module in (collect, fuse, lower)]
-        places += [(plan, "plan"), (select, "select"), (batch, "group")]
+        places += [(memory_plan, "plan"), (tiering, "select"), (batch, "group")]
         places += [(compiling, "compile_specs")]
         former = [(module, name, getattr(module, name)) for module, name in places]
         for module, name, function in former:

@@ -39,7 +39,7 @@ class Timing(NamedTuple):
 def programs_made() -> Iterator[list[tuple[list[str], Any]]]:
     """The programs that are made within the block, known later or not: names of their kernels, and what runs them, with
     its clock on."""
-    from weft.runtime.launch import watch_programs
+    from weft.engine.runtime.launch import watch_programs
 
     made: list[tuple[list[str], Any]] = []
     watch_programs(made)

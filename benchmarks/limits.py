@@ -128,14 +128,14 @@ def _best(threads: int, run: Callable[[int], Any]) -> float:
 
 def _lanes() -> int:
     """Numbers of float32 in a register."""
-    from weft.codegen.target import host
+    from weft.engine.devices.cpu.llvm.target import host
 
     return host().register_bits // 32
 
 
 @cache
 def _kernels() -> dict[str, Any]:
-    from weft.runtime.jit import compile_kernel
+    from weft.engine.devices.cpu.jit import compile_kernel
 
     lanes = _lanes()
     moves = {

@@ -192,7 +192,7 @@ def compilations(lib: Any) -> int:
     """How many kernels Weft has compiled."""
     if lib.__name__ != "weft":
         return 0
-    from weft.runtime import jit
+    from weft.engine.devices.cpu import jit
 
     return jit.compiler().counters.compilations
 

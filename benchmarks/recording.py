@@ -111,8 +111,8 @@ def launch(context: Context) -> None:
 
 def launches(count: int) -> Job:
     """A program of so many launches of one kernel, run ten thousand times over."""
-    from weft.runtime.executor import Program
-    from weft.runtime.jit import Request, compiler
+    from weft.engine.devices.cpu.executor import Program
+    from weft.engine.devices.cpu.jit import Request, compiler
 
     library = compiler().batch([Request("benchmark", lambda: SMALL_KERNEL, ["add_one"])])[0]
     program = Program()

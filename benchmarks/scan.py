@@ -121,7 +121,7 @@ def _peaks(context: Context, title: str, make: Callable[[Any], Job]) -> Line:
 def _give_back(lib: Any) -> None:
     """Memory that nobody uses, back to the system."""
     if lib.__name__ == "weft":
-        from weft.runtime import pool
+        from weft.engine.devices.cpu import pool
 
         pool.trim()
     ctypes.CDLL(None).malloc_trim(0)

@@ -15,7 +15,7 @@ from typing import Any
 import weft
 from benchmarks.measure import PAUSE, Context, Job, Line, plan, settle, timed
 from benchmarks.training import gpt_size, gpt_step, mlp_step
-from weft.graph.making import count_live_nodes
+from weft.engine.frontend.node_factory import count_live_nodes
 
 
 def anomaly(context: Context) -> None:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import weft
-from weft.graph.tape import tape
+from weft.engine.ir.tape import tape
 
 # A shell that runs the suite in the background has it ignore these signals, and what it starts would, too.
 for _number, _usual in (

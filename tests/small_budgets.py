@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.graph import recording
+from weft.engine.frontend import recorder
 
 NODES = (
     0,
@@ -26,11 +26,11 @@ REGROUPED = (
 @contextmanager
 def within(nodes: int) -> Iterator[None]:
     """Run what is pending whenever more than so many nodes are."""
-    former = recording.set_budget(nodes, 1 << 40)
+    former = recorder.set_budget(nodes, 1 << 40)
     try:
         yield
     finally:
-        recording.set_budget(*former)
+        recorder.set_budget(*former)
 
 
 def bits(tensor: Any) -> bytes:

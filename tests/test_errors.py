@@ -16,9 +16,9 @@ import pytest
 import weft
 from weft import nn
 from weft.config import config
+from weft.engine.frontend.recorder import set_budget
+from weft.engine.ir.tape import tape
 from weft.errors import WeftError
-from weft.graph.recording import set_budget
-from weft.graph.tape import tape
 
 F = nn.functional
 Call = Callable[[], object]

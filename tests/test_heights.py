@@ -16,7 +16,7 @@ from oracle import torch
 from properties import QUICK
 from weft.config import config
 from weft.debug import stages
-from weft.graph.rows import KIND_NAMES
+from weft.engine.ir.primitive import KIND_NAMES
 from weft.ops.row import TABLE
 from weft.testing.samples import points, samples
 

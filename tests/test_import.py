@@ -10,20 +10,27 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft._lazy import later
+from weft._build.lazy import later
 
-GRAPH = Path(weft.__file__).parent / "graph"
+PACKAGE = Path(weft.__file__).parent
+RECORDING = [
+    f"weft.engine.{room}.{path.stem}"
+    for room in ("capi", "ir", "dispatch", "frontend", "api")
+    for path in sorted((PACKAGE / "engine" / room).glob("[!_]*.py"))
+]
 # What no program needs that only records (a number's memory is made with it, as the settings say): each is imported by
 # its first use.
 RARE = {
-    "backends", "codegen", "cuda", "data", "debug", "demo", "fibers", "func", "linalg", "nn", "optim",
-    "pipeline", "runtime.compile", "runtime.disk_cache", "runtime.executor", "runtime.instructions", "runtime.jit",
-    "runtime.launch", "runtime.linking", "runtime.outcomes", "runtime.programs", "runtime.threads", "schedule",
-    "serialize", "special", "testing", "types", "utils", "autograd.anomaly", "autograd.backward",
-    "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
-    "autograd.group", "autograd.multithreading", "autograd.rules", "autograd.saving", "autograd.walk",
-    "autograd.discovery", "tensor.copying", "tensor.printing", "functional.bessel", "ops.bessel",
-    "ops.bessel_coefficients",
+    "autograd.anomaly", "autograd.backward", "autograd.forward_ad", "autograd.function", "autograd.functional",
+    "autograd.gradcheck", "autograd.graph", "autograd.multithreading", "backends", "cuda", "data", "debug", "demo",
+    "engine.backward.apply_vjp", "engine.backward.batched_vjp", "engine.backward.reachability",
+    "engine.backward.saved_tensor_hooks", "engine.backward.walk", "engine.devices.cpu.codegen",
+    "engine.devices.cpu.disk_cache", "engine.devices.cpu.executor", "engine.devices.cpu.instructions",
+    "engine.devices.cpu.jit", "engine.devices.cpu.linking", "engine.devices.cpu.threads", "engine.pipeline",
+    "engine.pipeline.batching", "engine.runtime.commit", "engine.runtime.compile_kernels",
+    "engine.runtime.executable_cache", "engine.runtime.launch", "func", "functional.bessel", "io", "linalg", "nn",
+    "ops.bessel", "ops.bessel_coefficients", "optim", "special", "tensor.copying", "tensor.printing", "testing",
+    "types", "utils",
 }  # fmt: skip
 
 
@@ -42,7 +49,7 @@ def imported_by(statement: str) -> set[str]:
 
 def test_import_weft_imports_nothing_that_is_rarely_needed() -> None:
     found = imported_by("import weft")
-    assert "weft.graph.tensor" in found
+    assert "weft.engine.frontend.tensor" in found
     assert {name for name in RARE if f"weft.{name}" in found} == set()
 
 
@@ -134,11 +141,11 @@ def test_a_name_hides_the_submodule_that_defines_it() -> None:
     program = """
 import weft, weft.autograd.gradcheck
 from weft.autograd.backward import grad
-import weft.autograd.walk
+import weft.engine.backward.walk
 assert not isinstance(weft.autograd.backward, type(weft)), weft.autograd.backward
 assert weft.autograd.gradcheck is weft.autograd.gradcheck.__globals__["gradcheck"]
 assert weft.autograd.grad is grad
-assert isinstance(weft.autograd.walk, type(weft)) and isinstance(weft.nn.functional, type(weft))
+assert isinstance(weft.engine.backward.walk, type(weft)) and isinstance(weft.nn.functional, type(weft))
 """
     run(program)
 
@@ -165,13 +172,13 @@ def test_later_imports_once_and_keeps_names() -> None:
         module.xyz  # noqa: B018
 
 
-@pytest.mark.parametrize("module", sorted(path.stem for path in GRAPH.glob("[!_]*.py")))
-def test_any_module_of_the_graph_may_be_imported_first(module: str) -> None:
+@pytest.mark.parametrize("module", RECORDING)
+def test_any_module_that_records_may_be_imported_first(module: str) -> None:
     # Some of them call each other's C functions (docs/decisions/0028): an order of imports must not matter.
     program = f"""
 import sys, types
 weft = sys.modules["weft"] = types.ModuleType("weft")
-weft.__path__ = [{str(GRAPH.parent)!r}]
-import weft.graph.{module}
+weft.__path__ = [{str(PACKAGE)!r}]
+import {module}
 """
     run(program)

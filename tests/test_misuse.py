@@ -15,8 +15,8 @@ import pytest
 
 import weft
 from weft import nn
+from weft.engine.api.api_function import Public, public
 from weft.errors import ArgumentTypeError, ExecutionError, VerificationError, WeftError
-from weft.graph.public import Public, public
 
 F = nn.functional
 

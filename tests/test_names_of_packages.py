@@ -232,9 +232,7 @@ def test_a_wrapper_is_taken_for_an_optimizer(library):
     assert weight.tolist() == [0.5, 0.5]
 
 
-SHARED = (
-    "gather join export_later"  # of `weft._lazy`, and functions of PyTorch's by the first two names
-)
+SHARED = "gather join export_later"  # of `weft._build.lazy`, and functions of PyTorch's by the first two names
 TRACED = {
     "sym_int": [(2.7,), (-2.7,), (np.float32(3.5),), (None,), (1j,), (float("nan"),)],
     "sym_float": [(2,), (True,), (None,), (object(),)],
@@ -248,9 +246,9 @@ TRACED = {
 
 
 def test_what_makes_modules_is_no_name_of_them():
-    helpers = {id(getattr(weft._lazy, name)) for name in SHARED.split()}
+    helpers = {id(getattr(weft._build.lazy, name)) for name in SHARED.split()}
     for path, module in list(sys.modules.items()):
-        if path.startswith("weft.") and path != "weft._lazy":
+        if path.startswith("weft.") and path != "weft._build.lazy":
             held = {name for name, value in list(vars(module).items()) if id(value) in helpers}
             assert all(name.startswith("_") for name in held), (path, held)
 

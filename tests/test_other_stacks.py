@@ -9,7 +9,8 @@ import pytest
 
 import weft
 from oracle import both, submodule, torch
-from weft import _absent, accelerator, ao, cuda, fx, hub, library, onnx
+from weft import accelerator, ao, cuda, fx, hub, library, onnx
+from weft.compat import absent
 from weft.utils import _pytree
 
 
@@ -67,7 +68,7 @@ def test_places_to_quantize_pass_values() -> None:
     assert stub(x) is x and ao.quantization.DeQuantStub()(x) is x and stub.qconfig == "any"
 
 
-@pytest.mark.parametrize("name", _absent.TYPES)
+@pytest.mark.parametrize("name", absent.TYPES)
 def test_types_that_no_tensor_has_have_a_name_and_limits_only(name: str) -> None:
     kind, theirs = getattr(weft, name), getattr(torch, name)
     has_limits = name.startswith(("float8", "complex"))  # PyTorch tells those of no others

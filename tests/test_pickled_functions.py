@@ -17,14 +17,14 @@ import pytest
 
 import weft
 from weft import nn
-from weft.graph.public import Public, defined_in
+from weft.engine.api.api_function import Public, defined_in
 
 SPACES = (
     "", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "linalg", "special", "fft", "func", "Tensor",
     "nn.Module", "optim.Optimizer", "sparse", "nested", "masked", "signal.windows", "utils.checkpoint", "amp",
     "serialization", "autograd",
 )  # fmt: skip
-WITHIN = ("weft.ops.", "weft.functional.arguments")  # what these modules import themselves
+WITHIN = ("weft.ops.", "weft.tensor.arguments")  # what these modules import themselves
 NAMES = (
     "FloatTensor",
     "LongTensor",

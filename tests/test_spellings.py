@@ -17,7 +17,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.graph import spellings
+from weft.engine.api import argument_names
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -294,7 +294,7 @@ def test_other_functions_take_no_scalar_there(name: str) -> None:
 
 
 def test_the_warning_comes_once_and_names_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spellings, "_warned", [])
+    monkeypatch.setattr(argument_names, "_warned", [])
     x = weft.ones(2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -25,7 +25,7 @@ def test_stubs_are_up_to_date() -> None:
 
 
 def test_every_method_of_tensor_is_in_the_stub() -> None:
-    text = (ROOT / "src" / "weft" / "graph" / "tensor.pyi").read_text()
+    text = (ROOT / "src" / "weft" / "engine" / "frontend" / "tensor.pyi").read_text()
     for name in ("sum", "backward", "numpy", "view", "add_", "to", "requires_grad_", "__add__"):
         assert hasattr(weft.Tensor, name)
         assert f"    def {name}(" in text

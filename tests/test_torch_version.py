@@ -7,7 +7,6 @@ import operator
 from typing import Any
 
 import pytest
-
 from weft.torch_version import TorchVersion
 
 torch_version = pytest.importorskip("torch.torch_version")

@@ -51,7 +51,7 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "without", ["py.typed", "graph/tape.pxd", "weft/__init__.pyi", "demo/cli.py"]
+    "without", ["py.typed", "engine/ir/tape.pxd", "weft/__init__.pyi", "demo/cli.py"]
 )
 def test_a_wheel_with_a_hole_is_refused(tmp_path: Path, without: str) -> None:
     with pytest.raises(WHEELS.WheelError, match=without):
@@ -59,7 +59,7 @@ def test_a_wheel_with_a_hole_is_refused(tmp_path: Path, without: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "beside", ["weft/graph/tape.c", "tests/conftest.py", "build/lib/a.py", "weft/x.tmp"]
+    "beside", ["weft/engine/ir/tape.c", "tests/conftest.py", "build/lib/a.py", "weft/x.tmp"]
 )
 def test_a_wheel_with_what_users_do_not_need_is_refused(tmp_path: Path, beside: str) -> None:
     with pytest.raises(WHEELS.WheelError, match=beside):

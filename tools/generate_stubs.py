@@ -4,9 +4,9 @@
     python tools/generate_stubs.py --check   say which are out of date, exit 1 if any
 
 In come the sources of compiled modules (their Python and .pxd) and the installed package; out go `weft/__init__.pyi`
-with what is exported, `autograd/__init__.pyi` likewise, `graph/tensor.pyi` with every method that is installed on
-Tensor, and the stubs of the compiled modules of `weft.tensor`. Stubs that are written by hand (`graph/node.pyi`,
-`runtime/`) are left alone.
+with what is exported, `autograd/__init__.pyi` likewise, `engine/frontend/tensor.pyi` with every method that is
+installed on Tensor, and the stubs of the compiled modules of `weft.tensor`. Stubs that are written by hand
+(`engine/ir/node.pyi`, `engine/devices/`) are left alone.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ COMPILED = ("weft.tensor.modes", "weft.tensor.scalars", "weft.tensor.size")
 # What annotations may name, and where it comes from.
 KNOWN = {
     "Any": "typing", "Callable": "collections.abc", "Sequence": "collections.abc",
-    "Mapping": "collections.abc", "Iterator": "collections.abc", "DType": "weft.graph.dtype",
-    "Tensor": "weft.graph.tensor", "Size": "weft.tensor.size", "device": "weft.tensor.device",
-    "Generator": "weft.generator", "MemoryFormat": "weft.tensor.layout",
-    "RemovableHandle": "weft.autograd.observe",
+    "Mapping": "collections.abc", "Iterator": "collections.abc", "DType": "weft.engine.ir.dtype",
+    "Tensor": "weft.engine.frontend.tensor", "Size": "weft.tensor.size", "device": "weft.tensor.device",
+    "Generator": "weft.functional.generator", "MemoryFormat": "weft.tensor.layout",
+    "RemovableHandle": "weft.engine.backward.hooks",
 }  # fmt: skip
 # C types of .pxd files and annotations, as Python sees them.
 C_TYPES = {
@@ -322,7 +322,7 @@ def signature_text(writer: Writer, function: Any, method: bool, returns: str) ->
 def return_of(name: str, function: Any) -> str:
     """What a function that is annotated with Any gives: in the layers of mathematics a tensor, mostly."""
     mathematics = (
-        import_module("weft.graph.public")
+        import_module("weft.engine.api.api_function")
         .defined_in(function)
         .startswith(("weft.functional", "weft.random"))
     )
@@ -377,7 +377,7 @@ def write_own(writer: Writer, function: ast.FunctionDef, settable: set[str]) -> 
 
 
 def tensor_stub(cls: type) -> str:
-    """The stub of `weft.graph.tensor`: the compiled module, and on Tensor everything that is installed."""
+    """The stub of `weft.engine.frontend.tensor`: the compiled module, and on Tensor everything that is installed."""
 
     def write_tensor(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
         writer.lines += ["", "class Tensor:"]
@@ -401,7 +401,13 @@ def tensor_stub(cls: type) -> str:
             if name not in own and name not in ("__dict__", "__new__") and is_installed(member):
                 write_installed(writer, name, member)
 
-    return compiled_stub(PACKAGE / "graph" / "tensor.py", "builtins.", write_tensor)
+    return compiled_stub(PACKAGE / "engine" / "frontend" / "tensor.py", "builtins.", write_tensor)
+
+
+def place_of(module: ModuleType) -> str:
+    """The package in which a type checker finds a module at the top: paths that grow at run time are unknown to it."""
+    file = Path(module.__file__ or "")
+    return "weft.compat.torch" if file.parent.name == "torch" else "weft"
 
 
 def package_stub(weft: ModuleType) -> str:
@@ -418,7 +424,7 @@ def package_stub(weft: ModuleType) -> str:
             continue
         if isinstance(value, ModuleType):
             if value.__name__.startswith("weft."):
-                modules.append(f"from weft import {name} as {name}")
+                modules.append(f"from {place_of(value)} import {name} as {name}")
         elif isinstance(value, type) and f"{value.__module__}.".startswith("weft."):
             classes.append(export_class(name, value))
         elif callable(value) and hasattr(value, "__code__"):
@@ -446,6 +452,7 @@ def export_class(name: str, cls: type) -> str:
     """A class under its public name; under another name it is not exported by the import alone."""
     # Tensor says that it is of `weft` itself.
     place = KNOWN.get(cls.__name__, cls.__module__)
+    place = place_of(sys.modules[place]) + place.removeprefix("weft")
     if name == cls.__name__:
         return f"from {place} import {name} as {name}"
     return f"from {place} import {cls.__name__} as _{cls.__name__}\n{name} = _{cls.__name__}"
@@ -466,11 +473,11 @@ def constant_type(writer: Writer, value: Any) -> str:
 def stubs() -> dict[Path, str]:
     """Every stub by its path."""
     import weft
-    from weft._compiled import compiled_sources
+    from weft._build.compiled import compiled_sources
 
     sources = compiled_sources()
     found = {sources[name].with_suffix(".pyi"): compiled_stub(sources[name]) for name in COMPILED}
-    found[PACKAGE / "graph" / "tensor.pyi"] = tensor_stub(weft.Tensor)
+    found[PACKAGE / "engine" / "frontend" / "tensor.pyi"] = tensor_stub(weft.Tensor)
     found[PACKAGE / "__init__.pyi"] = package_stub(weft)
     found[PACKAGE / "autograd" / "__init__.pyi"] = exports_stub(weft.autograd)
     return found

@@ -1,4 +1,4 @@
-"""Prints the polynomial tables of `weft.codegen.elementary.coefficients`.
+"""Prints the polynomial tables of `weft.engine.devices.cpu.elementary.coefficients`.
 
 Each entry of `FITS` names a function, an interval and a number of coefficients.  A fit is the least
 squares solution at Chebyshev nodes in multiple precision (within a small factor of minimax); its

@@ -11,12 +11,15 @@ import gc as _gc
 import math as _math
 from typing import Any
 
-from weft._absent import SCRIPT_NAMES as _SCRIPT_NAMES
-from weft._absent import TYPES as _TYPES
-from weft._compiled import import_failure as _import_failure
-from weft._introduction import watch as _watch
-from weft._lazy import export_later as _export_later
-from weft._lazy import load as _load
+from weft._build.compiled import import_failure as _import_failure
+from weft._build.lazy import export_later as _export_later
+from weft._build.lazy import load as _load
+from weft.compat.absent import SCRIPT_NAMES as _SCRIPT_NAMES
+from weft.compat.absent import TYPES as _TYPES
+from weft.compat.einops_backend import watch as _watch
+
+# Modules of PyTorch's tree have a room of their own and no other name: `weft.jit` is compat/torch/jit.py.
+__path__.append(f"{__path__[0]}/compat/torch")
 
 # What modules make as they are imported stays: looking through it for garbage took 15 % of the time.
 _collects = _gc.isenabled()
@@ -25,14 +28,14 @@ try:
     from weft import errors, random
     from weft import functional as _functional
     from weft import tensor as _handle
-    from weft.autograd.handle import LATE as _GRADIENT_LATE
-    from weft.autograd.handle import METHODS as _GRADIENT_METHODS
-    from weft.autograd.records import install as _install_records
-    from weft.graph import tape as _tapes
-    from weft.graph.bound import bind as _bind
-    from weft.graph.public import all_public as _all_public
-    from weft.graph.tensor import Tensor
-    from weft.graph.tensor import install_methods as _install_methods
+    from weft.autograd.grad_fn_attributes import install as _install_records
+    from weft.autograd.tensor_methods import LATE as _GRADIENT_LATE
+    from weft.autograd.tensor_methods import METHODS as _GRADIENT_METHODS
+    from weft.engine.api.api_function import all_public as _all_public
+    from weft.engine.dispatch.core_hooks import bind as _bind
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.frontend.tensor import install_methods as _install_methods
+    from weft.engine.ir import tape as _tapes
     from weft.ops import TABLE as _TABLE
 except (
     ImportError,
@@ -83,15 +86,15 @@ _ASKED = (
 )
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
-    "flush": "pipeline",
-    "default_generator": "generator",
-    "realize": "pipeline",
-    "map": "fibers",
+    "flush": "engine.pipeline.driver",
+    "default_generator": "functional.generator",
+    "realize": "engine.pipeline.driver",
+    "map": "func.fibers",
     "vmap": "func",
-    "save": "serialize",
-    "load": "serialize",
-    "set_num_threads": "runtime.threads",
-    "get_num_threads": "runtime.threads",
+    "save": "io.saving",
+    "load": "io.saving",
+    "set_num_threads": "engine.devices.cpu.threads",
+    "get_num_threads": "engine.devices.cpu.threads",
     "explaining": "config",
     "explain": "debug.explanation",
     "is_anomaly_enabled": "autograd.anomaly",
@@ -133,13 +136,13 @@ _EXPORTS = {
     **dict.fromkeys(_CELLS.split(), "nn.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
-    **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "_absent"),
+    **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "compat.absent"),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx"),
     "Stream": "cuda",
     "Future": "futures",
     "fork": "jit",
     "wait": "jit",
-    **dict.fromkeys(_ASKED.split(), "asked"),
+    **dict.fromkeys(_ASKED.split(), "compat.root_functions"),
     "Event": "cuda",
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,
@@ -150,13 +153,13 @@ def _flush() -> None:
     """Run what is pending; the recorder calls this when its budget is used up, and eager mode after each call. Where a
     value is larger than all memory it stays pending, and so does the rest: nobody has asked for it, and a sum that is
     yet to be written may need it in a kernel only."""
-    from weft import pipeline
-    from weft.runtime.machine import any_too_large
-    from weft.runtime.outcomes import raise_failure
+    from weft.engine.devices.cpu.hardware import any_too_large
+    from weft.engine.pipeline import driver
+    from weft.engine.runtime.commit import raise_failure
 
     tape = _tapes.tape()
     try:
-        pipeline.run_tape(tape)
+        driver.run_tape(tape)
     except errors.OutOfMemoryError:
         sizes = (node.numel * node.dtype.itemsize for node in tape.pending())
         if tape.mode.eager or not any_too_large(sizes):
@@ -168,7 +171,7 @@ def _flush() -> None:
 
 def _most_pending_bytes() -> int:
     """The recorder's budget of bytes."""
-    from weft.pipeline import most_pending_bytes
+    from weft.engine.pipeline.driver import most_pending_bytes
 
     return most_pending_bytes()
 
@@ -233,7 +236,7 @@ def __getattr__(name: str) -> Any:
     try:
         value = _private(name) if name[:1] == "_" else _find(name)
     except AttributeError as error:
-        raise _load("weft._absent").explained(error, name) from None
+        raise _load("weft.compat.absent").explained(error, name) from None
     if name in _EXPORTS:
         value = globals()[name] = _all_public({name: value})[name]
     return value

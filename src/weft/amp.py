@@ -16,10 +16,10 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
+from weft.engine.api.api_function import publish
+from weft.engine.dispatch.torch_function import enter_mode, leave_mode
 from weft.errors import ArgumentError
-from weft.graph.overriding import enter_mode, leave_mode
-from weft.graph.public import publish
 from weft.overrides import see_products
 
 __all__ = [

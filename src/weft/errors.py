@@ -33,7 +33,7 @@ def _is_host(names: dict[str, object]) -> bool:
 
 
 def describe_position(code: CodeType | None, place: int) -> str:
-    """`train.py:41 in forward` for a code object and a place in it, as `graph.frames` gives it."""
+    """`train.py:41 in forward` for a code object and a place in it, as `engine.capi.call_site` gives it."""
     if code is None:
         return "<unknown>"
     line = code.co_firstlineno

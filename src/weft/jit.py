@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from weft import futures
-from weft._lazy import join as _join
+from weft._build.lazy import join as _join
 from weft.errors import ArgumentError
 from weft.nn import Module
 

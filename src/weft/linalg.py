@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from weft.engine.api.api_function import all_public as _all_public
 from weft.errors import LinAlgError
 from weft.functional import LINALG, decompositions, lu_factors, matrix_functions, solving
-from weft.graph.public import all_public as _all_public
 
 _OWN = {"lu": "linalg_lu", "cholesky": "linalg_cholesky", "lu_solve": "lu_solve_factored"}
 _MODULES = {

@@ -14,7 +14,7 @@ from multiprocessing import *  # noqa: F403 - the module is the standard library
 from multiprocessing.connection import wait
 from typing import Any
 
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
 from weft.errors import ArgumentError
 from weft.tensor import sharing  # noqa: F401 - queues and pipes send tensors from here on
 

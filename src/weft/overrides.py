@@ -1,7 +1,7 @@
 """Who answers calls beside the library: PyTorch's `torch.overrides`.
 
 In: classes with `__torch_function__`, functions. Out: whether and by whom a call is answered, and which functions can
-be. What asks is `weft.graph.overriding`; how modes come to see operators, `weft.tensor.seeing`.
+be. What asks is `weft.engine.dispatch.torch_function`; how modes come to see operators, `weft.tensor.seeing`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.graph.bound import bind
-from weft.graph.overriding import (
+from weft.engine.api.api_function import Public
+from weft.engine.dispatch.core_hooks import bind
+from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,
     answering_of,
     ask,
@@ -25,7 +26,6 @@ from weft.graph.overriding import (
     leave_mode,
     modes_of_thread,
 )
-from weft.graph.public import Public
 from weft.tensor.seeing import forget_operators, see_operators
 from weft.tensor.subclasses import asked_members, member, not_converted
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft import pipeline
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
+from weft.engine.pipeline import driver
 
 _profiles: list[profile] = []
 
@@ -110,14 +110,14 @@ class profile:  # noqa: N801 - PyTorch's name
     def start(self) -> None:
         """Begin to count."""
         weft.realize()
-        self._before = dict(pipeline.counters)
+        self._before = dict(driver.counters)
         self._begin = time.perf_counter()
         _profiles.append(self)
 
     def stop(self) -> None:
         """Run what is pending, and stop."""
         weft.realize()
-        self.counts = {key: pipeline.counters[key] - self._before[key] for key in self._before}
+        self.counts = {key: driver.counters[key] - self._before[key] for key in self._before}
         self._note("total", time.perf_counter() - self._begin)
         _profiles.remove(self)
         if self.on_trace_ready is not None:

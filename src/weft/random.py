@@ -4,7 +4,7 @@
 """Random numbers under PyTorch's names: the default generator's state, distributions, and their in-place forms.
 
 Shapes and parameters come in; tensors that are computed when they are read go out. Where the numbers come from is
-`weft.generator`'s part.
+`weft.functional.generator`'s part.
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import in_place, mutate
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import (
-    TYPE_NAMES,
-    Shape,
-    as_dtype,
-    describe,
-    need_integer,
-    need_tensor,
-    sizes,
-)
-from weft.functional.limits import need_within
-from weft.functional.making import by_name, check_apart, write_out
-from weft.functional.views import expand
-from weft.generator import (
+from weft.functional.generator import (
     Generator,
     chosen,
     default_generator,
@@ -42,14 +36,20 @@ from weft.generator import (
     unit,
     wide,
 )
-from weft.graph import dtype as dtypes
-from weft.graph.meta import is_on_meta
-from weft.graph.mutation import in_place, mutate
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
+from weft.functional.limits import need_within
+from weft.functional.making import by_name, check_apart, write_out
+from weft.functional.views import expand
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import order, without_memory
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    Shape,
+    as_dtype,
+    describe,
+    need_integer,
+    need_tensor,
+    sizes,
+)
 from weft.tensor.creation import read_size
 from weft.tensor.device import on_meta
 from weft.tensor.memory import need_room

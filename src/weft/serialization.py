@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentTypeError
-from weft.graph.public import publish
-from weft.serialize import load, save
-from weft.unpickling import Known
+from weft.io.safe_unpickler import Known
+from weft.io.saving import load, save
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "default_restore_location", "get_crc32_options",

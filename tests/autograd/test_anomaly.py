@@ -11,8 +11,8 @@ import pytest
 import weft
 from weft import nn
 from weft.autograd import detect_anomaly, find_anomaly
+from weft.engine.frontend import recorder
 from weft.errors import AnomalyError
-from weft.graph import recording
 
 
 def leaf(*values):
@@ -339,12 +339,12 @@ def test_what_runs_within_a_watched_walk_is_looked_at_all_the_same(nodes: int) -
     x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
     for turn in range(1, 4):
         loss = ((x * x).tanh() * x).sum()
-        former = recording.set_budget(nodes, 1 << 40)
+        former = recorder.set_budget(nodes, 1 << 40)
         try:
             with weft.autograd.detect_anomaly():
                 loss.backward()
         finally:
-            recording.set_budget(*former)
+            recorder.set_budget(*former)
         plain = x.detach().clone().requires_grad_()
         ((plain * plain).tanh() * plain).sum().backward()
         assert weft.allclose(x.grad, plain.grad * turn)

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 import random_programs as programs
 import weft
-from weft.autograd import known_walks
-from weft.graph import recording
-from weft.graph.making import count_live_nodes
+from weft.engine.backward import replay
+from weft.engine.frontend import recorder
+from weft.engine.frontend.node_factory import count_live_nodes
 
 QUICK = settings(
     derandomize=True,
@@ -37,11 +37,11 @@ QUICK = settings(
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    known_walks.clear()
+    replay.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    known_walks.clear()
+    replay.clear()
 
 
 class Program(programs.Machine):
@@ -265,20 +265,20 @@ def _elsewhere(p: Program, total: Any) -> None:
 
 @walking
 def _tight(p: Program, total: Any) -> None:
-    former = recording.set_budget(2, 1 << 40)
+    former = recorder.set_budget(2, 1 << 40)
     try:
         total.backward(retain_graph=True)
     finally:
-        recording.set_budget(*former)
+        recorder.set_budget(*former)
 
 
 @walking
 def _no_room(p: Program, total: Any) -> None:
-    former = recording.set_budget(100_000, 64)
+    former = recorder.set_budget(100_000, 64)
     try:
         total.backward(retain_graph=True)
     finally:
-        recording.set_budget(*former)
+        recorder.set_budget(*former)
 
 
 @walking
@@ -311,7 +311,7 @@ def show(
     steps: list[programs.Step], seed: int, place: int, changes: list[list[tuple[int, int]]]
 ) -> list[programs.Result]:
     """The program as it is, three times, then changed, then as it is; for all changes."""
-    known_walks.clear()
+    replay.clear()
     shown = []
     example = 0
     for together in changes:
@@ -342,7 +342,7 @@ def test_whatever_is_changed(
     steps: list[programs.Step], seed: int, place: int, changes: list[list[tuple[int, int]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_walks, "repeat", lambda *walk: None)
+        patch.setattr(replay, "repeat", lambda *walk: None)
         expected = show(steps, seed, place, changes)
     result = show(steps, seed, place, changes)
     for one, other in zip(expected, result, strict=True):
@@ -351,26 +351,26 @@ def test_whatever_is_changed(
 
 def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int]:
     """The gradients that turns have added up, and how many walks were known; the last ones run within a budget."""
-    known_walks.clear()
-    before = known_walks.counters["repeated"]
+    replay.clear()
+    before = replay.counters["repeated"]
     weights = [programs_leaf(3 + i, 4 + i) for i in range(6)]
     for turn in range(turns):
         if not known:
-            known_walks.clear()
+            replay.clear()
         x = weft.full((2, 3), 0.1 * (turn + 1))
         hidden = []
         for weight in weights:
             x = (x @ weight).tanh()
             hidden.append(x)
         loss = sum(h.square().sum() for h in hidden)
-        former = recording.set_budget(nodes if turn > 2 else 100_000, 1 << 40)
+        former = recorder.set_budget(nodes if turn > 2 else 100_000, 1 << 40)
         try:
             loss.backward()
         finally:
-            recording.set_budget(*former)
+            recorder.set_budget(*former)
         weft.realize(loss, *[weight.grad for weight in weights])
     shown = [weight.grad.tolist() for weight in weights]
-    return shown, known_walks.counters["repeated"] - before
+    return shown, replay.counters["repeated"] - before
 
 
 def programs_leaf(*shape: int) -> Any:
@@ -389,15 +389,15 @@ def test_a_walk_that_runs_what_is_pending_in_between(nodes: int) -> None:
 
 def test_nothing_is_kept_alive() -> None:
     """Neither leaves nor their memory, nor what was computed."""
-    known_walks.clear()
+    replay.clear()
     leaf = programs_leaf(30, 20)
     for _ in range(4):
         leaf.grad = None
         hidden = leaf.tanh()
         loss = (hidden * leaf).exp().sum()
-        before = known_walks.counters["repeated"]
+        before = replay.counters["repeated"]
         loss.backward()
-    assert known_walks.counters["repeated"] > before
+    assert replay.counters["repeated"] > before
     leaf.grad.tolist()
     gone = [weakref.ref(leaf), weakref.ref(leaf.grad)]
     nodes = count_live_nodes()

@@ -3,7 +3,7 @@
 import pytest
 
 import weft
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 from weft.utils.checkpoint import checkpoint
 
 

@@ -66,7 +66,7 @@ def test_a_function_without_jvp_says_so():
 
 
 def test_the_tangents_of_a_level_go_with_it():
-    from weft.graph.making import count_live_nodes
+    from weft.engine.frontend.node_factory import count_live_nodes
 
     weft.flush()
     before = count_live_nodes()

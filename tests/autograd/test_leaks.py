@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft import nn
-from weft.graph.making import count_live_nodes
+from weft.engine.frontend.node_factory import count_live_nodes
 from weft.utils.checkpoint import checkpoint
 
 STEPS = 200
@@ -223,7 +223,7 @@ def test_what_a_step_made_is_dead_after_it(program):
 
 
 def test_walks_that_nobody_reads_stay_within_the_budget():
-    previous = weft.graph.recording.set_budget(500, 1 << 30)
+    previous = weft.engine.frontend.recorder.set_budget(500, 1 << 30)
     try:
         x = weft.ones(3, requires_grad=True)
         loss = (x * x).sum()
@@ -238,7 +238,7 @@ def test_walks_that_nobody_reads_stay_within_the_budget():
         assert most <= start + 500
         assert x.grad.tolist() == [8000.0] * 3
     finally:
-        weft.graph.recording.set_budget(*previous)
+        weft.engine.frontend.recorder.set_budget(*previous)
 
 
 def tensors_in_hooks():

@@ -169,7 +169,7 @@ WAYS = [
 def test_what_users_raise_leaves_everything_as_it_was(way: Any) -> None:
     x = weft.tensor([1.0, 2.0], requires_grad=True)
     other = x * 3
-    mode = weft.graph.tape.tape().mode
+    mode = weft.engine.ir.tape.tape().mode
     state = (mode.grad, mode.walk, mode.chosen, mode.duals, mode.saved_hooks, mode.extra)
     version = x._version
     with pytest.raises(Mine):

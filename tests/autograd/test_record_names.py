@@ -13,8 +13,8 @@ import pytest
 
 import weft
 from oracle import conformance
-from weft.graph.node import Node
-from weft.graph.record_names import RECORDS
+from weft.engine.api.grad_fn_names import RECORDS
+from weft.engine.ir.node import Node
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("record_names.txt")

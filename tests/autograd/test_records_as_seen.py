@@ -6,7 +6,7 @@ import pytest
 
 import weft
 from weft.autograd.graph import Node
-from weft.graph.making import count_live_nodes
+from weft.engine.frontend.node_factory import count_live_nodes
 
 LIBRARIES = ["weft", "torch"]
 

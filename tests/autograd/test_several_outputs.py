@@ -6,7 +6,7 @@ import pytest
 
 import weft
 from weft.config import config
-from weft.graph.making import count_live_nodes
+from weft.engine.frontend.node_factory import count_live_nodes
 
 WAYS = {
     "split": lambda x: x.split(2),

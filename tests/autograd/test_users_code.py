@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
+from weft.engine.ir.tape import tape
 from weft.errors import WeftError
-from weft.graph.tape import tape
 from weft.utils.checkpoint import checkpoint
 
 BOUNDED = settings(deadline=None, max_examples=60)

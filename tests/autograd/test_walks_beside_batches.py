@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 import weft
-from weft.autograd import known_walks
+from weft.engine.backward import replay
 
 nn = weft.nn
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    known_walks.clear()
+    replay.clear()
     yield
-    known_walks.clear()
+    replay.clear()
 
 
 def repeated(job: Callable[[], Any]) -> int:
     """How many walks of a job were known."""
-    before = known_walks.counters["repeated"]
+    before = replay.counters["repeated"]
     job()
-    return known_walks.counters["repeated"] - before
+    return replay.counters["repeated"] - before
 
 
 def normed(depth: int = 4) -> Any:
@@ -40,7 +40,7 @@ def steps(count: int, forget: bool) -> list[bytes]:
     optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
     for number in range(count):
         if forget:
-            known_walks.clear()
+            replay.clear()
         values = np.random.default_rng(number).standard_normal((8, 6)).astype("float32")
         optimizer.zero_grad()
         loss = model(weft.tensor(values)).square().mean()

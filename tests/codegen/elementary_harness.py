@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from weft.codegen import elementary
+from weft.engine.devices.cpu import elementary
 
 LANES = {"float32": 16, "float64": 8}
 TYPES: dict[str, ir.Type] = {"float32": ir.FloatType(), "float64": ir.DoubleType()}

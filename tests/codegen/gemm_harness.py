@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 import llvmlite.binding as llvm
 import numpy as np
 
-from weft.codegen.gemm import launch_gemm, lower_gemm
-from weft.codegen.gemm.spec import NUMBERS, UNIT_ROWS, parse
-from weft.codegen.target import Target, host
+from weft.engine.devices.cpu.gemm import launch_gemm, lower_gemm
+from weft.engine.devices.cpu.gemm.spec import NUMBERS, UNIT_ROWS, parse
+from weft.engine.devices.cpu.llvm.target import Target, host
 
 Array = np.ndarray
 

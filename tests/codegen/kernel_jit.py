@@ -13,10 +13,10 @@ from functools import cache
 import numpy as np
 from llvmlite import binding
 
-from weft.codegen import ir
-from weft.codegen.target import Target, host
+from weft.engine.devices.cpu.llvm.target import Target, host
+from weft.engine.kernels import loop_ir
 
-NUMPY = {name: np.dtype(name) for name in ir.SIZES if name != "bfloat16"}
+NUMPY = {name: np.dtype(name) for name in loop_ir.SIZES if name != "bfloat16"}
 NUMPY["bfloat16"] = np.dtype("uint16")
 SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _names = itertools.count()

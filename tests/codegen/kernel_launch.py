@@ -8,9 +8,10 @@ from functools import cache
 import numpy as np
 from kernel_jit import Function, address, element_strides
 
-from weft.codegen import ir, loops
-from weft.codegen.ir import LoopKernel
-from weft.codegen.target import Target, host
+from weft.engine.devices.cpu.codegen import loop_kernel
+from weft.engine.devices.cpu.llvm.target import Target, host
+from weft.engine.kernels import loop_ir
+from weft.engine.kernels.loop_ir import LoopKernel
 
 
 def lookup(op: str):
@@ -25,7 +26,7 @@ def lookup(op: str):
 @cache
 def compiled(kernel: LoopKernel, target: Target) -> Function:
     """The functions of a kernel for a target."""
-    source = loops.lower(kernel, lookup, "kernel", target)
+    source = loop_kernel.lower(kernel, lookup, "kernel", target)
     symbols = ["kernel", "kernel_final"] if kernel.full or kernel.apart else ["kernel"]
     return Function(source, symbols, target)
 
@@ -46,7 +47,7 @@ def launch(
     `indexes` the (stride, extent) of gathered axes.
     """
     function = compiled(kernel, target or host())
-    units, grain, scratch_bytes = loops.launch_shape(kernel, dims)
+    units, grain, scratch_bytes = loop_kernel.launch_shape(kernel, dims)
     arrays = iter(operands)
     arguments = list(dims)
     for number, operand in enumerate(kernel.operands):
@@ -62,8 +63,8 @@ def launch(
     pointers += [address(scratch)] * (kernel.full or kernel.apart) + [
         address(status)
     ] * kernel.checked
-    assert len(pointers) == len(ir.pointers(kernel))
-    assert len(arguments) == len(ir.arguments(kernel))
+    assert len(pointers) == len(loop_ir.pointers(kernel))
+    assert len(arguments) == len(loop_ir.arguments(kernel))
     cuts = sorted({0, units, *(min(units, cut * grain) for cut in splits)})
     for begin, end in zip(cuts, cuts[1:], strict=False):
         function("kernel", pointers, arguments, begin, end)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from gemm_harness import Array
 
-from weft.codegen.gemm import lower_axes
-from weft.codegen.gemm.spec import full_tile, parse
-from weft.codegen.target import AVX2, AVX512, NEON, Target, host
+from weft.engine.devices.cpu.gemm import lower_axes
+from weft.engine.devices.cpu.gemm.spec import full_tile, parse
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, Target, host
 
 TARGETS = (AVX512, AVX2, NEON) if host() is AVX512 else (host(), NEON)
 PAGE = mmap.PAGESIZE

@@ -12,8 +12,8 @@ from kernel_reference import reduce_last
 from test_reductions import each_target, moments, numbers, reduction, same
 
 import weft
-from weft.codegen.ir import KernelError, verify
 from weft.debug import stages
+from weft.engine.kernels.loop_ir import KernelError, verify
 
 COUNTS = (1, 15, 16, 17, 256, 300, 4096, 4097, 3 * 4096 + 272)
 

@@ -10,8 +10,8 @@ from kernel_jit import NUMPY
 from kernel_launch import launch
 from kernel_reference import from_bfloat16, philox, to_bfloat16
 
-from weft.codegen.ir import Instr, LoopKernel, Operand, Store
-from weft.codegen.target import AVX2, AVX512, NEON, Target, host
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, Target, host
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
 
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = (*UNSIGNED, "int8", "int16", "int32", "int64")
@@ -459,7 +459,7 @@ def test_philox_matches_the_published_rounds():
 def test_mixed_dtypes_are_refused():
     from kernel_launch import lookup
 
-    from weft.codegen.loops import lower
+    from weft.engine.devices.cpu.codegen.loop_kernel import lower
 
     with pytest.raises(TypeError, match="cast first"):
         lower(kernel("add", ("float32", "float64"), "float32"), lookup, "mixed")

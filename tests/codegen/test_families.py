@@ -9,8 +9,8 @@ import pytest
 from kernel_jit import NUMPY, Function, address
 from kernel_reference import from_bfloat16, to_bfloat16
 
-from weft.codegen import rows, scan, scatter
-from weft.codegen.target import AVX2, AVX512, NEON, host
+from weft.engine.devices.cpu.kernels import scan, scatter, segment_gather
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -33,7 +33,7 @@ def plus(dtype, a, b):
 
 @cache
 def gather(dtype, target) -> Function:
-    return Function(rows.lower_rows(dtype, "kernel", target), ["kernel"], target)
+    return Function(segment_gather.lower_rows(dtype, "kernel", target), ["kernel"], target)
 
 
 @each_target
@@ -58,7 +58,7 @@ def test_rows_are_sums_in_order(dtype, size, target):
             expected = plus(dtype, expected, value) if position else value
         np.testing.assert_array_equal(got, expected)
     assert (out[0] == 1).all() and (out[6] == 1).all()
-    assert rows.launch_rows(5, size)[0] == 5
+    assert segment_gather.launch_rows(5, size)[0] == 5
 
 
 def scan_reference(x: np.ndarray, combine) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from kernel_launch import launch
 
-from weft.codegen import gates
-from weft.codegen.ir import Instr, LoopKernel, Operand, Store
-from weft.codegen.loops import lower
+from weft.engine.devices.cpu.codegen.loop_kernel import lower
+from weft.engine.devices.cpu.elementwise import gated
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
 from weft.ops.row import TABLE
 
 COUNT = 203
@@ -52,5 +52,5 @@ def test_together_they_are_what_they_are_alone(broadcast: tuple[int, ...]) -> No
 
 
 def test_every_method_has_a_row() -> None:
-    for method in gates.METHODS:
+    for method in gated.METHODS:
         assert TABLE[method.__name__].kind == TABLE["sigmoid"].kind

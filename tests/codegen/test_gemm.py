@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gemm_harness import Array, product, unit_count
 
-from weft.codegen.gemm import launch_gemm
-from weft.codegen.gemm.spec import full_tile
-from weft.codegen.target import AVX2, AVX512, NEON, Target, host
+from weft.engine.devices.cpu.gemm import launch_gemm
+from weft.engine.devices.cpu.gemm.spec import full_tile
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, Target, host
 
 REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")

@@ -10,7 +10,9 @@ import pytest
 from kernel_launch import lookup
 from llvmlite import binding
 
-from weft.codegen.ir import (
+from weft.engine.devices.cpu.codegen.loop_kernel import lower
+from weft.engine.devices.cpu.llvm.target import AVX512, NEON
+from weft.engine.kernels.loop_ir import (
     Instr,
     KernelError,
     LoopKernel,
@@ -22,8 +24,6 @@ from weft.codegen.ir import (
     text,
     verify,
 )
-from weft.codegen.loops import lower
-from weft.codegen.target import AVX512, NEON
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -12,8 +12,8 @@ from kernel_jit import classes
 from kernel_launch import launch
 from kernel_reference import reduce_last
 
-from weft.codegen.ir import Instr, LoopKernel, Operand, Reduce, Store, verify
-from weft.codegen.target import AVX2, AVX512, NEON, host
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store, verify
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from kernel_jit import Function, address
 
-from weft.codegen.lines import launch_lines, lower_lines
-from weft.codegen.target import AVX2, AVX512, NEON, host, last_cache
+from weft.engine.devices.cpu.kernels.streaming_copy import launch_lines, lower_lines
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host, last_cache
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 

@@ -11,10 +11,10 @@ from kernel_jit import NUMPY, classes
 from kernel_launch import launch, lookup
 from kernel_reference import philox
 
-from weft.codegen import ir
-from weft.codegen.ir import Instr, LoopKernel, Operand, Store
-from weft.codegen.loops import launch_shape, lower
-from weft.codegen.target import AVX2, AVX512, NEON, host
+from weft.engine.devices.cpu.codegen.loop_kernel import launch_shape, lower
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
+from weft.engine.kernels import loop_ir
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 SIZES = (0, 1, 2, 15, 16, 17, 31, 33, 64, 65, 4095, 4096, 4097)
@@ -310,7 +310,7 @@ def test_a_module_needs_no_library():
 )
 def test_launch_shape(dims, reduced, expected):
     strides = ("1",) * len(dims)
-    reduces = (ir.Reduce("sum", 0, "float32"),) * (reduced > 0)
+    reduces = (loop_ir.Reduce("sum", 0, "float32"),) * (reduced > 0)
     kernel = LoopKernel(
         len(dims), reduced, (Operand("float32", strides),), (load("float32", 0),), reduces
     )

@@ -8,8 +8,8 @@ from kernel_jit import NUMPY, classes
 from kernel_launch import launch
 from kernel_reference import from_bfloat16, reduce_last, to_bfloat16
 
-from weft.codegen.ir import Instr, LoopKernel, Operand, Reduce, Store
-from weft.codegen.target import AVX2, AVX512, NEON, host
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -11,10 +11,10 @@ from kernel_jit import Function, address, element_strides
 from kernel_launch import lookup
 from kernel_reference import reduce_last
 
-from weft.codegen import staged
-from weft.codegen.ir import Instr, KernelError, LoopKernel, Operand, Reduce, Store
-from weft.codegen.staged import Local, Staged
-from weft.codegen.target import AVX2, AVX512, NEON, host
+from weft.engine.devices.cpu.codegen import row_kernel
+from weft.engine.devices.cpu.codegen.row_kernel import Local, Staged
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
+from weft.engine.kernels.loop_ir import Instr, KernelError, LoopKernel, Operand, Reduce, Store
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 GOLDEN = Path(__file__).parent / "golden"
@@ -59,7 +59,7 @@ def expected(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_phases_run_row_by_row(target) -> None:
-    function = Function(staged.lower(SHARES, lookup, "kernel", target), ["kernel"], target)
+    function = Function(row_kernel.lower(SHARES, lookup, "kernel", target), ["kernel"], target)
     rng = np.random.default_rng(0)
     for rows, length in (
         (5, 1),
@@ -83,8 +83,8 @@ def test_phases_run_row_by_row(target) -> None:
         for strides in ([0, 1], [0, 0], element_strides(shares)):
             arguments += strides
         pointers = [address(array) for array in (x, x, totals, shares)]
-        assert len(pointers) == sum(staged.pointer_counts(SHARES))
-        assert len(arguments) == 2 + sum(staged.argument_counts(SHARES))
+        assert len(pointers) == sum(row_kernel.pointer_counts(SHARES))
+        assert len(arguments) == 2 + sum(row_kernel.argument_counts(SHARES))
         for begin, end in ((0, 1), (1, rows)):
             function("kernel", pointers, arguments, begin, end)
         for ours, theirs in zip((totals[:, 0], shares), expected(x), strict=True):
@@ -92,7 +92,7 @@ def test_phases_run_row_by_row(target) -> None:
 
 
 def test_the_printed_form_is_golden() -> None:
-    assert staged.text(staged.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
+    assert row_kernel.text(row_kernel.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
 
 
 def with_phase(number: int, **changes: object) -> Staged:
@@ -119,9 +119,9 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_verifier_names_the_fault(fault: str) -> None:
     with pytest.raises(KernelError) as caught:
-        staged.verify(FAULTS[fault])
+        row_kernel.verify(FAULTS[fault])
     assert fault in str(caught.value)
 
 
 if __name__ == "__main__":
-    (GOLDEN / "staged.txt").write_text(staged.text(SHARES))
+    (GOLDEN / "staged.txt").write_text(row_kernel.text(SHARES))

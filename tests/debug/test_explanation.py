@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft import nn
 from weft.debug.explanation import GATHERED, IN_PLACE, SHARED, Explanation, Run
-from weft.schedule import batch
+from weft.engine.pipeline.batching import batch
 
 
 def rows(count: int, size: int) -> list[weft.Tensor]:

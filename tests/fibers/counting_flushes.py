@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft import pipeline
+from weft.engine.pipeline import driver
 
 
 def flushes_of(run: Callable[[], Any]) -> tuple[Any, int]:
     """A result, and how many times pending work ran for it."""
     weft.realize()
-    before = pipeline.counters["flushes"]
+    before = driver.counters["flushes"]
     result = run()
-    return result, pipeline.counters["flushes"] - before
+    return result, driver.counters["flushes"] - before
 
 
 def collatz(x: Any) -> int:

@@ -13,9 +13,9 @@ import pytest
 from counting_flushes import collatz, flushes_of
 
 import weft
-from weft import pipeline
-from weft.graph.making import count_live_nodes
-from weft.graph.tape import tape
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver
 
 
 def test_results_are_those_of_the_loop_in_order() -> None:
@@ -249,15 +249,15 @@ def test_backward_inside_accumulates_and_batches() -> None:
         loss.backward()
         return loss.item()
 
-    kernels = pipeline.counters["kernels"]
+    kernels = driver.counters["kernels"]
     weft.map(function, examples)
     found = weight.grad.clone()
-    together = pipeline.counters["kernels"] - kernels
+    together = driver.counters["kernels"] - kernels
     weight.grad = None
     for x in examples:
         function(x)
     np.testing.assert_allclose(found, weight.grad, rtol=1e-12)
-    assert together < pipeline.counters["kernels"] - kernels - together
+    assert together < driver.counters["kernels"] - kernels - together
 
 
 def test_gradients_that_are_read_inside() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 import weft
 from oracle import both
-from weft import pipeline
 from weft.autograd import forward_ad
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, mapping, vjp, vmap
-from weft.graph.making import count_live_nodes
-from weft.graph.tape import tape
 
 F = weft.nn.functional
 
@@ -164,11 +164,11 @@ def test_a_read_costs_one_flush_for_all_but_the_first() -> None:
 
     x = weft.ones(30, 4)
     weft.realize(x)
-    before = pipeline.counters["flushes"]
+    before = driver.counters["flushes"]
     function(x[0])
-    once = pipeline.counters["flushes"] - before
+    once = driver.counters["flushes"] - before
     vmap(function)(x)
-    assert pipeline.counters["flushes"] - before == 3 * once
+    assert driver.counters["flushes"] - before == 3 * once
 
 
 def test_a_failure_names_the_example() -> None:

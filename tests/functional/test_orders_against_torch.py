@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import weft
 from oracle import torch
-from weft.codegen.order import FEW, SEGMENT, SHORT, STACK
+from weft.engine.devices.cpu.kernels.sort import FEW, SEGMENT, SHORT, STACK
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", *FLOATS)

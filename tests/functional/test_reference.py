@@ -71,13 +71,13 @@ def test_kernels_agree_with_numpy(name: str) -> None:
 def test_a_chain_of_a_hundred_thousand_operations_is_read_without_recursion() -> None:
     x = weft.zeros(2)
     weft.realize(x)
-    previous = weft.graph.recording.set_budget(1_000_000, 1 << 40)
+    previous = weft.engine.frontend.recorder.set_budget(1_000_000, 1 << 40)
     try:
         for _ in range(100_000):
             x = x + 1
         assert evaluate_tensor(x).tolist() == [100_000.0, 100_000.0]
     finally:
-        weft.graph.recording.set_budget(*previous)
+        weft.engine.frontend.recorder.set_budget(*previous)
 
 
 def test_bfloat16_rounds_half_to_even_and_keeps_nan() -> None:

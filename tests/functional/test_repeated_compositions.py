@@ -13,7 +13,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from small_budgets import NODES, Shown, assert_same
-from weft.graph import compositions
+from weft.engine.frontend import call_cache
 
 Tensors = tuple[Any, ...]
 
@@ -107,14 +107,14 @@ _names = itertools.count()
 @pytest.mark.parametrize("name", CALLS)
 def test_repeated_calls_have_the_bits_of_the_first(name: str) -> None:
     function, inputs = CALLS[name]
-    before = compositions.counters["repeated"]
+    before = call_cache.counters["repeated"]
     for seed in range(5):
         given = inputs(seed)
         result, expected = function(*given), as_python_records(function, *given)
         for ours, theirs in zip(arrays(result), arrays(expected), strict=True):
             np.testing.assert_array_equal(ours, theirs)
         assert layouts(result) == layouts(expected)
-    assert compositions.counters["repeated"] >= before + 3
+    assert call_cache.counters["repeated"] >= before + 3
 
 
 @pytest.mark.parametrize("nodes", NODES)
@@ -133,11 +133,11 @@ def test_calls_are_learned_and_repeated_while_pending_work_runs(name: str, nodes
             values += parts
         return values, []
 
-    before = dict(compositions.counters)
+    before = dict(call_cache.counters)
     show()
-    usual = {name: compositions.counters[name] - before[name] for name in before}
+    usual = {name: call_cache.counters[name] - before[name] for name in before}
     assert_same(show, nodes)
-    assert compositions.counters["repeated"] - before["repeated"] >= 3 * usual["repeated"]
+    assert call_cache.counters["repeated"] - before["repeated"] >= 3 * usual["repeated"]
 
 
 @pytest.mark.parametrize("name", CALLS)

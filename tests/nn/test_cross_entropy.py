@@ -11,8 +11,8 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
+from weft.engine.ir.tape import tape
 from weft.func import grad, hessian, jvp, vmap
-from weft.graph.tape import tape
 from weft.nn import functional
 
 

@@ -10,11 +10,12 @@ import numpy as np
 
 import weft
 from weft.config import config
-from weft.graph import dtype as dtypes
-from weft.graph.recording import TO_FLOAT
-from weft.graph.rows import KIND_NAMES
+from weft.engine.frontend.recorder import TO_FLOAT
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import KIND_NAMES
+from weft.engine.pipeline import memory_plan
+from weft.engine.pipeline.fusion import fuse
 from weft.ops import TABLE
-from weft.schedule import fuse, plan
 from weft.testing.recording import tensor_of
 from weft.testing.reference import meaning, round_bfloat16
 from weft.testing.samples import Sample, operand_type
@@ -22,7 +23,7 @@ from weft.testing.samples import Sample, operand_type
 ROWS = list(TABLE.values())
 # Rows that round where NumPy rounds, though they make floats of integers.
 _ROUNDED = ("div", "reciprocal", "sqrt")
-_ULPS = 2  # of elementary functions, as codegen/elementary promises
+_ULPS = 2  # of elementary functions, as engine/devices/cpu/elementary promises
 _COMPLEX_EPS = 32  # complex functions are compositions, relative to the size of the result
 _COMPOSED_EPS = 64  # composites on a few dozen elements
 _COMPOSED = tuple(
@@ -226,7 +227,7 @@ def running(
 ) -> Iterator[None]:
     """Run what is inside in one way."""
     before = config.batch, weft.get_num_threads()
-    fusion, slots = fuse.set_fusion(fused), plan.set_reuse(reuse)
+    fusion, slots = fuse.set_fusion(fused), memory_plan.set_reuse(reuse)
     config.batch = batched
     weft.set_num_threads(threads)
     try:
@@ -236,7 +237,7 @@ def running(
         config.batch = before[0]
         weft.set_num_threads(before[1])
         fuse.set_fusion(fusion)
-        plan.set_reuse(slots)
+        memory_plan.set_reuse(slots)
 
 
 def twice_negated(tensor: Any) -> Any:

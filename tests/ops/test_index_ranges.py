@@ -10,8 +10,8 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.graph.making import count_live_nodes
-from weft.graph.tape import tape
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.ir.tape import tape
 
 X = [1.0, 2.0, 3.0]
 WRAPS: dict[str, Any] = {

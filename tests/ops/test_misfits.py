@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph.tape import tape
+from weft.engine.ir.tape import tape
 from weft.ops import primitives as ops
 
 X = weft.arange(12.0).reshape(3, 4)

@@ -23,7 +23,7 @@ from table_harness import (
 
 import weft
 from weft.debug import stages
-from weft.graph import dtype as dtypes
+from weft.engine.ir import dtype as dtypes
 from weft.ops import TABLE
 from weft.ops.row import PUSHES, define, not_differentiable
 from weft.testing.recording import COMPOSITES, apply, tensor_of

@@ -15,7 +15,7 @@ from table_harness import ROWS, array, kind
 
 import weft
 from oracle import torch
-from weft.graph import dtype as dtypes
+from weft.engine.ir import dtype as dtypes
 from weft.testing.recording import tensor_of
 from weft.testing.samples import Sample, operand_type, points, samples, special
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.codegen import updates
+from weft.engine.devices.cpu.elementwise import optimizer_steps
 from weft.ops.primitives import elementwise
 from weft.ops.row import TABLE
 
@@ -52,5 +52,5 @@ def test_a_number_that_float16_has_not(name: str) -> None:
 
 
 def test_every_method_has_a_row() -> None:
-    assert {method.__name__ for method in updates.METHODS} == set(STEPS)
+    assert {method.__name__ for method in optimizer_steps.METHODS} == set(STEPS)
     assert all(TABLE[name].kind == TABLE["mul"].kind for name in STEPS)

@@ -9,7 +9,8 @@ import pytest
 
 import weft
 from oracle import torch
-from weft import optim, pipeline
+from weft import optim
+from weft.engine.pipeline import driver
 
 NAMES = sorted(
     {*optim.__all__} - {"Optimizer", "SparseAdam", "lr_scheduler", "optimizer", "swa_utils"}
@@ -43,9 +44,9 @@ def events_of_a_step(name: str, count: int) -> tuple[int, int, int]:
         for parameter in given:
             parameter.grad = weft.randn(*parameter.shape)
         weft.realize()
-        before = dict(pipeline.counters)
+        before = dict(driver.counters)
         optimizer.step(*closure)
-    found = {key: pipeline.counters[key] - before[key] for key in before}
+    found = {key: driver.counters[key] - before[key] for key in before}
     return found["kernels"], found["launches"], found["flushes"]
 
 
@@ -85,9 +86,9 @@ def test_a_step_on_sparse_gradients_has_a_bounded_number_of_kernels(count: int) 
             values = weft.randn(rows.numel(), 4)
             parameter.grad = weft.sparse_coo_tensor(rows, values, parameter.shape)
         weft.realize(*[parameter.grad._values() for parameter in given])
-        before = dict(pipeline.counters)
+        before = dict(driver.counters)
         optimizer.step()
-    found = {key: pipeline.counters[key] - before[key] for key in before}
+    found = {key: driver.counters[key] - before[key] for key in before}
     assert (found["kernels"], found["launches"], found["flushes"]) == (6, 10, 1)
 
 
@@ -104,9 +105,9 @@ def test_a_direction_of_lbfgs_is_one_program() -> None:
         return loss
 
     for _ in range(13):
-        before = pipeline.counters["flushes"]
+        before = driver.counters["flushes"]
         optimizer.step(closure)
-        flushes.append(pipeline.counters["flushes"] - before)
+        flushes.append(driver.counters["flushes"] - before)
     assert len(optimizer.state[point]["ro"]) == 12
     assert flushes[3] == flushes[12]
 

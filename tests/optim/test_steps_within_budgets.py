@@ -13,7 +13,8 @@ import pytest
 
 import weft
 from small_budgets import NODES, bits, within
-from weft import optim, pipeline
+from weft import optim
+from weft.engine.pipeline import driver
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -125,10 +126,10 @@ def test_a_step_runs_when_all_of_it_is_recorded(nodes: int) -> None:
     for step in range(3):
         training.closure(step)()
         weft.realize()
-        before = pipeline.counters["flushes"]
+        before = driver.counters["flushes"]
         with within(nodes):
             training.optimizer.step()
-        assert pipeline.counters["flushes"] == before + 1
+        assert driver.counters["flushes"] == before + 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -147,7 +148,7 @@ def test_no_model_makes_half_a_step(
 ) -> None:
     """What keeps a step from running leaves it recorded: it has been made."""
     expected, training = Training(name, options), Training(name, options)
-    real, raised = pipeline.worth_storing, []
+    real, raised = driver.worth_storing, []
 
     def fail(form: Any) -> bool:
         if len(raised) % 2 == 0:
@@ -162,7 +163,7 @@ def test_no_model_makes_half_a_step(
         training.closure(step)()
         weft.realize()
         with within(nodes), monkeypatch.context() as patch:
-            patch.setattr(pipeline, "worth_storing", fail)
+            patch.setattr(driver, "worth_storing", fail)
             with contextlib.suppress(error):
                 training.optimizer.step()
         assert training.shown() == expected.shown()

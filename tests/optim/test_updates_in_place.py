@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft import nn, optim, pipeline
-from weft.graph.edges import value_of
-from weft.runtime import blame, programs
-from weft.schedule import plan
+from weft import nn, optim
+from weft.engine.frontend.resolve import value_of
+from weft.engine.pipeline import driver, memory_plan
+from weft.engine.runtime import error_propagation, executable_cache
 
 STEPS = 6
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
@@ -27,8 +27,8 @@ def fresh_memory() -> Iterator[Callable[[bool], None]]:
     """Calls say whether values get memory of their own from then on."""
 
     def choose(fresh: bool) -> None:
-        programs.clear()
-        plan.set_reuse(not fresh)
+        executable_cache.clear()
+        memory_plan.set_reuse(not fresh)
 
     yield choose
     choose(False)
@@ -180,10 +180,10 @@ def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.Mo
 
     for _ in range(STEPS):
         twin.step()
-        programs.clear()
+        executable_cache.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "worth_storing", lambda form: True)
-            patch.setattr(pipeline, "store", stop)
+            patch.setattr(driver, "worth_storing", lambda form: True)
+            patch.setattr(driver, "store", stop)
             with pytest.raises(KeyboardInterrupt):
                 training.step()
     assert len(raised) >= STEPS
@@ -196,7 +196,7 @@ def test_a_signal_while_failures_are_looked_for_does_not_run_the_update_again(
     """After any failure in the process this is interpreted code, where signals are handled."""
     with pytest.raises(IndexError):
         weft.take(weft.randn(4), (weft.full((2,), 9) * 1).long()).tolist()
-    training, twin, real = Training(), Training(), blame.poison
+    training, twin, real = Training(), Training(), error_propagation.poison
     for _ in range(STEPS):
         calls: list[int] = []
 
@@ -207,9 +207,9 @@ def test_a_signal_while_failures_are_looked_for_does_not_run_the_update_again(
             return real(*operands)
 
         twin.step()
-        programs.clear()
+        executable_cache.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(blame, "poison", stopped)
+            patch.setattr(error_propagation, "poison", stopped)
             with pytest.raises(KeyboardInterrupt):
                 training.step()
     assert training.values() == twin.values()

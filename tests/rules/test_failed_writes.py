@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph.edges import value_of
-from weft.graph.making import count_live_nodes
-from weft.graph.tape import tape
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.tape import tape
 
 WRITES: dict[str, Any] = {
     "w[k] = 1": lambda w, k: w.__setitem__(k, 1.0),
@@ -144,10 +144,10 @@ def test_the_failed_operation_does_not_run_again() -> None:
     w[out_of_sight(9)] = 7.0
     with pytest.raises(IndexError):
         w.tolist()
-    failures = weft.pipeline.counters["failures"]
+    failures = weft.engine.pipeline.driver.counters["failures"]
     for _ in range(3):
         assert w.tolist() == [0.0, 0.0, 0.0]
-    assert weft.pipeline.counters["failures"] == failures
+    assert weft.engine.pipeline.driver.counters["failures"] == failures
 
 
 def test_the_same_program_may_fail_again_and_work_again() -> None:

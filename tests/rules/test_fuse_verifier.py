@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import weft
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline.fusion import fuse
+from weft.engine.pipeline.simplify import collect
 from weft.errors import VerificationError
-from weft.graph.tape import tape
 from weft.nn import functional
-from weft.schedule import collect, fuse
 
 X = weft.randn(20, 30, generator=weft.Generator().manual_seed(0))
 

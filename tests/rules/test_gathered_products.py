@@ -12,7 +12,7 @@ import pytest
 import weft
 from oracle import torch
 from weft.debug import stages
-from weft.runtime import programs
+from weft.engine.runtime import executable_cache
 
 ROWS, DEPTH, WIDTH, TAKEN = 7, 160, 12, (6, 20)
 Example = Callable[[Any, Any, Any, Any], Any]
@@ -137,11 +137,11 @@ def test_an_index_out_of_range_is_reported_where_rows_are_gathered() -> None:
 
 
 def test_a_known_program_gives_the_same_bits() -> None:
-    name, before = "turned", programs.counters["hits"]
+    name, before = "turned", executable_cache.counters["hits"]
     first, *others = [run(weft, name, operands()) for _ in range(4)]
     for other in others:
         assert [x.tobytes() for x in first] == [x.tobytes() for x in other]
-    assert programs.counters["hits"] > before
+    assert executable_cache.counters["hits"] > before
 
 
 def test_gradients_of_the_gathered_rows_themselves() -> None:

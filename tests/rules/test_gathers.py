@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests import random_programs as programs
 
 import weft
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.schedule.gathers import MOST_TERMS, gather_rows
-from weft.schedule.stacking import row_of
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.pipeline.batching.operand_packing import row_of
+from weft.engine.pipeline.batching.segment_gather import MOST_TERMS, gather_rows
 
 ROWS, WIDTH = 5, 3
 Entries = list[list[tuple[int, int]]]  # per result: (number of a source, row) of each of its terms

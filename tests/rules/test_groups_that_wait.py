@@ -20,7 +20,7 @@ def grouped(nodes, notes):
 examples = {examples}
 leaves = [weft.full((2,), float(n), requires_grad=True) for n in range(2 * examples)]
 outs = [-(leaf * 3) if n < examples else (-leaf) * 3 for n, leaf in enumerate(leaves)]
-importlib.import_module("weft.schedule.batch").form_groups = grouped
+importlib.import_module("weft.engine.pipeline.batching.batch").form_groups = grouped
 weft.autograd.backward(outs, [weft.full((2,), n + 1.0) for n in range(2 * examples)])
 outs.clear()
 weft.config.config.batch = False

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 import weft
-from weft import pipeline
-from weft.codegen import scan
+from weft.engine.capi.interrupts import uninterrupted
+from weft.engine.devices.cpu.kernels import scan
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.node import DONE_STATE, PENDING_STATE
+from weft.engine.pipeline import driver
+from weft.engine.pipeline.lowering import scan_sort_scatter
+from weft.engine.runtime import executable_cache
 from weft.errors import is_internal
 from weft.functional import host
-from weft.graph.edges import value_of
-from weft.graph.node import DONE_STATE, PENDING_STATE
-from weft.runtime import programs
-from weft.runtime.interrupts import uninterrupted
-from weft.schedule import families
 
 # A signal between opening a file and entering its context leaves the file to the collector: Python's own gap.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -96,16 +96,16 @@ def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
     weight = weft.eye(SIDE) * 1.01
     x = weft.linspace(-1, 1, SIDE * SIDE).reshape(SIDE, SIDE).clone()
     weft.realize(weight, x)
-    programs.clear()
+    executable_cache.clear()
     reference = long_chain(x, weight)
     weft.realize(reference)
     if known:
         for _ in range(3):
             weft.realize(long_chain(x, weight))
-    hits = programs.counters["hits"]
+    hits = executable_cache.counters["hits"]
     last = long_chain(x, weight)
     assert interrupted(alarm, lambda: weft.realize(last), 0.03)
-    assert (programs.counters["hits"] > hits) == known
+    assert (executable_cache.counters["hits"] > hits) == known
     assert states(last) == [PENDING_STATE]
     assert states(x, weight) == [DONE_STATE, DONE_STATE]
     assert (last == reference).all()
@@ -137,7 +137,7 @@ def test_what_a_scatter_has_added_before_ctrl_c_is_not_added_again(
 
     reference = made().numpy().copy()
     for part in range(12):
-        programs.clear()
+        executable_cache.clear()
         value = made()
         interrupted(alarm, lambda value=value: weft.realize(value), 0.002 + 0.004 * part)
         alarm.off()
@@ -174,10 +174,10 @@ def test_ctrl_c_stops_in_the_middle_of_a_kernel(alarm: Alarm, kind: str) -> None
     weft.realize(reference)
     for _ in range(2):  # fused kernels come with the second time, known programs with the third
         weft.realize(run())
-    launches = pipeline.counters["launches"]
+    launches = driver.counters["launches"]
     value = run()
     assert interrupted(alarm, lambda: weft.realize(value), 0.03)
-    assert pipeline.counters["launches"] - launches <= 2
+    assert driver.counters["launches"] - launches <= 2
     assert states(value) == [PENDING_STATE]
     assert bool((value == reference).all())
 
@@ -201,9 +201,9 @@ def test_scans_and_scatters_in_many_launches_give_the_same_bits(
         ]
 
     whole = values()
-    programs.clear()
+    executable_cache.clear()
     monkeypatch.setattr(scan, "SEGMENT", 48)
-    monkeypatch.setattr(families, "POSITIONS", 37)
+    monkeypatch.setattr(scan_sort_scatter, "POSITIONS", 37)
     assert values() == whole
 
 
@@ -245,7 +245,7 @@ def test_a_program_stopped_again_and_again_comes_to_the_right_end(alarm: Alarm) 
     x = weft.linspace(-1, 1, SIDE * SIDE).reshape(SIDE, SIDE).clone()
     weight = weft.eye(SIDE) * 1.01
     reference = long_chain(x, weight).tolist()
-    programs.clear()
+    executable_cache.clear()
     last = long_chain(x, weight)
     stops = 0
     while interrupted(alarm, lambda: weft.realize(last), 0.03 * 2**stops):
@@ -386,7 +386,7 @@ def test_a_signal_while_a_file_of_the_library_is_first_met(alarm: Alarm, relativ
     """Whose a file is, is decided without running Python: there the handler's exception would be lost."""
     alarm.armed = True
     folder = os.path.dirname(weft.__file__)
-    path = os.path.join(folder, "graph", "..", f"never_met_{relative}.py")
+    path = os.path.join(folder, "engine", "..", f"never_met_{relative}.py")
     _raised_inside(os.path.relpath(path) if relative else path)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft import pipeline
-from weft.schedule.rows import FEWEST_PARTS
+from weft.engine.pipeline import driver
+from weft.engine.pipeline.lowering.segment_gather import FEWEST_PARTS
 
 KINDS = [weft.float32, weft.float64, weft.bfloat16, weft.float16, weft.int64, weft.bool]
 
@@ -18,9 +18,9 @@ def launches_of(make: Any) -> tuple[Any, int]:
     """The value of what is recorded, and how many launches it took."""
     weft.realize()
     value = make()
-    before = pipeline.counters["launches"]
+    before = driver.counters["launches"]
     weft.realize(value)
-    return value, pipeline.counters["launches"] - before
+    return value, driver.counters["launches"] - before
 
 
 def parts_of(rows: list[int], width: int, dtype: Any = weft.float32) -> list[Any]:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import weft
-from weft import pipeline
-from weft.graph.edges import value_of
-from weft.graph.making import count_live_nodes
-from weft.graph.node import Node
-from weft.graph.recording import set_budget
-from weft.graph.tape import tape
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.frontend.recorder import set_budget
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.node import Node
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver
 
 
 @pytest.fixture(autouse=True)
@@ -156,10 +156,10 @@ def test_what_stays_pending_after_a_flush_does_not_ask_for_the_next_one() -> Non
         weft.realize(x + 1)
         assert tape().count >= 300
         set_budget(100, 1 << 40)
-        flushes = pipeline.counters["flushes"]
+        flushes = driver.counters["flushes"]
         for _ in range(90):
             x = x + 1
-        assert pipeline.counters["flushes"] == flushes
+        assert driver.counters["flushes"] == flushes
     finally:
         set_budget(*before)
 
@@ -381,7 +381,7 @@ def test_a_sum_over_more_than_memory_needs_none(monkeypatch: pytest.MonkeyPatch)
     """64 MB of differences, where 32 are all: the recorder asks for a run while they live, which then waits."""
     x = weft.linspace(0, 1, 4096)
     direct = float((x[:, None] - x).square().mean())
-    monkeypatch.setattr("weft.runtime.machine.memory_limit", lambda: 1 << 25)
+    monkeypatch.setattr("weft.engine.devices.cpu.hardware.memory_limit", lambda: 1 << 25)
     before = set_budget(1 << 40, 1 << 20)
     pool.set_budget(pool.stats()["allocated"] + (1 << 24))
     try:

@@ -9,10 +9,10 @@ import pytest
 from tests.random_programs import running
 
 import weft
-from weft.graph.tape import tape
+from weft.engine.ir.tape import tape
+from weft.engine.runtime import executable_cache
 from weft.ops.macro import macro
 from weft.ops.row import TABLE
-from weft.runtime import programs
 
 WIDTH = 3
 MACROS = {"lstm_memory": (4, 1), "lstm_output": (4, 1), "gru": (3, 3, 1)}
@@ -43,7 +43,7 @@ def test_a_macro_is_one_node(name: str) -> None:
 @every_macro
 @pytest.mark.parametrize("way", [{}, {"batched": False}, {"threads": 2}], ids=str)
 def test_values_are_those_of_the_primitives(name: str, way: Any) -> None:
-    programs.clear()
+    executable_cache.clear()
     examples = [operands(name, seed=n) for n in range(5)]
     want = [primitives(name, *given).tolist() for given in examples]
     with running(**way):
@@ -53,14 +53,14 @@ def test_values_are_those_of_the_primitives(name: str, way: Any) -> None:
 
 @every_macro
 def test_a_known_program_has_the_constants_of_its_macros(name: str) -> None:
-    programs.clear()
+    executable_cache.clear()
     given = operands(name, rows=2, dtype=weft.float64)
     for factor in (1.0, 2.0, 3.0, 4.0):
-        before = programs.counters["hits"]
+        before = executable_cache.counters["hits"]
         scaled = [x * factor for x in given]
         result = (macro(name, *scaled) * factor).tolist()
         assert result == (primitives(name, *scaled) * factor).tolist()
-    assert programs.counters["hits"] > before
+    assert executable_cache.counters["hits"] > before
 
 
 @every_macro

@@ -11,18 +11,18 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
-from weft.graph.tape import tape
+from weft.engine.devices.cpu.jit import compiler
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import tiering
+from weft.engine.pipeline.fusion.fuse import MAX_NODES, set_fusion
+from weft.engine.runtime import executable_cache
 from weft.nn import functional
-from weft.runtime import programs
-from weft.runtime.jit import compiler
-from weft.schedule import select
-from weft.schedule.fuse import MAX_NODES, set_fusion
 
 
 @pytest.fixture(autouse=True)
 def from_the_start() -> Iterator[None]:
     weft.realize()
-    programs.clear()
+    executable_cache.clear()
     before, config.verify = config.verify, True
     yield
     config.verify = before
@@ -30,9 +30,9 @@ def from_the_start() -> Iterator[None]:
 
 def hits(run: Callable[[], object]) -> int:
     """How many known programs a function runs."""
-    before = programs.counters["hits"]
+    before = executable_cache.counters["hits"]
     run()
-    return int(programs.counters["hits"] - before)
+    return int(executable_cache.counters["hits"] - before)
 
 
 def chain(x: Any) -> Any:
@@ -162,7 +162,7 @@ def test_a_novel_structure_runs_as_single_operations_until_it_comes_again(
     assert second.count("compiled now: ") == 1 and "taken apart" not in second
 
 
-@pytest.mark.parametrize("size, turns", [(10, select.ENOUGH), (select.MEDIUM // 4, 2)])
+@pytest.mark.parametrize("size, turns", [(10, tiering.ENOUGH), (tiering.MEDIUM // 4, 2)])
 def test_where_programs_differ_a_structure_comes_several_times_first(
     size: int, turns: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,10 +181,10 @@ def test_where_programs_differ_a_structure_comes_several_times_first(
 def test_what_takes_longer_than_the_compiler_is_compiled_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    numbers = [3817 + 41 * i for i in range(select.NEW_PER_FLUSH + 2)]
+    numbers = [3817 + 41 * i for i in range(tiering.NEW_PER_FLUSH + 2)]
     with weft.explaining("schedule"):
         short = [recipe(n, weft.linspace(0.1, 1, 10 + i)) for i, n in enumerate(numbers)]
-        weft.realize(*short, recipe(5094, weft.ones(select.LONG // 4)).sum())
+        weft.realize(*short, recipe(5094, weft.ones(tiering.LONG // 4)).sum())
     lines = [line for line in capsys.readouterr().err.splitlines() if "compiled now" in line]
     assert len(lines) == 1 and "neg_sum" in lines[0]
 
@@ -202,9 +202,9 @@ def test_one_flush_compiles_a_bounded_number_of_new_kernels(
             results = [recipe(n, weft.linspace(0.1, 1, 10 + i)) for i, n in enumerate(numbers)]
             weft.realize(*results)
             counts.append(capsys.readouterr().err.count("compiled now: "))
-    assert max(counts) <= select.NEW_PER_FLUSH
+    assert max(counts) <= tiering.NEW_PER_FLUSH
     assert (
-        select.NEW_PER_FLUSH < sum(counts) <= len(numbers)
+        tiering.NEW_PER_FLUSH < sum(counts) <= len(numbers)
     )  # more than one flush compiles, each chain once
     assert str([recipe(number, x).tolist() for number in numbers]) == expected
 

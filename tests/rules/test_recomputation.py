@@ -13,8 +13,9 @@ import pytest
 import weft
 from weft import nn
 from weft.debug import stages
-from weft.runtime import pool, programs
-from weft.schedule.recompute import set_recomputation
+from weft.engine.devices.cpu import pool
+from weft.engine.pipeline.fusion.rematerialization import set_recomputation
+from weft.engine.runtime import executable_cache
 
 ROWS, WIDTH = 96, 128
 
@@ -25,18 +26,18 @@ def from_the_first_byte() -> Iterator[None]:
     before = set_recomputation(True, 1, 4 * ROWS * WIDTH)
     yield
     set_recomputation(*before)
-    programs.clear()
+    executable_cache.clear()
 
 
 def keeping(run: Callable[[], Any]) -> Any:
     """The same with all values kept."""
     before = set_recomputation(False)
-    programs.clear()
+    executable_cache.clear()
     try:
         return run()
     finally:
         set_recomputation(*before)
-        programs.clear()
+        executable_cache.clear()
 
 
 class Block(nn.Module):
@@ -173,7 +174,7 @@ def test_an_interrupted_program_goes_on() -> None:
         for attempt in range(200):
             if attempt >= 12 and stops:
                 break
-            programs.clear()
+            executable_cache.clear()
             model.zero_grad()
             y = model(x)
             y.square().mean().backward()

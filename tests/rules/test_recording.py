@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import weft
-from weft.graph.edges import edge_for, value_of
-from weft.graph.node import DONE_STATE
-from weft.graph.tape import last_sequence, tape
-from weft.graph.views import storage_of
-from weft.runtime import pool, programs
-from weft.runtime.jit import compiler
+from weft.engine.devices.cpu import pool
+from weft.engine.devices.cpu.jit import compiler
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.views import storage_of
+from weft.engine.ir.node import DONE_STATE
+from weft.engine.ir.tape import last_sequence, tape
+from weft.engine.runtime import executable_cache
 
 
 def test_a_node_is_one_operation_with_its_inputs_and_the_users_line() -> None:
@@ -197,13 +198,13 @@ def test_numbers_are_arguments_of_a_program_and_not_part_of_it() -> None:
     weft.realize(x)
     for _ in range(3):
         step(0.1)
-    compilations, hits = compiler().counters.compilations, programs.counters["hits"]
+    compilations, hits = compiler().counters.compilations, executable_cache.counters["hits"]
     for turn in range(20):
         rate = 0.2 + turn
         expected = float(((np.arange(50.0) * rate + 1) * (rate + 0.5)).sum())
         assert step(rate) == pytest.approx(expected, rel=1e-5)
     assert compiler().counters.compilations == compilations
-    assert programs.counters["hits"] == hits + 20
+    assert executable_cache.counters["hits"] == hits + 20
 
 
 def test_two_equal_numbers_in_a_program_stay_two_arguments_when_they_part() -> None:

@@ -11,8 +11,8 @@ from tests import random_programs
 
 import weft
 from weft import nn
-from weft.graph.tape import tape
-from weft.runtime import programs
+from weft.engine.ir.tape import tape
+from weft.engine.runtime import executable_cache
 
 WIDTH, EXAMPLES, ROUNDS = 6, 5, 7
 
@@ -72,7 +72,7 @@ def stepping(cell: nn.Module, counts: list[int] | None = None) -> Callable[[Any]
 
 @pytest.mark.parametrize("name", CELLS)
 def test_operations_of_a_cell_are_batches_of_their_own(name: str) -> None:
-    programs.clear()
+    executable_cache.clear()
     cell, data = made(name), sequences()
     with weft.explain() as report:
         weft.map(stepping(cell), data)
@@ -106,9 +106,9 @@ def test_nothing_of_a_round_stays_on_the_tape(name: str) -> None:
 def test_the_next_row_at_each_round_is_the_same_program() -> None:
     cell, data = made("gru"), sequences()
     weft.map(stepping(cell), data)
-    before = programs.counters["hits"]
+    before = executable_cache.counters["hits"]
     weft.map(stepping(cell), data)
-    assert programs.counters["hits"] - before >= ROUNDS - 2
+    assert executable_cache.counters["hits"] - before >= ROUNDS - 2
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -10,8 +10,8 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
+from weft.engine.pipeline.fusion.fuse import LONGEST_ROW, set_fusion
 from weft.nn import functional
-from weft.schedule.fuse import LONGEST_ROW, set_fusion
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: x.softmax(-1),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import weft
+from weft.engine.devices.cpu import pool
+from weft.engine.frontend.recorder import set_budget
 from weft.errors import OutOfMemoryError
-from weft.graph.recording import set_budget
-from weft.runtime import pool
 
 TOO_MANY = 1 << 24  # with its square's elements beyond all memory
 

@@ -20,10 +20,10 @@ import weft.nn.functional as F
 from properties import QUICK
 from small_budgets import NODES, REGROUPED, Shown, assert_same, within
 from weft import nn
+from weft.engine.frontend.call_cache import Part
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.ir.tape import tape
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
-from weft.graph.compositions import Part
-from weft.graph.making import count_live_nodes
-from weft.graph.tape import tape
 from weft.utils.checkpoint import checkpoint
 
 SCENES: dict[str, Callable[[], Shown]] = {}

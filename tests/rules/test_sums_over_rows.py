@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.debug import stages
+from weft.engine.pipeline.fusion.fuse import set_fusion
 from weft.nn import functional
-from weft.schedule.fuse import set_fusion
 
 SHAPES = [(128, 2), (130, 17), (257, 64), (8, 40, 100), (4, 5, 50, 31), (4096, 33), (128, 1024)]
 

@@ -12,8 +12,8 @@ import pytest
 
 import weft
 from weft.debug import stages
-from weft.runtime import programs
-from weft.schedule.twins import LEAST, set_least
+from weft.engine.pipeline.fusion.clones import LEAST, set_least
+from weft.engine.runtime import executable_cache
 
 NEVER = 1 << 60
 
@@ -149,7 +149,7 @@ def test_an_interrupted_program_goes_on(small_values: None) -> None:
     former = signal.signal(signal.SIGALRM, stop)
     try:
         for attempt in range(40):
-            programs.clear()
+            executable_cache.clear()
             pending = step(False)
             try:
                 signal.setitimer(signal.ITIMER_REAL, seconds * (attempt % 10 + 1) / 2000)

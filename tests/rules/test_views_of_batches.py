@@ -9,9 +9,9 @@ import pytest
 from tests import random_programs as programs
 
 import weft
-from weft.graph.edges import value_of
-from weft.graph.tape import tape
-from weft.schedule import batch
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline.batching import batch
 
 EXAMPLES = 10
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import weft
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import tiering
+from weft.engine.pipeline.fusion import fuse
+from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
+from weft.engine.pipeline.lowering.row_kernel import prepared_key, prepared_spec
+from weft.engine.pipeline.simplify import collect
 from weft.errors import VerificationError
-from weft.graph.tape import tape
-from weft.schedule import collect, fuse, select
-from weft.schedule.loops import kernel_specs
-from weft.schedule.staging import prepared_key, prepared_spec
 
 X = weft.randn(20, 30, generator=weft.Generator().manual_seed(0))
 Y = weft.randn(20, 30, generator=weft.Generator().manual_seed(1))
@@ -48,7 +50,7 @@ def selected(function: Callable[[], Any]) -> tuple[Any, Any]:
     weft.realize(X, Y)
     result = function()
     program = collect.collect(tape().pending())
-    select.select(fuse.fuse(program), True)
+    tiering.select(fuse.fuse(program), True)
     return program, result
 
 
@@ -84,7 +86,7 @@ def test_another_spec_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (wrong,) = [k for k in other.kernels if k.nodes[0].row.name == "sub"]
     monkeypatch.setitem(kernel_specs(), prepared_key(kernel), prepared_spec(wrong))
     with pytest.raises(VerificationError, match="with <kernel sub"):
-        select.verify(program)
+        tiering.verify(program)
     del result, also
     program.release()
     other.release()

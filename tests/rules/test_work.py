@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft import pipeline
-from weft.graph.edges import value_of
-from weft.graph.node import DONE_STATE, FAILED_STATE, PENDING_STATE
-from weft.graph.tape import tape
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.node import DONE_STATE, FAILED_STATE, PENDING_STATE
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver
 
 
 def state(tensor: Any) -> int:
@@ -94,19 +94,19 @@ def test_a_read_runs_all_that_is_live_and_nothing_twice() -> None:
     other = x + 1
     other.tolist()
     assert state(metric) == DONE_STATE
-    before = pipeline.counters["flushes"]
+    before = driver.counters["flushes"]
     metric.item()
     other.tolist()
-    assert pipeline.counters["flushes"] == before
+    assert driver.counters["flushes"] == before
 
 
 def test_the_cost_of_a_flush_is_what_is_newly_pending() -> None:
     kept = [weft.ones(2) * float(i) for i in range(2000)]
     weft.realize()
-    before = pipeline.counters["nodes"]
+    before = driver.counters["nodes"]
     y = kept[0] + kept[1]
     weft.realize(y)
-    assert pipeline.counters["nodes"] - before <= 2
+    assert driver.counters["nodes"] - before <= 2
 
 
 def test_observing_a_value_changes_no_bits() -> None:

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from weft.runtime.disk_cache import DiskCache
-from weft.runtime.executor import Program
-from weft.runtime.jit import Compiler, Library, Request
+from weft.engine.devices.cpu.disk_cache import DiskCache
+from weft.engine.devices.cpu.executor import Program
+from weft.engine.devices.cpu.jit import Compiler, Library, Request
 
 LOOP = """
 define void @{name}(ptr %pointers, ptr %arguments, i64 %begin, i64 %end) {{

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from weft import _compiled
-from weft._compiled import MARKER, compiled_sources, require, source_hash
+from weft._build import compiled
+from weft._build.compiled import MARKER, compiled_sources, require, source_hash
 
 
 def test_a_pxd_or_the_marker_makes_a_module_compiled(tmp_path):
@@ -34,14 +34,14 @@ def test_the_hash_covers_source_and_declarations(tmp_path):
 
 
 def test_interpreted_hot_modules_refuse():
-    require("weft.runtime.pool", True)
+    require("weft.engine.devices.cpu.pool", True)
     with pytest.raises(ImportError, match=r"fix +python setup.py build_ext --inplace"):
-        require("weft.runtime.pool", False)
+        require("weft.engine.devices.cpu.pool", False)
 
 
 def test_the_source_of_a_hot_module_does_not_run_interpreted():
     """Cython's import hook would run pure Python mode; `require` stands before anything else."""
-    source = compiled_sources()["weft.runtime.pool"].read_text()
+    source = compiled_sources()["weft.engine.devices.cpu.pool"].read_text()
     assert source.index("require(__name__, cython.compiled)") < source.index("_live = ")
 
 
@@ -54,20 +54,20 @@ def test_every_compiled_module_refuses_or_cannot_be_interpreted():
 
 def test_a_stale_build_is_named_when_asked(monkeypatch):
     hashes = {name: source_hash(path) for name, path in compiled_sources().items()}
-    monkeypatch.setattr(_compiled, "built_hashes", lambda: hashes)
+    monkeypatch.setattr(compiled, "built_hashes", lambda: hashes)
     monkeypatch.setenv("WEFT_CHECK_BUILD", "1")
-    assert _compiled.stale_modules() == []
-    require("weft.runtime.pool", True)
-    hashes["weft.runtime.pool"] = "0" * 16
-    assert _compiled.stale_modules() == ["weft.runtime.pool"]
+    assert compiled.stale_modules() == []
+    require("weft.engine.devices.cpu.pool", True)
+    hashes["weft.engine.devices.cpu.pool"] = "0" * 16
+    assert compiled.stale_modules() == ["weft.engine.devices.cpu.pool"]
     with pytest.raises(ImportError, match="stale build"):
-        require("weft.runtime.pool", True)
+        require("weft.engine.devices.cpu.pool", True)
     monkeypatch.delenv("WEFT_CHECK_BUILD")
-    require("weft.runtime.pool", True)
+    require("weft.engine.devices.cpu.pool", True)
 
 
 def test_without_a_compiler_the_build_says_what_to_install(tmp_path):
-    root = _compiled.package_folder().parent.parent
+    root = compiled.package_folder().parent.parent
     if not (root / "setup.py").exists():
         pytest.skip("not a source tree")
     done = subprocess.run(
@@ -82,14 +82,14 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path):
 
 
 def test_without_headers_the_build_says_what_to_install(tmp_path):
-    root = _compiled.package_folder().parent.parent
+    root = compiled.package_folder().parent.parent
     if not (root / "setup.py").exists():
         pytest.skip("not a source tree")
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho Python.h: no such file >&2\nexit 1\n")
     compiler.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--only", "weft.fibers"],
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--only", "weft.func.fibers"],
         cwd=root,
         env={"CC": str(compiler)},
         capture_output=True,
@@ -102,7 +102,7 @@ def test_without_headers_the_build_says_what_to_install(tmp_path):
 def linked_tree(folder, without=(), changed=()):
     """A copy of the package made of links: without the builds of some modules, with newer sources and no usable build
     of others."""
-    package = _compiled.package_folder()
+    package = compiled.package_folder()
     for path in package.rglob("*"):
         place = folder / "weft" / path.relative_to(package)
         if path.is_dir() or "__pycache__" in path.parts:
@@ -114,7 +114,7 @@ def linked_tree(folder, without=(), changed=()):
                 place.write_bytes(b"no library")
         elif path.suffix == ".py" and name.removesuffix(".py") in changed:
             place.write_text(path.read_text() + "# newer\n")
-        elif path.name == "_compiled.py":  # finds the package by where it is itself
+        elif name == "weft._build.compiled.py":  # finds the package by where it is itself
             place.write_text(path.read_text())
         else:
             place.symlink_to(path)
@@ -124,10 +124,10 @@ def linked_tree(folder, without=(), changed=()):
 @pytest.mark.parametrize(
     ("module", "broken"),
     [
-        ("weft.graph.tape", "without"),
-        ("weft.pipeline", "without"),
-        ("weft.graph.tape", "changed"),
-        ("weft.pipeline", "changed"),
+        ("weft.engine.ir.tape", "without"),
+        ("weft.engine.pipeline.driver", "without"),
+        ("weft.engine.ir.tape", "changed"),
+        ("weft.engine.pipeline.driver", "changed"),
         ("weft.nn.functional_loss", "changed"),
     ],
 )

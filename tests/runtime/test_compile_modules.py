@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from weft import _compiled
+from weft._build import compiled
 
-TOOL = _compiled.package_folder().parent.parent / "tools" / "compile_modules.py"
+TOOL = compiled.package_folder().parent.parent / "tools" / "compile_modules.py"
 if not TOOL.exists():
     pytest.skip("not a source tree", allow_module_level=True)
 # Newer Pythons warn where a process with threads forks; the build itself has none.
@@ -77,7 +77,7 @@ def tree(compiling, tmp_path):
             for name, text in texts.items():
                 source = tmp_path / f"{name}.py"
                 source.write_text(text)
-                modules.append(compiling.Module(name, source, _compiled.source_hash(source)))
+                modules.append(compiling.Module(name, source, compiled.source_hash(source)))
             cache = compiling.ObjectCache.open(tmp_path / "objects", self.toolchain)
             failed = compiling.compile_missing(cache, modules, workers=2)
             found = {m.name: cache.path(m).read_text() for m in modules if m.name not in failed}
@@ -139,7 +139,7 @@ def test_objects_of_old_sources_are_forgotten(compiling, tree, tmp_path):
         tree(a=str(number))
     cache = compiling.ObjectCache.open(tmp_path / "objects", tree.toolchain)
     source = tmp_path / "a.py"
-    module = compiling.Module("a", source, _compiled.source_hash(source))
+    module = compiling.Module("a", source, compiled.source_hash(source))
     cache.prune([module])
     assert len(list(cache.folder.glob("a-*.so"))) == compiling.KEPT_PER_MODULE
     assert cache.missing([module]) == []
@@ -183,8 +183,8 @@ def test_the_hash_covers_declarations_that_are_cimported_in_turn(tmp_path):
     (package / "beside.pxd").write_text("cdef int beside\n")
     source = package / "a.py"
     source.write_text("from cython.cimports.pack.near import x\nfrom pack.beside import y\n")
-    first = _compiled.SourceHashes(package).of(source)
+    first = compiled.SourceHashes(package).of(source)
     (package / "beside.pxd").write_text("cdef long beside\n")  # imported, not cimported
-    assert _compiled.SourceHashes(package).of(source) == first
+    assert compiled.SourceHashes(package).of(source) == first
     (package / "far.pxd").write_text("cdef long far\n")
-    assert _compiled.SourceHashes(package).of(source) != first
+    assert compiled.SourceHashes(package).of(source) != first

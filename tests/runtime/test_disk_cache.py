@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.runtime.disk_cache import DiskCache, default_directory
+from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
 
 KEY = "ab" * 32
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime_kernels import add_program, addresses, flush_kernels, kernels
 
+from weft.engine.devices.cpu.executor import Program, launch_once
+from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 from weft.errors import VerificationError
-from weft.runtime.executor import Program, launch_once
-from weft.runtime.threads import get_num_threads, set_num_threads
 
 HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
 

@@ -10,35 +10,35 @@ import pytest
 from runtime_kernels import addresses, kernels
 
 import weft
-from weft import optim, pipeline
+from weft import optim
 from weft.debug import stages
+from weft.engine.devices.cpu.executor import Program
+from weft.engine.devices.cpu.pool import reset_peak, stats
+from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
+from weft.engine.pipeline import driver, horizontal_fusion
+from weft.engine.runtime import executable_cache
 from weft.errors import ArgumentError, VerificationError
-from weft.runtime import programs
-from weft.runtime.executor import Program
-from weft.runtime.pool import reset_peak, stats
-from weft.runtime.threads import get_num_threads, set_num_threads
-from weft.schedule import gang
 
 HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
 
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    threads, gangs = get_num_threads(), gang.set_gangs(True)
+    threads, gangs = get_num_threads(), horizontal_fusion.set_gangs(True)
     yield
     set_num_threads(threads)
-    gang.set_gangs(gangs)
+    horizontal_fusion.set_gangs(gangs)
 
 
 @contextmanager
 def without_gangs() -> Iterator[None]:
-    before = gang.set_gangs(False)
-    programs.clear()
+    before = horizontal_fusion.set_gangs(False)
+    executable_cache.clear()
     try:
         yield
     finally:
-        gang.set_gangs(before)
-        programs.clear()
+        horizontal_fusion.set_gangs(before)
+        executable_cache.clear()
 
 
 # -- the executor --------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_iterations_stay_side_by_side() -> None:
 
 
 def test_large_temporaries_do_not_join() -> None:
-    rows = gang.MOST_BYTES // 4 // 64
+    rows = horizontal_fusion.MOST_BYTES // 4 // 64
     large = [weft.randn(rows, 64) for _ in range(3)]
     small = [weft.randn(rows // 2, 64) for _ in range(4)]
     weft.realize()
@@ -159,12 +159,12 @@ def test_a_training_step_of_a_perceptron() -> None:
     optimizer = optim.AdamW(model.parameters())
     x, target = weft.randn(64, 64), weft.randint(0, 10, (64,))
     for _ in range(5):
-        before = dict(pipeline.counters)
+        before = dict(driver.counters)
         loss = weft.nn.functional.cross_entropy(model(x), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    found = {key: pipeline.counters[key] - before[key] for key in before}
+    found = {key: driver.counters[key] - before[key] for key in before}
     assert found["flushes"] == 1
     assert found["nodes"] <= 144
     assert found["kernels"] <= 21
@@ -275,4 +275,4 @@ def test_an_update_needs_no_more_memory() -> None:
 def test_what_members_leave_for_each_other_is_bounded() -> None:
     found = peak_of_a_step("Muon")
     with without_gangs():
-        assert found <= peak_of_a_step("Muon") + 6 * gang.MOST_BYTES
+        assert found <= peak_of_a_step("Muon") + 6 * horizontal_fusion.MOST_BYTES

@@ -21,7 +21,7 @@ def run(code: str, guard: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[
 
 BUFFER = """
 import ctypes, sys
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 buffer = pool.allocate({nbytes})
 start = buffer.address
 """
@@ -62,7 +62,7 @@ def test_a_write_to_the_other_side_is_seen_when_the_memory_is_freed(guard: str, 
 def test_fresh_memory_is_nan_and_no_index() -> None:
     code = """
 import numpy as np
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 buffer = pool.allocate(4096)
 for kind in (np.float16, np.float32, np.float64):
     assert np.isnan(np.frombuffer(buffer, kind)).all()
@@ -124,7 +124,7 @@ ctypes.string_at({read}, 1)
 def test_garbage_fills_what_is_guarded_and_no_more(guard: str) -> None:
     code = """
 import weft
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 pool.set_fill(0x41)
 assert bytes(memoryview(pool.allocate(5000))) == bytes([0x41]) * 5000
 print((weft.tensor(2.0) * weft.tensor([1.0, 3.0]) + weft.tensor(1.0)).sum().item())

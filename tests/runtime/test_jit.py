@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from runtime_kernels import loop_ir
 
+from weft.engine.devices.cpu.disk_cache import DiskCache
+from weft.engine.devices.cpu.jit import Compiler, Request, Target
 from weft.errors import VerificationError
-from weft.runtime.disk_cache import DiskCache
-from weft.runtime.jit import Compiler, Request, Target
 
 ADD = "  %w = fadd float %v, %k"
 
@@ -229,7 +229,7 @@ def test_assembly_can_be_read(fresh):
 
 
 def test_llvmlite_is_imported_by_the_first_kernel_only():
-    program = "import sys, weft.runtime.jit; sys.exit('llvmlite' in sys.modules)"
+    program = "import sys, weft.engine.devices.cpu.jit; sys.exit('llvmlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

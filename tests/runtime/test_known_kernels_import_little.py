@@ -19,11 +19,11 @@ print(loss.item(), w.grad.sum().item(), window.grad.sum().item())
 print([name for name in WRITERS if name in sys.modules])
 """
 WRITERS = [
-    "weft.schedule.specs",
-    "weft.codegen.emitter",
-    "weft.codegen.gemm.driver",
-    "weft.codegen.gemm.axes",
-    "weft.codegen.attention.frame",
+    "weft.engine.pipeline.lowering.kernel_decoder",
+    "weft.engine.devices.cpu.elementwise.emitter",
+    "weft.engine.devices.cpu.gemm.driver",
+    "weft.engine.devices.cpu.gemm.implicit",
+    "weft.engine.devices.cpu.attention.frame",
 ]
 
 

@@ -12,22 +12,22 @@ import pytest
 
 import weft
 from weft.config import config
-from weft.runtime import programs
+from weft.engine.runtime import executable_cache
 
 
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
     weft.realize()
-    programs.clear()
+    executable_cache.clear()
     yield
-    programs.clear()
+    executable_cache.clear()
 
 
 def hits(function: Callable[[], Any]) -> int:
     """How many known programs a call runs."""
-    before = programs.counters["hits"]
+    before = executable_cache.counters["hits"]
     function()
-    return programs.counters["hits"] - before
+    return executable_cache.counters["hits"] - before
 
 
 def learn(function: Callable[[], Any], times: int = 4) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.codegen import target
 from weft.debug import stages
+from weft.engine.devices.cpu.llvm import target
 
 SHAPES = [(700, 512), (700, 515), (64, 9001), (20000, 33), (1, 400000)]
 

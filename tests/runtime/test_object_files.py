@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime_kernels import compiler, loop_ir
 
+from weft.engine.devices.cpu import linking
+from weft.engine.devices.cpu.disk_cache import DiskCache
+from weft.engine.devices.cpu.jit import Compiler, Request
+from weft.engine.devices.cpu.object_files import read, undefined_symbols
 from weft.errors import VerificationError
-from weft.runtime import linking
-from weft.runtime.disk_cache import DiskCache
-from weft.runtime.jit import Compiler, Request
-from weft.runtime.object_files import read, undefined_symbols
 
 CALLS = """
 declare double @sin(double)
@@ -163,7 +163,7 @@ def test_one_kernel_found_on_disk_does_without_llvm(tmp_path):
     """A second process neither compiles nor loads LLVM's library."""
     program = """
 import sys, weft
-from weft.runtime import jit
+from weft.engine.devices.cpu import jit
 x = weft.arange(12.0).view(3, 4)
 assert ((x @ x.T).relu() + 1).sum().item() == 1143.0
 print(jit.compiler().counters.compilations, "llvmlite.binding" in sys.modules)

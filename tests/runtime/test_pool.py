@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.engine.devices.cpu import pool
 from weft.errors import OutOfMemoryError
-from weft.runtime import pool
 
 MEGABYTE = 1 << 20
 
@@ -114,7 +114,7 @@ def test_a_refused_small_mapping_is_an_error_not_a_crash():
     """Under a tight address space limit the system says no: trim, retry, then raise."""
     program = """
 import resource
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 from weft.errors import OutOfMemoryError
 free = pool.allocate(64 << 20)
 del free

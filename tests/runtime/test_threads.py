@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from runtime_kernels import add_program, addresses, kernels
 
-from weft.runtime.executor import Program
-from weft.runtime.threads import get_num_threads, set_num_threads
+from weft.engine.devices.cpu.executor import Program
+from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 
 HOUR = 3_600_000_000_000
 
@@ -74,7 +74,9 @@ def test_the_number_of_threads_is_kept_and_checked():
 
 @pytest.mark.parametrize("variable", ["WEFT_NUM_THREADS", "OMP_NUM_THREADS"])
 def test_the_environment_sets_the_number(variable):
-    program = "from weft.runtime.threads import get_num_threads; print(get_num_threads())"
+    program = (
+        "from weft.engine.devices.cpu.threads import get_num_threads; print(get_num_threads())"
+    )
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     environment[variable] = "7"
     done = subprocess.run(

@@ -6,8 +6,8 @@ import pytest
 
 import weft
 from weft.debug import stages
+from weft.engine.pipeline.lowering.prepack import FEWEST, MOST, OFTEN
 from weft.nn import functional as F
-from weft.schedule.turning import FEWEST, MOST, OFTEN
 
 
 def chain(times: int, rows: int, *, bias: bool, read: bool = False) -> weft.Tensor:

@@ -12,7 +12,7 @@ from aliasing_programs import Machine
 
 import weft
 from oracle import torch
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
 
 STEPS = 25
 # Where PyTorch itself raises because it overwrites: Weft keeps saved values and reads before it writes.

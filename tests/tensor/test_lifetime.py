@@ -15,8 +15,8 @@ import pytest
 
 import weft
 from weft import nn
-from weft.graph.edges import value_of
-from weft.graph.making import count_live_nodes
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.frontend.resolve import value_of
 
 HERE = Path(__file__).name
 
@@ -135,7 +135,7 @@ import random
 from itertools import pairwise
 
 import weft
-from weft.graph.edges import value_of
+from weft.engine.frontend.resolve import value_of
 
 x = weft.ones(1)
 crowd = [x * float(number) for number in range(4_000)]

@@ -243,7 +243,7 @@ def test_nothing_is_drawn_or_left_pending() -> None:
     x = weft.randn(10, device="meta").uniform_()
     nn.Linear(3, 3, device="meta")
     assert weft.get_rng_state().equal(before)
-    from weft.graph import tape
+    from weft.engine.ir import tape
 
     pending = tape.tape().count
     for _ in range(100):

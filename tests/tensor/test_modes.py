@@ -148,13 +148,13 @@ def test_eager_runs_at_the_call() -> None:
     with weft.eager():
         x = weft.arange(3.0) * 2
         assert x._cell is None or x._cell.node is not None
-        pending = weft.graph.tape.tape().count
+        pending = weft.engine.ir.tape.tape().count
         assert pending == 0
     assert x.tolist() == [0, 2, 4]
 
 
 def test_eager_from_the_environment() -> None:
-    program = "import weft; x = weft.ones(3) + 1; print(weft.graph.tape.tape().count)"
+    program = "import weft; x = weft.ones(3) + 1; print(weft.engine.ir.tape.tape().count)"
     result = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "WEFT_EAGER": "1", "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.graph.edges import value_of
+from weft.engine.frontend.resolve import value_of
 
 FLOATS = (0.0, -0.0, 1.5, -2.25, 1e-45, 1e300, -1e300, 0.1, math.inf, -math.inf, 3.4028236e38)
 INTEGERS = (0, 1, -1, 7, 2**31, -(2**40), 2**62 - 1, 2**62, -(2**63), 2**63 - 1)

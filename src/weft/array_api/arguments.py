@@ -10,10 +10,10 @@ import operator
 from typing import Any
 
 import weft
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
 from weft.tensor.device import need_cpu
 
 Axes = int | tuple[int, ...] | None

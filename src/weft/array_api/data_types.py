@@ -10,10 +10,10 @@ from typing import Any
 
 import weft
 from weft.array_api.arguments import joined_type, need_array, on_device, refuse
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DTypeError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
 from weft.tensor.data import MOST_DIMENSIONS
 
 SIGNED = ("int8", "int16", "int32", "int64")

@@ -11,8 +11,8 @@ from typing import Any
 
 import weft
 from weft.array_api.arguments import joined, need_array
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
-from weft.graph.tensor import Tensor
 
 
 def _unary(name: str, function: Callable[..., Any] | None = None) -> Callable[[Tensor], Tensor]:

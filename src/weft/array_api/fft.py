@@ -10,8 +10,8 @@ from typing import Any
 
 import weft
 from weft.array_api.arguments import need_array, on_device
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 
 
 def _single(name: str) -> Callable[..., Tensor]:

@@ -12,8 +12,8 @@ import weft
 from weft.array_api import reductions
 from weft.array_api.arguments import Axes, axes_of, joined, need_array, one_axis, refuse
 from weft.array_api.manipulation import matrix_transpose
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 
 algebra: Any = weft.linalg
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weft
 from weft.array_api.arguments import axes_of, joined, need_array, one_axis, refuse
-from weft.graph.tensor import Tensor
+from weft.engine.frontend.tensor import Tensor
 
 Axes = int | tuple[int, ...]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import weft
 from weft.array_api.arguments import Axes, axes_of, joined, need_array, one_axis, refuse
 from weft.array_api.data_types import UNSIGNED
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
 
 
 def _accumulated(x: Tensor, dtype: DType | None) -> Tensor:

@@ -3,14 +3,14 @@
 Recording needs none of it: each name is imported when it is first asked for.
 """
 
-from weft._lazy import export_later as _export_later
+from weft._build.lazy import export_later as _export_later
 
 _EXPORTS = {
     "Function": "function",
     "FunctionCtx": "function",
     "GradcheckError": "gradcheck",
     "NestedIOFunction": "function",
-    "SavedTensor": "records",
+    "SavedTensor": "grad_fn_attributes",
     "Variable": "variable",
     "backward": "backward",
     "detect_anomaly": "anomaly",

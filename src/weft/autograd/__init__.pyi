@@ -3,7 +3,7 @@ from weft.autograd.function import Function as Function
 from weft.autograd.function import FunctionCtx as FunctionCtx
 from weft.autograd.gradcheck import GradcheckError as GradcheckError
 from weft.autograd.function import NestedIOFunction as NestedIOFunction
-from weft.autograd.records import SavedTensor as SavedTensor
+from weft.autograd.grad_fn_attributes import SavedTensor as SavedTensor
 from weft.autograd.variable import Variable as Variable
 from weft.autograd import anomaly_mode as anomaly_mode
 from weft.autograd.backward import backward as backward

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.backward import grad
-from weft.autograd.discovery import target_for
-from weft.autograd.faults import Anomaly, Diagnosis, Unit, Values, name_of, records_below
-from weft.autograd.snapshot import Snapshot
+from weft.autograd.nonfinite_origin import Anomaly, Diagnosis, Unit, Values, name_of, records_below
+from weft.engine.api.api_function import all_public
+from weft.engine.backward.pending_snapshot import Snapshot
+from weft.engine.backward.reachability import target_for
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.dtype import float32
+from weft.engine.ir.grad_edges import AccumulateGrad
+from weft.engine.ir.node import DONE_STATE
+from weft.engine.pipeline.driver import array_of
 from weft.errors import AnomalyError, ArgumentTypeError
-from weft.graph import tape as tapes
-from weft.graph.dtype import float32
-from weft.graph.edges import edge_for, value_of
-from weft.graph.handles import wrap_node
-from weft.graph.node import DONE_STATE
-from weft.graph.public import all_public
-from weft.graph.recording import cast
-from weft.graph.targets import AccumulateGrad
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, reduce, reshape
-from weft.pipeline import array_of
 
 ADVICE = (
     "look at the inputs below: keep log, sqrt and division away from 0, exp from large numbers; mask before them, "

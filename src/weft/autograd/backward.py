@@ -6,13 +6,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft import pipeline
-from weft.autograd import endings, known_walks
-from weft.autograd.discovery import target_for
 from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
-from weft.autograd.handle import refuse_in_transform
-from weft.autograd.turns import in_turn
-from weft.autograd.walk import Walk
+from weft.autograd.tensor_methods import refuse_in_transform
+from weft.engine.api.api_function import all_public
+from weft.engine.backward import callbacks, replay
+from weft.engine.backward.reachability import target_for
+from weft.engine.backward.turns import in_turn
+from weft.engine.backward.walk import Walk
+from weft.engine.capi.call_site import without_collector
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.grad_edges import AccumulateGrad
+from weft.engine.ir.tape import last_sequence
+from weft.engine.pipeline import driver
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -20,13 +27,6 @@ from weft.errors import (
     GradientError,
     ShapeError,
 )
-from weft.graph import tape as tapes
-from weft.graph.frames import without_collector
-from weft.graph.public import all_public
-from weft.graph.recording import cast
-from weft.graph.tape import last_sequence
-from weft.graph.targets import AccumulateGrad
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import full, full_beside
 
 REFERENCE_CYCLE = (
@@ -185,11 +185,11 @@ def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leav
     try:
         results = _watched(outputs, roots, captured, keep, create, leaves)
     except BaseException:
-        if endings.are_queued():
-            endings.forget_queued()
+        if callbacks.are_queued():
+            callbacks.forget_queued()
         raise
-    if endings.are_queued():
-        endings.call_queued()
+    if callbacks.are_queued():
+        callbacks.call_queued()
     return results
 
 
@@ -219,12 +219,12 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
     lesson = None
     try:
         if leaves and not captured and not create and units is None:
-            lesson = known_walks.repeat(tape, roots, keep)
+            lesson = replay.repeat(tape, roots, keep)
         if lesson is True:
             return {}
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
         if tape.mode.duals is None and tape.mode.walk == 0:
-            formed = pipeline.form_batches(tape)
+            formed = driver.form_batches(tape)
             if formed and lesson is not None:
                 lesson = lesson.after_batches()
         made = _made_walk(units)

@@ -14,10 +14,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.autograd.backward import grad
-from weft.autograd.function_context import pushing
-from weft.autograd.rules import pull_for
-from weft.autograd.saving import pack_node
-from weft.autograd.tangents import check_memory, checked_tangents, tangents_for, transposing
+from weft.autograd.custom.context import pushing
+from weft.autograd.custom.jvp import check_memory, checked_tangents, tangents_for, transposing
+from weft.engine.api.api_function import publish
+from weft.engine.backward.apply_vjp import pull_for
+from weft.engine.backward.saved_tensor_hooks import pack_node
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.frontend.views import handle_of_storage, logical_strides, replace_value
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.tape import watch_records
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -25,14 +33,6 @@ from weft.errors import (
     NoTensorError,
     ShapeError,
 )
-from weft.graph import tape as tapes
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tape import watch_records
-from weft.graph.tensor import Tensor
-from weft.graph.views import handle_of_storage, logical_strides, replace_value
 from weft.ops.primitives import elementwise, full, put
 
 

@@ -14,21 +14,21 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.weft.autograd.function_context import FunctionCtx as Context
-from cython.cimports.weft.autograd.function_outputs import apart, attach, edges_of, needs
-from cython.cimports.weft.graph.tape import Mode, current_tape
-from cython.cimports.weft.graph.targets import GradientFunction, OutputEdge
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.autograd.custom.context import FunctionCtx as Context
+from cython.cimports.weft.autograd.custom.outputs import apart, attach, edges_of, needs
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.grad_edges import GradientFunction, OutputEdge
+from cython.cimports.weft.engine.ir.tape import Mode, current_tape
 
-from weft._compiled import require
-from weft.autograd import function_defaults as defaults
+from weft._build.compiled import require
+from weft.autograd.custom import defaults
+from weft.autograd.custom.context import FunctionCtx
+from weft.autograd.custom.node import FunctionNode
 from weft.autograd.forward_ad import push_function, tangents_before
-from weft.autograd.function_context import FunctionCtx
-from weft.autograd.function_node import FunctionNode
+from weft.engine.frontend.resolve import edge_for, set_edge
+from weft.engine.frontend.views import alias_of
+from weft.engine.ir import tape as tapes
 from weft.errors import GradientError
-from weft.graph import tape as tapes
-from weft.graph.edges import edge_for, set_edge
-from weft.graph.views import alias_of
 
 require(__name__, cython.compiled)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.backward import grad
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentTypeError, AssertedError, GradientError, ShapeError
-from weft.graph import tape as tapes
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import concat, elementwise, iota, permute, reshape, zeros_like
 
 Tensors = tuple[Tensor, ...]

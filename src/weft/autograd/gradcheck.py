@@ -15,12 +15,12 @@ import numpy as np
 
 from weft.autograd import gradcheck_extras as extras
 from weft.autograd.backward import grad
-from weft.autograd.differences import along, differences_of, outputs_of
+from weft.autograd.finite_differences import along, differences_of, outputs_of
 from weft.autograd.gradcheck_extras import GradcheckError as GradcheckError
 from weft.autograd.gradcheck_options import Options, need_for, need_one
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
-from weft.graph.public import publish
-from weft.graph.tensor import Tensor
 
 
 def _analytic(outputs: tuple[Tensor, ...], inputs: list[Any], index: int, output: int) -> Any:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.backward import grad
-from weft.autograd.differences import outputs_of
+from weft.autograd.finite_differences import outputs_of
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.autograd.function import Function
 from weft.autograd.functional import stacked
+from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import alias_of
 from weft.errors import WeftError
-from weft.graph.bound import bound_to
-from weft.graph.tensor import Tensor
-from weft.graph.views import alias_of
 
 
 class GradcheckError(WeftError, RuntimeError):

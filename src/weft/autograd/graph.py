@@ -13,10 +13,18 @@ from contextlib import ContextDecorator
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
-from weft.autograd.discovery import target_for
-from weft.autograd.observe import RemovableHandle
-from weft.autograd.records import SeveralOutputs, shown
-from weft.autograd.saving import check_allowed, pack_node
+from weft.autograd.grad_fn_attributes import SeveralOutputs, shown
+from weft.engine.api.api_function import publish
+from weft.engine.backward.hooks import RemovableHandle
+from weft.engine.backward.reachability import target_for
+from weft.engine.backward.saved_tensor_hooks import check_allowed, pack_node
+from weft.engine.frontend.resolve import edge_for
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import storage_of
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
+from weft.engine.ir.node import Node as RecordedNode
+from weft.engine.ir.tape import watch_records
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,14 +32,6 @@ from weft.errors import (
     GradientError,
     NoTensorError,
 )
-from weft.graph import tape as tapes
-from weft.graph.edges import edge_for
-from weft.graph.node import Node as RecordedNode
-from weft.graph.public import publish
-from weft.graph.tape import watch_records
-from weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
-from weft.graph.tensor import Tensor
-from weft.graph.views import storage_of
 
 
 class Node(abc.ABC):  # noqa: B024 - asked by isinstance only

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.endings import ExecutionEngine
-from weft.graph.tensor import Tensor
+from weft.engine.backward.callbacks import ExecutionEngine
+from weft.engine.frontend.tensor import Tensor
 
 
 class VariableMeta(type):

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ContextDecorator, nullcontext
 from typing import Any, NoReturn
 
-from weft._lazy import gather as _gather
-from weft._lazy import join as _join
+from weft._build.lazy import gather as _gather
+from weft._build.lazy import join as _join
 from weft.cuda import amp
 from weft.errors import DeviceError, OutOfMemoryError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft._lazy import gather as _gather
-from weft._lazy import later
+from weft._build.lazy import gather as _gather
+from weft._build.lazy import later
 
 amp = later("weft.amp")
 

@@ -23,7 +23,7 @@ from weft.data.sampler import (
     WeightedRandomSampler,
 )
 from weft.data.worker import WorkerInfo, get_worker_info
-from weft.graph.public import publish
+from weft.engine.api.api_function import publish
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",

@@ -11,7 +11,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft._lazy import later
+from weft._build.lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError
 
 nested = later("weft.nested")

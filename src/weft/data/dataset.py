@@ -18,7 +18,7 @@ from weft.errors import (
     DimensionError,
     NotDefinedError,
 )
-from weft.functional.arguments import need_rank, need_tensor
+from weft.tensor.arguments import need_rank, need_tensor
 
 
 class Dataset:

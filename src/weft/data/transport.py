@@ -18,11 +18,11 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.graph import dtype as dtypes
-from weft.graph.handles import wrap_node
-from weft.graph.making import make_value
-from weft.graph.overriding import DisableTorchFunctionSubclass
-from weft.runtime import pool
+from weft.engine.devices.cpu import pool
+from weft.engine.dispatch.torch_function import DisableTorchFunctionSubclass
+from weft.engine.frontend.node_factory import make_value
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
 from weft.tensor.subclasses import asks
 
 _LARGE = 1 << 16

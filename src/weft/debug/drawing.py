@@ -13,8 +13,8 @@ from html import escape
 
 from weft.debug.graph import Entry, collect_graph
 from weft.debug.layout import Layout, lay_out
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
-from weft.graph.tensor import Tensor
 
 LIMIT = 400
 ROW = 84.0

@@ -15,12 +15,12 @@ from itertools import combinations
 from types import TracebackType
 from typing import Any
 
-from weft import pipeline
+from weft.engine.ir.primitive import ROWS, VIEW
+from weft.engine.pipeline import driver
+from weft.engine.pipeline.batching import batch
+from weft.engine.runtime import executable_cache
 from weft.errors import describe_position, user_line
-from weft.graph.rows import ROWS, VIEW
 from weft.optim import stepping
-from weft.runtime import programs
-from weft.schedule import batch
 
 MOST_RUNS = 4096  # of one step; older ones are forgotten
 MOST_LINES = 12  # of one kind of reason in the text of a run
@@ -313,7 +313,7 @@ def with_unit(nbytes: int) -> str:
 
 
 def _counts() -> dict[str, int]:
-    return {"flushes": pipeline.counters["flushes"], "hits": programs.counters["hits"]}
+    return {"flushes": driver.counters["flushes"], "hits": executable_cache.counters["hits"]}
 
 
 # -- the notes of a search -------------------------------------------------------------------------

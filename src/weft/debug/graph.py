@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
+from weft.engine.ir.node import Node
+from weft.engine.ir.primitive import SCALAR_ROW, VALUE_ROW
 from weft.errors import describe_position
-from weft.graph.edges import edge_for, value_of
-from weft.graph.node import Node
-from weft.graph.rows import SCALAR_ROW, VALUE_ROW
-from weft.graph.targets import AccumulateGrad, OutputEdge
-from weft.graph.tensor import Tensor
 
 DONE = 1
 

@@ -2,7 +2,7 @@
 
 In: a function that records something. Out: a dictionary of texts under `record`, `batch`, `collect`, `fuse`,
 `gang`, `plan`, `kernels`, `lower`, made by the stages' own printers. The kernels are those of a program that has come
-before: that a novel one runs in single operations first (`weft.schedule.select`) is not shown. Running what was
+before: that a novel one runs in single operations first (`weft.engine.pipeline.tiering`) is not shown. Running what was
 recorded is left to the pipeline.
 """
 
@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft import pipeline
-from weft.graph.rows import ELEMENTWISE, SCALAR_ROW
-from weft.graph.tape import tape
-from weft.graph.targets import AccumulateGrad, OutputEdge
-from weft.schedule import batch, collect, fuse, gang, lower, plan
-from weft.schedule.loops import kernel_specs
-from weft.schedule.specs import kernel_text
-from weft.schedule.staging import prepare
+from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
+from weft.engine.ir.primitive import ELEMENTWISE, SCALAR_ROW
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver, horizontal_fusion, memory_plan
+from weft.engine.pipeline.batching import batch
+from weft.engine.pipeline.fusion import fuse
+from weft.engine.pipeline.lowering import lower
+from weft.engine.pipeline.lowering.kernel_decoder import kernel_text
+from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
+from weft.engine.pipeline.lowering.row_kernel import prepare
+from weft.engine.pipeline.simplify import collect
 
 
 def stages(function: Callable[[], Any]) -> dict[str, str]:
@@ -26,7 +29,7 @@ def stages(function: Callable[[], Any]) -> dict[str, str]:
 
     What was pending before runs first. What the function itself reads has run and is not shown.
     """
-    pipeline.flush()
+    driver.flush()
     result = function()  # held: what nobody holds is not computed
     pending = tape().pending()
     texts = {"record": record_text(pending)}
@@ -40,16 +43,16 @@ def stages(function: Callable[[], Any]) -> dict[str, str]:
     for kernel in program.kernels:
         if kernel.kind == ELEMENTWISE:
             prepare(program, kernel)
-    gang.gang(program)
-    texts["gang"] = gang.text(program)
-    memory = plan.plan(program)
-    texts["plan"] = plan.text(program, memory)
+    horizontal_fusion.gang(program)
+    texts["gang"] = horizontal_fusion.text(program)
+    memory = memory_plan.plan(program)
+    texts["plan"] = memory_plan.text(program, memory)
     lowering = lower.lower(program, memory)
     texts["kernels"] = kernels_text(lowering)
     texts["lower"] = lower.text(lowering)
     program.release()
     del program, memory, lowering
-    pipeline.flush()
+    driver.flush()
     del result
     return texts
 

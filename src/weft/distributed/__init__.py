@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from weft._lazy import gather as _gather
-from weft._lazy import join as _join
+from weft._build.lazy import gather as _gather
+from weft._build.lazy import join as _join
 from weft.distributed import absent
 from weft.distributed.collectives import *  # noqa: F403 - PyTorch's names
 from weft.distributed.collectives import need_group, started

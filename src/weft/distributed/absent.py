@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft._absent import refused
+from weft.compat.absent import refused
 from weft.errors import DeviceError
 
 _SHARDED = (

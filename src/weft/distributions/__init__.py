@@ -5,8 +5,8 @@ Each is imported when it is first named.
 
 import sys
 
-from weft._lazy import export_later as _export_later
-from weft._lazy import gather as _gather
+from weft._build.lazy import export_later as _export_later
+from weft._build.lazy import gather as _gather
 
 _EXPORTS = {
     name: place

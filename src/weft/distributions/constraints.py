@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft._lazy import later
+from weft._build.lazy import later
 
 _linalg: Any = later("weft.linalg")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._lazy import later
+from weft._build.lazy import later
 from weft.distributions import constraints
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
 

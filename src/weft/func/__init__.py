@@ -1,5 +1,6 @@
 """Function transforms: derivatives, Jacobians and maps of functions, which nest arbitrarily."""
 
+from weft.engine.api.api_function import publish
 from weft.func.compatibility import (
     debug_unwrap,
     functionalize,
@@ -10,7 +11,6 @@ from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
 from weft.func.modules import functional_call, stack_module_state
 from weft.func.rearranging import rearrange
-from weft.graph.public import publish
 
 __all__ = [
     "debug_unwrap",

@@ -15,20 +15,22 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.edges import value
-from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.making import new_node
-from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.node_factory import new_node
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.tape import finish
 
 import weft
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.autograd.backward import make_roots, walk
-from weft.autograd.discovery import reaches_more
+from weft.autograd.custom.jvp import transposing
 from weft.autograd.functional import or_zeros, reached
-from weft.autograd.tangents import transposing
+from weft.engine.backward.reachability import reaches_more
+from weft.engine.frontend.resolve import edge_for
+from weft.engine.ir import tape as tapes
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -45,8 +47,6 @@ from weft.func.structure import (
     tangents_of_linearized,
 )
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
-from weft.graph import tape as tapes
-from weft.graph.edges import edge_for
 from weft.ops import TABLE
 from weft.ops.primitives import full as constant
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft
-from weft import pipeline
 from weft.autograd.function import Function
+from weft.engine.frontend.recorder import record
+from weft.engine.ir import tape as tapes
+from weft.engine.pipeline import driver
 from weft.errors import GradientError
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.tree import leaves, rebuild
-from weft.graph import tape as tapes
-from weft.graph.recording import record
 from weft.ops import TABLE
 
 
@@ -116,11 +116,11 @@ class _Outside:
     def __enter__(self) -> None:
         mode = tapes.tape().mode
         self.former, mode.extra = mode.extra, self.mapping.outer
-        self.flushes = pipeline.counters["flushes"]
+        self.flushes = driver.counters["flushes"]
 
     def __exit__(self, *exc: object) -> None:
         tapes.tape().mode.extra = self.former
-        self.mapping.flushes += pipeline.counters["flushes"] - self.flushes
+        self.mapping.flushes += driver.counters["flushes"] - self.flushes
 
 
 def _check_contract(function: Any) -> None:

@@ -13,21 +13,21 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.autograd.discovery import joint_of
-from cython.cimports.weft.graph.edges import value
-from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.making import count_elements, new_node
-from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.graph.rows import OpRow, scalar_row, value_row
-from cython.cimports.weft.graph.tape import finish
-from cython.cimports.weft.graph.targets import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.backward.reachability import joint_of
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row, value_row
+from cython.cimports.weft.engine.ir.tape import finish
 
-from weft._compiled import require
-from weft.graph.edges import edge_for
-from weft.graph.node import PENDING_STATE
-from weft.graph.rows import COMPOSITE, CONTRACT, ELEMENTWISE, MACRO
-from weft.graph.tape import last_sequence, tape
+from weft._build.compiled import require
+from weft.engine.frontend.resolve import edge_for
+from weft.engine.ir.node import PENDING_STATE
+from weft.engine.ir.primitive import COMPOSITE, CONTRACT, ELEMENTWISE, MACRO
+from weft.engine.ir.tape import last_sequence, tape
 from weft.ops.primitives import (
     elementwise,
     expand,

@@ -3,9 +3,9 @@
 """vmap: a function of one example, over all examples.
 
 The function runs on the first example, and what it has recorded is recorded once more over all examples
-(`weft.func.lifting`). Where it reads a value, it runs on the other examples too, in fibers (`weft.fibers`) that wait
-for each other where they read, and equal operations of different examples run as one: so it may decide on values. The
-first example's result stands in both cases. Python side effects happen once, or once per example where values are
+(`weft.func.lifting`). Where it reads a value, it runs on the other examples too, in fibers (`weft.func.fibers`) that
+wait for each other where they read, and equal operations of different examples run as one: so it may decide on values.
+The first example's result stands in both cases. Python side effects happen once, or once per example where values are
 read.
 """
 
@@ -18,17 +18,17 @@ from typing import Any
 import cython
 
 import weft
-from weft import pipeline
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.tape import intact, last_sequence
+from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, GradientError, KindError, MutationError
 from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
 from weft.func.tree import leaves, need_function, rebuild
-from weft.graph import tape as tapes
-from weft.graph.edges import value_of
-from weft.graph.recording import record
-from weft.graph.tape import intact, last_sequence
 from weft.ops import TABLE
 
 require(__name__, cython.compiled)
@@ -192,13 +192,13 @@ class _Traced:
         if self.strict:
             extra["refuse"] = _refusal
         mode.extra = extra
-        self.flushes = pipeline.counters["flushes"]
+        self.flushes = driver.counters["flushes"]
         return self
 
     def __exit__(self, *exc: object) -> None:
         mode = self.mode
         mode.walk, mode.extra = self.former
-        self.read = pipeline.counters["flushes"] != self.flushes + self.mapping.flushes
+        self.read = driver.counters["flushes"] != self.flushes + self.mapping.flushes
         self.wrote = len(self.writes.outside) > 0
 
 
@@ -363,7 +363,7 @@ def _others(mapped: _Map, chance: Randomness, together: bool) -> list[Any]:
 
     if not together:
         return [call(index) for index in range(1, mapped.count)]
-    from weft.fibers import map_rest
+    from weft.func.fibers import map_rest
 
     return map_rest(call, range(1, mapped.count), "vmap")  # type: ignore[no-any-return]
 

@@ -9,7 +9,7 @@ from typing import Any
 import cython
 
 import weft
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.errors import ArgumentError, GradientError, KindError, NoTensorError
 from weft.nn.members import MODULE
 

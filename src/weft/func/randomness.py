@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, GradientError
-from weft.graph import tape as tapes
 
 
 class Randomness:

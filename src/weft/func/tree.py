@@ -8,7 +8,7 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.errors import ArgumentTypeError
 
 require(__name__, cython.compiled)

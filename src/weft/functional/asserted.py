@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, ShapeError
-from weft.functional.arguments import describe, need_tensor
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import describe, need_tensor
 
 Message = Callable[[], Any] | None
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
 from weft.functional.joining import broadcast_tensors
 from weft.functional.making import named, write_out
 from weft.functional.special import floating, floats
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.tensor import Tensor
 from weft.ops import bessel
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.views import logical_strides, retyped
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.view_transform import BITS, CONJUGATE, JOIN, NEGATE, PARTS
 from weft.errors import ArgumentError
-from weft.functional.arguments import TYPE_NAMES, Shape, describe
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.lens import BITS, CONJUGATE, JOIN, NEGATE, PARTS
-from weft.graph.recording import cast
-from weft.graph.views import logical_strides, retyped
 from weft.ops import TABLE
 from weft.ops.bits import INTEGER_OF
 from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import concat, iota, put, reduce, reshape, slice_axis
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import TYPE_NAMES, Shape, describe
 
 _SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 

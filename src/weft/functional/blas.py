@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
 
-_pool = later("weft.runtime.threads")
+_pool = later("weft.engine.devices.cpu.threads")
 FEW = 256  # rows of a matrix that one thread factors about as fast as several
 TINY = 32  # rows up to which OpenBLAS takes one thread by itself
 _MODULES = ("numpy.linalg", "scipy.linalg")

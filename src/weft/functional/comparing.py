@@ -10,22 +10,22 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.dispatch.type_names import C_NAMES
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.formats import in_order
 from weft.functional.making import by_name, make_in_place, write_out
 from weft.functional.overlapping import taking_overlaps
-from weft.graph import dtype as dtypes
-from weft.graph.edges import rename_record
-from weft.graph.mutation import mutate
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
-from weft.graph.type_names import C_NAMES
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce
 from weft.ops.primitives import where as where_value
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 from weft.tensor.data import need_fit
 
 require(__name__, cython.compiled)

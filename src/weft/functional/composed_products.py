@@ -9,17 +9,17 @@ from math import prod
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor import Tensor
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import describe, need_tensor, sizes, widen, wrap_dim, wrap_dims
 from weft.functional.linalg import bmm, mm, mv, outer, product
 from weft.functional.making import make_in_place, write_out
 from weft.functional.shaping import roll
-from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape
+from weft.tensor.arguments import describe, need_tensor, sizes, widen, wrap_dim, wrap_dims
 
 require(__name__, cython.compiled)
 

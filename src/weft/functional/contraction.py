@@ -10,15 +10,15 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.views import logical_strides
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import contiguous_strides, elementwise_strides, is_contiguous
 from weft.errors import ShapeError
 from weft.functional.linalg import product
 from weft.functional.parts import diagonal
 from weft.functional.views import permuted
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.recording import cast
-from weft.graph.strides import contiguous_strides, elementwise_strides, is_contiguous
-from weft.graph.views import logical_strides
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, reduce, reshape
 

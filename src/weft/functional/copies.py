@@ -8,17 +8,17 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.inplace import check_in_place
+from weft.engine.frontend.resolve import edge_for, set_edge
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import replace_value
 from weft.errors import DimensionError, IndexRangeError, ShapeError
 from weft.functional import parts, views
-from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import give_all, named, write_out
 from weft.functional.regions import as_strided
-from weft.graph.edges import edge_for, set_edge
-from weft.graph.mutation import check_in_place
-from weft.graph.public import publish
-from weft.graph.tensor import Tensor
-from weft.graph.views import replace_value
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.tensor.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 
 # -- copies ------------------------------------------------------------------------------------------------------------

@@ -9,17 +9,17 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.comparing import fill_value
 from weft.functional.overlapping import set_all, shows_twice
-from weft.graph.mutation import mutate
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
+from weft.tensor.arguments import Shape, describe, need_tensor
 
 require(__name__, cython.compiled)
 

@@ -13,22 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import (
+from weft.functional.joining import cat, stack
+from weft.functional.making import given
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, where
+from weft.tensor.arguments import (
     describe,
     need_tensor,
     wrap_dim,
     wrap_dims,
 )
-from weft.functional.joining import cat, stack
-from weft.functional.making import given
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full, where
 
 
 def _along(x: Any, axis: int, part: slice) -> Any:

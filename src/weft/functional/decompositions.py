@@ -12,9 +12,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.call_cache import Part
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, LinAlgError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.factoring import (
     LinalgEig,
     LinalgEigh,
@@ -34,13 +38,9 @@ from weft.functional.results import result_type
 from weft.functional.singular import LinalgSvd
 from weft.functional.solving import inv_ex
 from weft.functional.underived import underived
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import Part
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.arguments import describe, need_tensor
 
 Eigh = result_type("linalg_eigh")
 Eig = result_type("linalg_eig")

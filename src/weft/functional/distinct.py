@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_integer, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import movedim
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor, wrap_dim
 
 
 def _axis(name: str, input: Any, dim: Any) -> int:

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes, contiguous_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
-from weft.generator import standard_normal, unit
-from weft.graph import dtype as dtypes
-from weft.graph.mutation import mutate
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes, contiguous_strides
+from weft.functional.generator import standard_normal, unit
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 from weft.tensor.creation import read_size
 from weft.tensor.leaves import show_data
 from weft.tensor.modes import is_grad_enabled

@@ -14,16 +14,16 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import PROMOTE, TO_FLOAT, cast, record_elementwise
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, widen
 from weft.functional.making import Function, by_name, in_place_variants, named, write_out
-from weft.graph import dtype as dtypes
-from weft.graph.recording import PROMOTE, TO_FLOAT, cast, record_elementwise
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, widen
 
 require(__name__, cython.compiled)
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import tape as tapes
 from weft.errors import DTypeError, LinAlgError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.blas import limited
-from weft.graph import tape as tapes
-from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, transpose, where
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.function import Function
+from weft.engine.ir import dtype as dtypes
 from weft.functional import host
 from weft.functional.ranges import check_index
-from weft.graph import dtype as dtypes
 from weft.ops.primitives import concat, full, gather, scatter, scatter_add, slice_axis, where
 from weft.ops.primitives import elementwise as call
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
-from weft.graph.tensor import Tensor
 
 # Both `_foreach_NAME` and `_foreach_NAME_`; then those of one form.
 _BOTH = (

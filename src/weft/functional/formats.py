@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.graph.strides import contiguous_strides
+from weft.engine.ir.strides import contiguous_strides
 from weft.tensor.layout import channels_last, channels_last_3d, format_strides, is_contiguous
 
 _FORMATS = {4: channels_last, 5: channels_last_3d}

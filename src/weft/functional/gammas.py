@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.function import Function
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
 from weft.functional import host
-from weft.functional.arguments import need_tensor, widen
 from weft.functional.joining import broadcast_tensors
 from weft.functional.making import given, make_in_place
 from weft.functional.special import floating, floats, lgamma
 from weft.functional.underived import no_derivative
-from weft.graph.public import publish
-from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import need_tensor, widen
 
 
 class Igamma(Function):

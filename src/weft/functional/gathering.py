@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import memory_behind, mutate
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import logical_strides
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError, TensorIndexError
 from weft.functional import host
-from weft.functional.arguments import Shape
 from weft.functional.ranges import COUNTED, UNKNOWN, check_index, trusted
-from weft.graph import dtype as dtypes
-from weft.graph.mutation import memory_behind, mutate
-from weft.graph.recording import cast, record
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
-from weft.graph.views import logical_strides
 from weft.ops import TABLE
 from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
 from weft.ops.row import named
+from weft.tensor.arguments import Shape
 
 require(__name__, cython.compiled)
 

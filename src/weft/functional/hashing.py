@@ -6,17 +6,17 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError
-from weft.functional.arguments import TYPE_NAMES, Shape, describe, need_tensor, reduced_axes
 from weft.functional.joining import cat
 from weft.functional.making import given
 from weft.functional.reductions import need_any, need_elements, need_real
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reshape, slice_axis
+from weft.tensor.arguments import TYPE_NAMES, Shape, describe, need_tensor, reduced_axes
 
 
 def hash_tensor(

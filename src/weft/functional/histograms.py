@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 from weft.functional.making import give_all, given
 from weft.functional.results import result_type
 from weft.functional.underived import underived
-from weft.graph.public import publish
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 
 Histogram = result_type("histogram")
 Histogramdd = result_type("histogramdd")

@@ -22,22 +22,22 @@ from cython.cimports.cpython.buffer import (
     PyObject_GetBuffer,
 )
 from cython.cimports.libc.string import memcpy
-from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 
-from weft._compiled import require
-from weft._lazy import later
+from weft._build.compiled import require
+from weft._build.lazy import later
+from weft.engine.frontend.node_factory import make_value
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
 from weft.functional.blas import limited
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.making import make_value
-from weft.graph.recording import cast
 
 require(__name__, cython.compiled)
 
-pipeline = later("weft.pipeline")
+pipeline = later("weft.engine.pipeline.driver")
 threading = later("threading")
 LONG = 1 << 20  # elements from which a function of NumPy takes tens of milliseconds
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.functional.rare import IN_PLACE
-from weft.graph.tensor import Tensor
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -15,7 +15,7 @@ def _function(name: str) -> Callable[..., Any]:
 
     def in_place(input: Any, *arguments: Any, **keywords: Any) -> Any:  # noqa: A002 - PyTorch's name
         if not isinstance(input, Tensor):
-            from weft.functional.arguments import need_tensor
+            from weft.tensor.arguments import need_tensor
 
             need_tensor(name, input)
         return method(input, *arguments, **keywords)

@@ -17,16 +17,20 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.views import logical_strides
+from cython.cimports.weft.engine.frontend.views import view as record_view
 from cython.cimports.weft.functional.indexing import PySlice_AdjustIndices, PySlice_Unpack
 from cython.cimports.weft.functional.parts import select_view, slice_view
-from cython.cimports.weft.graph.tensor import Tensor
-from cython.cimports.weft.graph.views import logical_strides
-from cython.cimports.weft.graph.views import view as record_view
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.comparing import fill_value
 from weft.functional.copying import assign_region, fits
 from weft.functional.formats import columns_first
@@ -34,14 +38,10 @@ from weft.functional.gathering import Gather, gather_rows
 from weft.functional.overlapping import set_indexed, shows_twice
 from weft.functional.places import coordinates
 from weft.functional.views import unsqueeze
-from weft.graph import dtype as dtypes
-from weft.graph.edges import value_of
-from weft.graph.mutation import mutate
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, flip, full, reshape, where
+from weft.tensor.arguments import describe, need_tensor
 
 require(__name__, cython.compiled)
 

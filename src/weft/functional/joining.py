@@ -11,22 +11,22 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import cast, record
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes as common_shape
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.functional.formats import all_channels_last, like_channels, stacked_channels
 from weft.functional.making import write_out
 from weft.functional.shaping import atleast_1d, atleast_2d, atleast_3d
 from weft.functional.views import expand, reshape
-from weft.graph import dtype as dtypes
-from weft.graph.strides import broadcast_shapes as common_shape
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
+from weft.tensor.arguments import Shape, describe, need_tensor, sizes, wrap_dim
 from weft.tensor.size import Size
 
 require(__name__, cython.compiled)

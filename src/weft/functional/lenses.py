@@ -11,26 +11,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.records import Written
+from weft.autograd.grad_fn_attributes import Written
+from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import record_elementwise
+from weft.engine.frontend.resolve import edge_for, set_edge, value_of
+from weft.engine.frontend.views import handle_of_storage, logical_strides
+from weft.engine.frontend.views import view as record_view
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.view_transform import BITS, CONJUGATE, JOIN, NEGATE, PARTS, SPARSE
 from weft.errors import ArgumentError, DTypeError, MutationError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.bits import as_type, written_into
 from weft.functional.making import by_name, write_out
 from weft.functional.regions import region
 from weft.functional.views import warn_of_number
-from weft.graph import tape as tapes
-from weft.graph.bound import bound_to
-from weft.graph.edges import edge_for, set_edge, value_of
-from weft.graph.lens import BITS, CONJUGATE, JOIN, NEGATE, PARTS, SPARSE
-from weft.graph.mutation import mutate
-from weft.graph.recording import record_elementwise
-from weft.graph.views import handle_of_storage, logical_strides
-from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put, reshape, strided
 from weft.ops.row import named
+from weft.tensor.arguments import Shape, describe, need_tensor
 
 _CONJ = TABLE["conj"]
 _REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.node import DONE_STATE as DONE
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.strides import kept_strides
 from weft.functional import host
-from weft.functional.arguments import describe, untracked
-from weft.graph import dtype as dtypes
-from weft.graph import tape as tapes
-from weft.graph.edges import edge_for, value_of
-from weft.graph.handles import wrap_node
-from weft.graph.meta import is_on_meta
-from weft.graph.node import DONE_STATE as DONE
-from weft.graph.recording import cast, record
-from weft.graph.rows import SCALAR_ROW, VIEW
-from weft.graph.strides import kept_strides
 from weft.ops.limits import LIMITS, limit_error, picking_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import describe, untracked
 
 _least, _most = partial(np.minimum.reduce, axis=None), partial(np.maximum.reduce, axis=None)
 _PICKS = {

@@ -12,21 +12,21 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.recording import record
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import record
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import DTypeError, ShapeError
-from weft.functional.arguments import Shape, describe, need_tensor
 from weft.functional.making import write_out
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reduce, reshape, transpose
+from weft.tensor.arguments import Shape, describe, need_tensor
 
 require(__name__, cython.compiled)
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.factoring import LinalgLu, each, is_plain, need_matrices, need_same
 from weft.functional.factoring import adjoint as conjugated
 from weft.functional.formats import columns_first
@@ -22,10 +24,8 @@ from weft.functional.joining import cat
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import check_regular, need_rows, substituted
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
-from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import full
+from weft.tensor.arguments import describe, need_tensor
 
 Lu = result_type("linalg_lu")
 LuFactor = result_type("linalg_lu_factor")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
+from weft.engine.api.api_function import defined_in
+from weft.engine.frontend.inplace import in_place
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, DTypeError, MutationError
-from weft.functional.arguments import C_NAMES
 from weft.functional.results import type_with_out
-from weft.graph.mutation import in_place
-from weft.graph.public import defined_in
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import C_NAMES
 from weft.tensor.leaves import give_out
 
 Function = Callable[..., Any]

@@ -16,26 +16,26 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.graph.recording import binary
+from cython.cimports.weft.engine.frontend.recorder import binary
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
-from weft.functional.arguments import (
-    describe,
-    is_number,
-    need_tensor,
-    untracked,
-)
 from weft.functional.making import by_name, in_place_variants, named, write_out
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record_elementwise, record_gradient
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, scalar, where
 from weft.ops.row import named as named_row
 from weft.ops.row import with_slopes
+from weft.tensor.arguments import (
+    describe,
+    is_number,
+    need_tensor,
+    untracked,
+)
 from weft.tensor.scalars import scalar_dtype
 
 require(__name__, cython.compiled)

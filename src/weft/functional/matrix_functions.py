@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.blas import linalg
 from weft.functional.factoring import (
     LinalgMatrixExp,
@@ -25,10 +26,9 @@ from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import inv, solve
 from weft.functional.underived import underived
-from weft.graph.public import publish
-from weft.graph.recording import cast
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.arguments import describe, need_tensor, widen
 
 LdlFactor = result_type("linalg_ldl_factor")
 LdlFactorEx = result_type("linalg_ldl_factor_ex")

@@ -12,14 +12,22 @@ import math
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.edges import needs_grad
-from cython.cimports.weft.graph.recording import cast, record_elementwise
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record_elementwise
+from cython.cimports.weft.engine.frontend.resolve import needs_grad
+from cython.cimports.weft.engine.frontend.tensor import Tensor
 
-from weft._compiled import require
-from weft._lazy import later
+from weft._build.compiled import require
+from weft._build.lazy import later
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
-from weft.functional.arguments import (
+from weft.functional.making import write_out
+from weft.functional.reductions import count_of, extreme_of_all, reduce_over, reduced_shape
+from weft.functional.views import movedim
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, reshape, where
+from weft.tensor.arguments import (
     TYPE_NAMES,
     Dims,
     Shape,
@@ -31,14 +39,6 @@ from weft.functional.arguments import (
     untracked,
     widen,
 )
-from weft.functional.making import write_out
-from weft.functional.reductions import count_of, extreme_of_all, reduce_over, reduced_shape
-from weft.functional.views import movedim
-from weft.graph.recording import record_gradient
-from weft.graph.strides import broadcast_shapes
-from weft.ops import TABLE
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, reshape, where
 
 require(__name__, cython.compiled)
 

@@ -11,26 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import Part
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import (
-    TYPE_NAMES,
-    describe,
-    need_number,
-    need_tensor,
-    wrap_dim,
-)
 from weft.functional.making import by_name
 from weft.functional.math import lerp
 from weft.functional.reductions import picked
 from weft.functional.results import TYPES
 from weft.functional.shaping import keep_layout
 from weft.functional.views import movedim, ravel, unsqueeze
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import Part
-from weft.graph.edges import rename_record
-from weft.graph.recording import record_gradient
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import (
     concat,
@@ -46,6 +39,13 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    describe,
+    need_number,
+    need_tensor,
+    wrap_dim,
+)
 
 
 def need_order(name: str, input: Any, message: str = "") -> Any:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
+from weft.engine.api.api_function import defined_in
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
 from weft.functional.making import check_apart, check_out, given, tensors_in
-from weft.graph.public import defined_in
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
-from weft.graph.type_names import C_NAMES, TYPE_NAMES
 
 
 class Rule(NamedTuple):

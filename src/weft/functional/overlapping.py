@@ -1,5 +1,6 @@
 """Writes to tensors that show one element of memory in several places, such as those that `expand` gives: what sets
-numbers is done, with a warning where PyTorch has deprecated it; all else is refused by `weft.graph.mutation.mutate`.
+numbers is done, with a warning where PyTorch has deprecated it; all else is refused by
+`weft.engine.frontend.inplace.mutate`.
 
 In come such a tensor, the places that are written, and values; they go to the memory behind, as a vector.
 """
@@ -10,9 +11,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.strides import overlaps
 from weft.functional.making import named
-from weft.graph.strides import overlaps
-from weft.graph.tensor import Tensor
 
 Function = Callable[..., Any]
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.cuts import Cut, keep_cut, known_cut, new_cut, new_region
-from cython.cimports.weft.graph.tensor import Tensor
-from cython.cimports.weft.graph.views import logical_strides, parts_of
-from cython.cimports.weft.graph.views import view as record_view
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.views import logical_strides, parts_of
+from cython.cimports.weft.engine.frontend.views import view as record_view
+from cython.cimports.weft.engine.ir.split_specs import Cut, keep_cut, known_cut, new_cut, new_region
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,12 +25,11 @@ from weft.errors import (
     ShapeError,
     TensorIndexError,
 )
-from weft.functional.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.functional.making import by_name
 from weft.functional.views import view
-from weft.graph import dtype as dtypes
 from weft.ops import TABLE
 from weft.ops.row import named
+from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 
 require(__name__, cython.compiled)
 

@@ -18,7 +18,7 @@ from cython.cimports.cpython.buffer import (
 )
 from cython.cimports.libc.stdint import int64_t
 
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.functional import host
 
 require(__name__, cython.compiled)

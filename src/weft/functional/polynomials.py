@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.functional import host
-from weft.functional.arguments import need_tensor
 from weft.functional.factoring import Factored, keep
 from weft.functional.making import named, write_out
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import need_tensor
 
 Step = Callable[[Any, int, Any, Any], Any]
 

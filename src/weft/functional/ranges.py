@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.bounds import scan, within
-from cython.cimports.weft.graph.node import DONE, Node
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.index_range import scan, within
+from cython.cimports.weft.engine.ir.node import DONE, Node
 
-from weft._compiled import require
-from weft.graph.bounds import range_error, trust
-from weft.graph.edges import value_of
-from weft.runtime.views import array_over, window_over
+from weft._build.compiled import require
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.index_range import range_error, trust
+from weft.engine.runtime.numpy_views import array_over, window_over
 
 require(__name__, cython.compiled)
 

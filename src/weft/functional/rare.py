@@ -1,4 +1,5 @@
-"""Functions that are imported when they are first called: `weft.name` through `weft._lazy`, methods through stand-ins.
+"""Functions that are imported when they are first called: `weft.name` through `weft._build.lazy`, methods through
+stand-ins.
 
 EXPORTS says where the functions of `weft` are; METHODS are stand-ins for Tensor, each with the place of what it
 stands for (`place`), which tools that write signatures follow.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft._lazy import load
+from weft._build.lazy import load
 
 # module below weft.functional -> functions of weft, methods of Tensor, methods only
 _PLACES: dict[str, tuple[str, str]] = {

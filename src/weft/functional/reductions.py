@@ -12,13 +12,22 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import cast, record, record_elementwise
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir import dtype as dtypes
 from weft.errors import DimensionError, DTypeError, ShapeError
-from weft.functional.arguments import (
+from weft.functional.making import by_name, write_out
+from weft.functional.results import TYPES
+from weft.ops import TABLE
+from weft.ops.primitives import cumulate, gather, reshape, where
+from weft.ops.primitives import elementwise as call
+from weft.ops.row import named
+from weft.tensor.arguments import (
     TYPE_NAMES,
     Dims,
     Shape,
@@ -30,15 +39,6 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
-from weft.functional.making import by_name, write_out
-from weft.functional.results import TYPES
-from weft.graph import dtype as dtypes
-from weft.graph.edges import rename_record
-from weft.graph.recording import record_gradient
-from weft.ops import TABLE
-from weft.ops.primitives import cumulate, gather, reshape, where
-from weft.ops.primitives import elementwise as call
-from weft.ops.row import named
 
 require(__name__, cython.compiled)
 
@@ -472,8 +472,8 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
 
 def sum_to_size(input: Any, *size: Any) -> Any:
     """The tensor summed to a shape that broadcasts to its own."""
-    from weft.functional.arguments import sizes
     from weft.ops.primitives import sum_to
+    from weft.tensor.arguments import sizes
 
     shape = sizes(size)
     lead = len(input._shape) - len(shape)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.views import handle_of_storage, logical_strides, storage_of
+from weft.engine.frontend.views import view as record_view
+from weft.engine.ir.strides import contiguous_strides, dense_order
+from weft.engine.ir.strides import is_contiguous as row_major
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, sizes, wrap_dim
 from weft.functional.views import permuted
-from weft.graph.strides import contiguous_strides, dense_order
-from weft.graph.strides import is_contiguous as row_major
-from weft.graph.views import handle_of_storage, logical_strides, storage_of
-from weft.graph.views import view as record_view
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put
+from weft.tensor.arguments import Shape, sizes, wrap_dim
 from weft.tensor.layout import format_strides
 
 forward_ad = later("weft.autograd.forward_ad")

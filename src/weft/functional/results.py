@@ -15,7 +15,7 @@ from cython.cimports.weft.functional.results import (
     PyStructSequence_NewType,
 )
 
-from weft._compiled import require
+from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 

@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,17 +26,12 @@ from weft.errors import (
     TensorIndexError,
 )
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
 from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
 from weft.functional.overlapping import taking_overlaps
 from weft.functional.ranges import UNKNOWN, check_index
 from weft.functional.shaping import repeated
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import (
@@ -52,6 +51,7 @@ from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
 from weft.ops.row import named
+from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
 
 # One row under the names of several functions, for gradient records and messages.
 _TAKE = named(TABLE["take"], "TakeBackward0")

@@ -8,8 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.inplace import in_place
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import contiguous_strides, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
-from weft.functional.arguments import (
+from weft.functional.formats import in_order, like_channels
+from weft.functional.overlapping import set_outside, shows_twice
+from weft.functional.parts import diagonal
+from weft.functional.views import permuted, reshape, unsqueeze
+from weft.ops import TABLE
+from weft.ops.primitives import concat, embed, expand, full, iota, slice_axis, where
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import flip as reverse
+from weft.ops.primitives import reshape as reshape_value
+from weft.tensor.arguments import (
     describe,
     need_integer,
     need_rank,
@@ -18,19 +31,6 @@ from weft.functional.arguments import (
     wrap_dim,
     wrap_dims,
 )
-from weft.functional.formats import in_order, like_channels
-from weft.functional.overlapping import set_outside, shows_twice
-from weft.functional.parts import diagonal
-from weft.functional.views import permuted, reshape, unsqueeze
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.mutation import in_place
-from weft.graph.strides import contiguous_strides, elementwise_strides
-from weft.ops import TABLE
-from weft.ops.primitives import concat, embed, expand, full, iota, slice_axis, where
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import flip as reverse
-from weft.ops.primitives import reshape as reshape_value
 
 BESIDE = 8  # copies of an element that are written one after the other, with the others' room between them
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_integer, need_tensor
 from weft.functional.lenses import view_as_complex, view_as_real
 from weft.functional.spectral import fft, ifft, irfft, rfft
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, pad
+from weft.tensor.arguments import describe, need_integer, need_tensor
 from weft.tensor.creation import leaf
 
 # -- windows -----------------------------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ import numpy as np
 
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
+from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import tape as tapes
 from weft.functional import host
 from weft.functional.blas import linalg
 from weft.functional.factoring import adjoint, diagonal_matrix, divided, skew
-from weft.graph import tape as tapes
-from weft.graph.bound import bound_to
-from weft.graph.meta import is_on_meta
-from weft.graph.recording import cast
 from weft.ops.primitives import full, where
 
 

@@ -9,13 +9,18 @@ import warnings
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import cast, record, record_elementwise
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record_gradient
 from weft.errors import DTypeError
-from weft.functional.arguments import (
+from weft.functional.reductions import reduced_shape
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import (
     TYPE_NAMES,
     as_dtype,
     describe,
@@ -24,11 +29,6 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
-from weft.functional.reductions import reduced_shape
-from weft.graph.recording import record_gradient
-from weft.ops import TABLE
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape, where
 
 require(__name__, cython.compiled)
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.blas import linalg
 from weft.functional.factoring import (
     Factored,
@@ -31,11 +33,9 @@ from weft.functional.factoring import (
 from weft.functional.formats import columns_first
 from weft.functional.making import given
 from weft.functional.results import result_type
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
+from weft.tensor.arguments import describe, need_tensor
 
 InvEx = result_type("linalg_inv_ex")
 SolveEx = result_type("linalg_solve_ex")

@@ -14,9 +14,21 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import cast, record_gradient
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentTypeError, DTypeError
-from weft.functional.arguments import (
+from weft.functional.elementary import FUNCTIONS as ELEMENTARY
+from weft.functional.making import by_name, give_all, in_place_variants, named, write_out
+from weft.functional.reductions import logsumexp
+from weft.functional.results import TYPES
+from weft.functional.softmax import log_softmax, softmax
+from weft.ops import TABLE, analysis
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, full, where
+from weft.tensor.arguments import (
     TYPE_NAMES,
     describe,
     need_floating,
@@ -25,18 +37,6 @@ from weft.functional.arguments import (
     untracked,
     widen,
 )
-from weft.functional.elementary import FUNCTIONS as ELEMENTARY
-from weft.functional.making import by_name, give_all, in_place_variants, named, write_out
-from weft.functional.reductions import logsumexp
-from weft.functional.results import TYPES
-from weft.functional.softmax import log_softmax, softmax
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.recording import cast, record_gradient
-from weft.graph.tensor import Tensor
-from weft.ops import TABLE, analysis
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, full, where
 
 require(__name__, cython.compiled)
 

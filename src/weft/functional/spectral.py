@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import contiguous_strides, is_contiguous
 from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim, wrap_dims
 from weft.functional.factoring import Factored, keep
 from weft.functional.making import write_out
 from weft.functional.shaping import roll
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.meta import is_on_meta
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.strides import contiguous_strides, is_contiguous
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad, resized, without_memory
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim, wrap_dims
 
 
 class FftC2C(Factored):

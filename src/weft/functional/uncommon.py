@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.inplace import in_place
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import (
-    TYPE_NAMES,
-    describe,
-    need_tensor,
-    widen,
-    wrap_dim,
-)
 from weft.functional.formats import in_order
 from weft.functional.joining import cat, stack
 from weft.functional.linalg import bmm
@@ -29,15 +29,15 @@ from weft.functional.reductions import picked
 from weft.functional.results import TYPES
 from weft.functional.scattering import scatter_reduce
 from weft.functional.special import logaddexp
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.edges import rename_record
-from weft.graph.mutation import in_place
-from weft.graph.public import publish
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    describe,
+    need_tensor,
+    widen,
+    wrap_dim,
+)
 from weft.tensor.leaves import resize_
 
 

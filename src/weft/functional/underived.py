@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from weft.autograd.function import Function
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import full
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
 from weft.errors import DTypeError
-from weft.functional.arguments import Shape, describe, need_tensor, reduced_axes, widen
 from weft.functional.making import by_name
 from weft.functional.reductions import count_of, reduce_over, reduced_shape
-from weft.graph.edges import rename_record
-from weft.graph.recording import cast
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import Shape, describe, need_tensor, reduced_axes, widen
 
 _SUM = TABLE["sum"]
 

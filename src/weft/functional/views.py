@@ -13,15 +13,22 @@ import warnings
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.strides import contiguous_strides, expanded_strides
-from cython.cimports.weft.graph.tensor import Tensor
-from cython.cimports.weft.graph.views import logical_strides
-from cython.cimports.weft.graph.views import view as record_view
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.views import logical_strides
+from cython.cimports.weft.engine.frontend.views import view as record_view
+from cython.cimports.weft.engine.ir.strides import contiguous_strides, expanded_strides
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import reshape_strides
 from weft.errors import ShapeError
 from weft.functional import bits
-from weft.functional.arguments import (
+from weft.functional.making import by_name
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape as reshape_value
+from weft.ops.row import named
+from weft.tensor.arguments import (
     Shape,
     as_dtype,
     describe,
@@ -31,13 +38,6 @@ from weft.functional.arguments import (
     wrap_dim,
     wrap_dims,
 )
-from weft.functional.making import by_name
-from weft.graph.dtype import DType
-from weft.graph.strides import reshape_strides
-from weft.ops import TABLE
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape as reshape_value
-from weft.ops.row import named
 
 require(__name__, cython.compiled)
 

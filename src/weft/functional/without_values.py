@@ -11,19 +11,19 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from weft.functional.arguments import wrap_dim
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import broadcast_shapes
 from weft.functional.decompositions import Eig, Eigh, LegacySvd, Qr, Svd
 from weft.functional.formats import columns_first
 from weft.functional.lu_factors import Lu, LuFactor
 from weft.functional.reductions import picked
 from weft.functional.solving import CholeskyEx, InvEx, Slogdet
 from weft.functional.views import movedim
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.recording import cast
-from weft.graph.strides import broadcast_shapes
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import without_memory
+from weft.tensor.arguments import wrap_dim
 
 Shape = tuple[int, ...]
 _SHAPES: dict[str, Callable[..., Any]] = {}

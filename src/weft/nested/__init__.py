@@ -5,7 +5,7 @@ dimensions are printed as j1, j2, ...: operators, `weft` functions, `weft.nn` la
 dimensions may be ragged, lengths are compared by value, and gradients flow through all of it.
 """
 
-from weft.graph.public import all_public
+from weft.engine.api.api_function import all_public
 from weft.nested.making import (
     as_nested_tensor,
     masked_select,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.api.api_function import defined_in
+from weft.engine.api.argument_errors import type_name
 from weft.errors import ArgumentTypeError, NotDefinedError, WeftError
-from weft.graph.misuse import type_name
-from weft.graph.public import defined_in
 from weft.nested import (
     attention,
     elementwise,
@@ -98,7 +98,7 @@ def _realize(function: Any, *tensors: Any) -> Any:
 _ELSEWHERE: dict[tuple[str, str], Any] = {
     ("weft.autograd.backward", "grad"): _gradients,
     ("weft.autograd.backward", "backward"): _gradients,
-    ("weft.pipeline", "realize"): _realize,
+    ("weft.engine.pipeline.driver", "realize"): _realize,
 }
 
 # Where functions of tensors stand. Others (loaders, modules, transforms) take ragged tensors as any object.

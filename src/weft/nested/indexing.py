@@ -11,8 +11,8 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft.engine.ir.strides import inverse_order
 from weft.errors import NotDefinedError, ShapeError, TensorIndexError
-from weft.graph.strides import inverse_order
 from weft.nested.elementwise import fit, same_structure
 from weft.nested.rows import Rows, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.graph.strides import inverse_order
+from weft.engine.ir.strides import inverse_order
 from weft.nested.rows import Rows, buckets_of, constant, indices
 from weft.nested.tensor import NestedTensor
 from weft.ops.primitives import take

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import weft
+from weft.engine.api.api_function import Public
+from weft.engine.dispatch.torch_function import intercept
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
-from weft.graph.overriding import intercept
-from weft.graph.public import Public
 from weft.nested.rows import RaggedSize, Rows, indices
 from weft.tensor.layout import jagged
 

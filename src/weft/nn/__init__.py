@@ -1,6 +1,6 @@
 """Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
 
-from weft.graph.public import publish
+from weft.engine.api.api_function import publish
 from weft.nn import attention, functional, init, parameter, utils
 from weft.nn.activation import (
     CELU,

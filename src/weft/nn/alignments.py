@@ -13,7 +13,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import exp, isinf, log1p
 
-from weft._compiled import require
+from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 

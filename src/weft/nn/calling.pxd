@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.graph.vectorcall cimport Arguments, PyTypeObject, vectorcallfunc
+from weft.engine.capi.vectorcall cimport Arguments, PyTypeObject, vectorcallfunc
 
 cdef extern from "Python.h":
     object PyObject_VectorcallMethod(object, Arguments, size_t, PyObject*)

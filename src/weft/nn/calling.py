@@ -9,7 +9,7 @@ import types
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.graph.vectorcall import (
+from cython.cimports.weft.engine.capi.vectorcall import (
     Arguments,
     Py_TYPE,
     PyObject_Vectorcall,
@@ -26,8 +26,8 @@ from cython.cimports.weft.nn.calling import (
     _PyType_Lookup,
 )
 
-from weft._compiled import require
-from weft.graph.typedict import add_to_type
+from weft._build.compiled import require
+from weft.engine.capi.type_slots import add_to_type
 
 require(__name__, cython.compiled)
 

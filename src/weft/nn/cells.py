@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import record
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import record
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.ops.macro import macro
 from weft.ops.row import TABLE
 

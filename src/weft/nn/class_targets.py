@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from weft.functional.arguments import TYPE_NAMES, describe, need_tensor
 from weft.functional.ranges import check_index, present_values, trusted
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.ops.primitives import gather, reshape, where
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
 
 def check_target_kind(input: Any, target: Any) -> None:

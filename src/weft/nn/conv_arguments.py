@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.arguments import (
+from weft.tensor.arguments import (
     C_NAMES,
     TYPE_NAMES,
     Shape,

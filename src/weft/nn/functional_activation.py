@@ -12,17 +12,30 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.node import DONE, Node
-from cython.cimports.weft.graph.recording import cast, record
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
-from weft._lazy import later
+from weft._build.compiled import require
+from weft._build.lazy import later
+from weft.engine.frontend.inplace import in_place
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import elementary, scattering
-from weft.functional.arguments import (
+from weft.functional.generator import keep_mask
+from weft.functional.making import write_out
+from weft.functional.ranges import check_index
+from weft.functional.shaping import keep_layout
+from weft.functional.softmax import log_softmax, softmax
+from weft.ops import TABLE
+from weft.ops.composite import gelu_value
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, slice_axis, where
+from weft.ops.row import named
+from weft.tensor.arguments import (
     describe,
     need_floating,
     need_rank,
@@ -31,19 +44,6 @@ from weft.functional.arguments import (
     widen,
     wrap_dim,
 )
-from weft.functional.making import write_out
-from weft.functional.ranges import check_index
-from weft.functional.shaping import keep_layout
-from weft.functional.softmax import log_softmax, softmax
-from weft.generator import keep_mask
-from weft.graph import dtype as dtypes
-from weft.graph.mutation import in_place
-from weft.graph.recording import record_gradient
-from weft.ops import TABLE
-from weft.ops.composite import gelu_value
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape, slice_axis, where
-from weft.ops.row import named
 
 require(__name__, cython.compiled)
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import composed_of_primitives
 from weft.functional import host
-from weft.functional.arguments import Shape, need_tensor
 from weft.functional.formats import in_order, like_channels
 from weft.functional.linalg import product
 from weft.functional.reductions import first_extreme
-from weft.graph.compositions import composed_of_primitives
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
 from weft.nn.pool_arguments import check_adaptive
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, take
+from weft.tensor.arguments import Shape, need_tensor
 
 
 def _averaging(size: int, count: int, dtype: Any) -> Any:

@@ -9,19 +9,19 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.call_cache import Part
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import elementwise_strides
+from weft.engine.ir.tape import tape
 from weft.errors import DTypeError, ShapeError
-from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import product
 from weft.functional.softmax import masked_softmax, softmax
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import Part
-from weft.graph.recording import cast
-from weft.graph.strides import elementwise_strides
-from weft.graph.tape import tape
 from weft.nn.functional_activation import dropout
 from weft.ops.attention import LARGEST, PLAIN, attend
 from weft.ops.primitives import expand, iota, reshape, transpose, where
+from weft.tensor.arguments import describe, need_tensor, widen
 
 require(__name__, cython.compiled)
 

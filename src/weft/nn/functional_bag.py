@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft._lazy import later
+from weft._build.lazy import later
 from weft.autograd import Function
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.norms import vector_norm
 from weft.functional.ranges import check_index
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
 from weft.nn.functional_activation import embedding
 from weft.ops.primitives import full, reduce, reshape, take, take_add, where
+from weft.tensor.arguments import describe, need_tensor, widen
 
 gradients = later("weft.sparse.gradients")
 MODES = ("sum", "mean", "max")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.functional.arguments import need_integer, widen
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import cast
 from weft.functional.formats import like_channels
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.recording import cast
 from weft.nn.conv_arguments import check, check_kernel, check_transposed_sizes, numbers, paddings
 from weft.ops import convolution
 from weft.ops.convolution import Geometry
 from weft.ops.primitives import reshape
+from weft.tensor.arguments import need_integer, widen
 
 
 def convolve(

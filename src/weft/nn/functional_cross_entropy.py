@@ -13,20 +13,19 @@ import math
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.node import DONE, Node
-from cython.cimports.weft.graph.recording import cast, record
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast, record
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
-from weft.functional.arguments import describe, need_tensor, untracked, widen
 from weft.functional.reductions import mean, sum
 from weft.functional.softmax import log_softmax
-from weft.graph import dtype as dtypes
-from weft.graph.edges import rename_record
-from weft.graph.recording import record_gradient
 from weft.nn.class_targets import (
     check_class_weights,
     check_classes,
@@ -39,6 +38,7 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import gather, reshape, take, where
 from weft.ops.row import named
+from weft.tensor.arguments import describe, need_tensor, untracked, widen
 
 require(__name__, cython.compiled)
 

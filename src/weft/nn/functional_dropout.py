@@ -11,18 +11,18 @@ import warnings
 from typing import Any
 
 import weft
+from weft.engine.frontend.inplace import in_place
+from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.formats import in_order
+from weft.functional.generator import keep_mask, unit
 from weft.functional.shaping import keep_layout
 from weft.functional.softmax import softmax
-from weft.generator import keep_mask, unit
-from weft.graph.mutation import in_place
-from weft.graph.recording import cast
 from weft.nn import functional_activation as activation
 from weft.nn.functional_activation import check_probability, masked
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.tensor.arguments import describe, need_tensor
 
 Shape = tuple[int, ...]
 _SATURATION = -1.7580993408473766  # selu at minus infinity

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.call_cache import composed_of_primitives
 from weft.errors import ShapeError
-from weft.functional.arguments import describe, need_integer, need_rank, need_tensor
 from weft.functional.formats import like_channels
-from weft.graph.compositions import composed_of_primitives
 from weft.nn.conv_arguments import check_kernel, numbers
 from weft.ops import convolution
 from weft.ops.primitives import permute, reshape
 from weft.ops.structure import sum_of_windows
+from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor
 
 
 @composed_of_primitives

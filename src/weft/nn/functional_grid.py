@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import Part
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
-from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.linalg import product
 from weft.functional.reductions import sum as sum_of
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import Part
-from weft.graph.edges import rename_record
-from weft.graph.recording import cast
 from weft.ops.primitives import concat, expand, gather, reshape, transpose, where
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import describe, need_tensor
+from weft.tensor.arguments import sizes as whole_sizes
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")

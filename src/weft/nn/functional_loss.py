@@ -13,25 +13,25 @@ import warnings
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.recording import cast
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.recorder import cast
+from cython.cimports.weft.engine.frontend.tensor import Tensor
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.arguments import describe, need_floating, need_tensor, untracked, widen
 from weft.functional.limits import need_within
 from weft.functional.making import write_out
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import mean, sum
 from weft.functional.special import xlogy
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.edges import rename_record
-from weft.graph.recording import record_gradient
-from weft.graph.strides import broadcast_shapes
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, where
+from weft.tensor.arguments import describe, need_floating, need_tensor, untracked, widen
 
 require(__name__, cython.compiled)
 

@@ -11,18 +11,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 from weft.functional.ranges import check_index
 from weft.functional.reductions import sum
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
 from weft.nn.functional_activation import logsigmoid
 from weft.nn.functional_loss import pairwise_distance, reduced, reduction_of
 from weft.ops.primitives import cumulate, gather, reshape, scatter_add, take, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full as constant
+from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 
 
 def _hinge(x: Any) -> Any:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
 from weft.errors import AssertedError, ShapeError
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.joining import cat
 from weft.functional.linalg import linear, product
 from weft.functional.softmax import softmax
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
 from weft.nn.functional_activation import dropout
 from weft.nn.functional_attention import scaled_dot_product_attention
 from weft.ops.primitives import (
@@ -30,6 +29,7 @@ from weft.ops.primitives import (
     transpose,
     where,
 )
+from weft.tensor.arguments import describe, need_tensor
 
 
 def canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: Any) -> Any:

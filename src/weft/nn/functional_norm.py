@@ -13,9 +13,18 @@ from typing import Any
 
 import cython
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.call_cache import Part, composed_of_primitives
+from weft.engine.frontend.inplace import in_place
+from weft.engine.frontend.recorder import cast, record_gradient
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import (
+from weft.functional.formats import in_order, like_channels
+from weft.functional.reductions import count_of, reduce_over
+from weft.ops import TABLE
+from weft.ops.composite import inverse_deviation
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape
+from weft.tensor.arguments import (
     Shape,
     describe,
     need_floating,
@@ -25,15 +34,6 @@ from weft.functional.arguments import (
     untracked,
     widen,
 )
-from weft.functional.formats import in_order, like_channels
-from weft.functional.reductions import count_of, reduce_over
-from weft.graph.compositions import Part, composed_of_primitives
-from weft.graph.mutation import in_place
-from weft.graph.recording import cast, record_gradient
-from weft.ops import TABLE
-from weft.ops.composite import inverse_deviation
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import reshape
 
 require(__name__, cython.compiled)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import composed_of_primitives
 from weft.errors import ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_tensor
 from weft.functional.contraction import einsum
 from weft.functional.norms import vector_norm
-from weft.graph.compositions import composed_of_primitives
+from weft.tensor.arguments import describe, need_tensor
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:

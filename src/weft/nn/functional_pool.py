@@ -13,25 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import cast, record_gradient
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.tape import tape
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
-from weft.functional.arguments import (
+from weft.functional.formats import in_order, like_channels
+from weft.functional.making import write_out
+from weft.functional.reductions import first_extreme
+from weft.nn.functional_windows import Windows, windows_of
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
+from weft.ops.row import TABLE
+from weft.tensor.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
     untracked,
 )
-from weft.functional.formats import in_order, like_channels
-from weft.functional.making import write_out
-from weft.functional.reductions import first_extreme
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.recording import cast, record_gradient
-from weft.graph.tape import tape
-from weft.nn.functional_windows import Windows, windows_of
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
-from weft.ops.row import TABLE
 
 FEW = 16  # elements of a window that are walked in operations of their own
 LITTLE = 4096  # elements of all windows in which one operation finds places sooner than several do

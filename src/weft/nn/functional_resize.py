@@ -14,9 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.frontend.node_factory import MOST_ELEMENTS
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import (
+from weft.functional.comparing import fill_value
+from weft.functional.formats import like_channels
+from weft.nn.functional_adaptive_pool import adaptive_avg_pool
+from weft.nn.functional_runs import Places, places_of, taken
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import pad as pad_value
+from weft.ops.primitives import permute, resample, reshape, slice_axis
+from weft.tensor.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
@@ -25,18 +37,6 @@ from weft.functional.arguments import (
     need_tensor,
     widen,
 )
-from weft.functional.comparing import fill_value
-from weft.functional.formats import like_channels
-from weft.graph import dtype as dtypes
-from weft.graph.compositions import composed_of_primitives
-from weft.graph.edges import rename_record
-from weft.graph.making import MOST_ELEMENTS
-from weft.graph.recording import cast
-from weft.nn.functional_adaptive_pool import adaptive_avg_pool
-from weft.nn.functional_runs import Places, places_of, taken
-from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import pad as pad_value
-from weft.ops.primitives import permute, resample, reshape, slice_axis
 
 Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
 

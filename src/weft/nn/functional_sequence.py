@@ -13,22 +13,22 @@ import numpy as np
 
 import weft
 from weft.autograd import Function, enable_grad, grad
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import alias_of
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, ArgumentTypeError, IndexRangeError, KindError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, need_floating, need_tensor
-from weft.functional.arguments import sizes as whole_sizes
 from weft.functional.joining import stack
 from weft.functional.linalg import linear
 from weft.functional.reductions import logsumexp
 from weft.functional.scattering import gather
-from weft.graph import tape as tapes
-from weft.graph.tensor import Tensor
-from weft.graph.views import alias_of
 from weft.nn.alignments import Alignments, stranger
 from weft.nn.functional_cross_entropy import cross_entropy
 from weft.nn.functional_loss import reduced, reduction_of
 from weft.nn.functional_resize import pad
 from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import describe, need_floating, need_tensor
+from weft.tensor.arguments import sizes as whole_sizes
 
 NEVER = -1e30  # the log of nothing, whose derivatives are numbers
 

@@ -10,18 +10,18 @@ import inspect
 import math
 from typing import Any
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, describe, need_integer, need_tensor
 from weft.functional.formats import in_order
+from weft.functional.generator import unit
 from weft.functional.reductions import first_extreme
-from weft.generator import unit
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
 from weft.nn import pool_arguments
 from weft.nn.conv_arguments import numbers
 from weft.nn.functional_pool import avg_pool1d, avg_pool2d, avg_pool3d, batched, unbatched
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, gather, iota, pad, reshape, scatter, where
+from weft.tensor.arguments import Shape, describe, need_integer, need_tensor
 
 _AVERAGES = (avg_pool1d, avg_pool2d, avg_pool3d)
 

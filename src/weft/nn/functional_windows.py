@@ -6,10 +6,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from weft.functional.arguments import Shape, need_tensor
 from weft.nn.pool_arguments import check_elements, check_padding, check_places, check_rank, numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import pad, slice_axis
+from weft.tensor.arguments import Shape, need_tensor
 
 
 class Windows:

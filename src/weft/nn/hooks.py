@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft import Tensor
 from weft.autograd import Function
-from weft.autograd.observe import RemovableHandle as RemovableHandle
+from weft.engine.backward.hooks import RemovableHandle as RemovableHandle
 from weft.errors import ArgumentError
 from weft.nn.record_hooks import hook_record
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
-from weft.graph.public import publish
 
 _FIXED_GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from weft import nn
-from weft._lazy import join as _join
-from weft.graph.public import defined_in
+from weft._build.lazy import join as _join
+from weft.engine.api.api_function import defined_in
 from weft.nn import conv, dropout, loss_margin, normalization, padding, pooling, state
 
 # PyTorch's file, and the modules here that hold what it holds.

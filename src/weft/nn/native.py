@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentTypeError, ShapeError
-from weft.functional.arguments import describe, need_tensor, widen
 from weft.functional.linalg import linear
 from weft.functional.making import given
 from weft.functional.variance import var_mean
-from weft.graph.public import publish
-from weft.graph.recording import cast
 from weft.nn import cells
 from weft.nn.functional_grid import grid_sample
 from weft.nn.functional_norm import batch_norm, group_norm, layer_norm
 from weft.nn.functional_resize import pad as _pad
 from weft.nn.recurrent_checks import check_pair, check_state, check_step
 from weft.ops.primitives import elementwise as call
+from weft.tensor.arguments import describe, need_tensor, widen
 from weft.tensor.creation import empty
 
 

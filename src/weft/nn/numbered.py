@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.arguments import need_tensor
-from weft.graph.public import publish
 from weft.nn import functional
+from weft.tensor.arguments import need_tensor
 
 weft: Any = later("weft")
 nn: Any = later("weft.nn")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft._lazy import gather as _gather_names
+from weft._build.lazy import gather as _gather_names
 from weft.errors import ArgumentError
 from weft.nn.module import Module
 

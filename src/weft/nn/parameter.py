@@ -10,10 +10,10 @@ from typing import Any, NoReturn, Self
 
 import weft
 from weft import Tensor
+from weft.engine.dispatch.torch_function import disabled
+from weft.engine.frontend.update_trace import plain_kinds
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import need_flag, need_tensor
-from weft.graph.overriding import disabled
-from weft.graph.repeating import plain_kinds
+from weft.tensor.arguments import need_flag, need_tensor
 from weft.tensor.subclasses import asks
 
 

@@ -7,8 +7,8 @@ import functools
 from typing import Any, NoReturn
 
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.arguments import Shape, describe, need_integer
 from weft.nn import conv_arguments
+from weft.tensor.arguments import Shape, describe, need_integer
 
 _AXES = ("W", "HW", "THW")  # what the windows' dimensions are called, by their number
 _ONE_BY_ONE = "max_pool1d"  # has words of its own

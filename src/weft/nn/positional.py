@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.functional.arguments import need_tensor
-from weft.graph.public import publish
+from weft.engine.api.api_function import publish
 from weft.nn import functional
+from weft.tensor.arguments import need_tensor
 
 
 def embedding(

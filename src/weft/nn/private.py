@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
 from weft.functional.joining import cat, stack
 from weft.functional.making import given
-from weft.graph import dtype as dtypes
-from weft.graph.public import publish
-from weft.graph.recording import cast
 from weft.nn import functional
 from weft.nn.functional_activation import softmax
 from weft.nn.functional_resize import filtered, interpolate, resampled, resized_bytes
 from weft.nn.native import native_batch_norm
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, reduce, where
+from weft.tensor.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
 
 
 def softmax_backward_data(

@@ -1,7 +1,7 @@
 """The state of a module tree as a flat dictionary, and back.
 
 In: a module and the path in front of its names. Out: an ordered dictionary of tensors, or a module
-with new values and a list of what did not fit. Files are left to `weft.serialize`.
+with new values and a list of what did not fit. Files are left to `weft.io.saving`.
 """
 
 from __future__ import annotations

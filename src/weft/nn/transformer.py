@@ -13,7 +13,6 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ShapeError
-from weft.functional.arguments import need_integer
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.container import ModuleList
@@ -22,6 +21,7 @@ from weft.nn.linear import Linear
 from weft.nn.module import Module
 from weft.nn.multihead import MultiheadAttention
 from weft.nn.normalization import LayerNorm
+from weft.tensor.arguments import need_integer
 
 MOST_LAYERS = 1 << 16
 Activation = str | Callable[[Tensor], Tensor]

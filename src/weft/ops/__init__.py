@@ -8,7 +8,7 @@ one node until they are collected.
 
 from typing import Any
 
-from weft.graph.bound import bound_to
+from weft.engine.dispatch.core_hooks import bound_to
 from weft.ops import (
     analysis,
     attention,

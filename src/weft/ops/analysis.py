@@ -18,9 +18,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph import dtype as dtypes
-from weft.graph.recording import TO_FLOAT, cast
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import TO_FLOAT, cast
+from weft.engine.ir import dtype as dtypes
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where

@@ -9,7 +9,7 @@ that it makes, of four dimensions as its operands, so that batches of them align
 gradients of query, key and value. A param says in which order of dimensions
 results lie in memory, so that heads that come beside each other leave beside each other.
 Scores are not kept. Where a derivative is to be differentiated again it is composed of other rows. Arguments are
-checked by `weft.nn.functional_attention`; the order of sums is that of `weft.codegen.attention`.
+checked by `weft.nn.functional_attention`; the order of sums is that of `weft.engine.devices.cpu.attention`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph.recording import record, record_gradient
-from weft.graph.strides import inverse_order
-from weft.graph.tape import tape
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record, record_gradient
+from weft.engine.ir.strides import inverse_order
+from weft.engine.ir.tape import tape
 from weft.ops.primitives import (
     elementwise,
     expand,
@@ -45,7 +45,7 @@ Params = tuple[
     float, bool, Shape
 ]  # scale; whether a row sees no later keys; order of dimensions in memory
 PLAIN: Shape = (0, 1, 2, 3)
-LARGEST = 256  # depth and width of a head, as in `weft.codegen.attention`
+LARGEST = 256  # depth and width of a head, as in `weft.engine.devices.cpu.attention`
 
 
 def _size(*shapes: Shape) -> int:

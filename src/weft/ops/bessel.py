@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast, record_gradient
-from weft.graph.tape import tape
+from weft.engine.frontend.recorder import cast, record_gradient
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.tape import tape
 from weft.ops import bessel_coefficients as tables
 from weft.ops.composite import composite_row
 from weft.ops.primitives import elementwise as call

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph import dtype as dtypes
+from weft.engine.ir import dtype as dtypes
 from weft.ops.row import elementwise_row, not_differentiable
 
 _WHY = not_differentiable("bits are no function that has a derivative")

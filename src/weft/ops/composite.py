@@ -11,9 +11,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph.recording import cast
-from weft.graph.tape import tape
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir.tape import tape
 from weft.ops.primitives import (
     concat,
     expand,

@@ -10,9 +10,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
-from weft.graph.strides import broadcast_shapes
 from weft.ops.primitives import conj, linear, matmul, reduce, reshape, transpose
 from weft.ops.row import define
 

@@ -1,9 +1,9 @@
 """Convolution in any number of dimensions, and its derivatives.
 
 The value is a matrix product over patches: windows of the padded input are views, which the product reads where they
-lie (`weft.schedule.products`) as (batch, channels * window, positions), the kernel on its left. Its derivatives are
-convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product of cotangent and
-patches, which are made again rather than kept. Arguments are checked by `weft.nn.conv_arguments`.
+lie (`weft.engine.pipeline.simplify.implicit_gemm`) as (batch, channels * window, positions), the kernel on its left.
+Its derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product
+of cotangent and patches, which are made again rather than kept. Arguments are checked by `weft.nn.conv_arguments`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.graph.recording import record, record_gradient
-from weft.graph.strides import contiguous_strides
-from weft.graph.tape import tape
+from weft.engine.frontend.recorder import record, record_gradient
+from weft.engine.ir.strides import contiguous_strides
+from weft.engine.ir.tape import tape
 from weft.ops.primitives import (
     concat,
     conj,
@@ -129,7 +129,8 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
 
 
 def _may_join(x: Any) -> bool:
-    """Whether x is one example, and so small that separate ones may run as one batch (`weft.schedule.agenda`)."""
+    """Whether x is one example, and so small that separate ones may run as one batch
+    (`weft.engine.pipeline.batching.scheduler`)."""
     return bool(x._shape[0] == 1 and count(x._shape) * x._dtype.itemsize <= ROW_BYTES)
 
 

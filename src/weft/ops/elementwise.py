@@ -6,8 +6,9 @@ octave (inside (1, 2)), integer, bits (a shift), counter (of random numbers), bo
 operand types that have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or
 its function.
 
-Not compiled: where in a rule an operation is recorded is part of its place (`weft.graph.frames`), by which batches tell
-the operations of one cell apart. Without it a cell that is written by hand takes a fifth more kernels backward.
+Not compiled: where in a rule an operation is recorded is part of its place (`weft.engine.capi.call_site`), by which
+batches tell the operations of one cell apart. Without it a cell that is written by hand takes a fifth more kernels
+backward.
 """
 
 from __future__ import annotations
@@ -17,12 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import DTypeError
-from weft.graph import dtype as dtypes
-from weft.graph import tape as tapes
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.recording import (
+from weft.engine.frontend.recorder import (
     COMPARE,
     INTEGRAL,
     LOGICAL,
@@ -31,6 +27,11 @@ from weft.graph.recording import (
     cast,
     record_gradient,
 )
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
+from weft.errors import DTypeError
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import (

@@ -2,8 +2,8 @@
 
 A recurrent cell is a handful of these, where sigmoid, tanh, their slopes and the products between them would be some
 thirty nodes for each time: what a step of small cells costs goes by the node. A kernel computes each sigmoid and each
-tanh of one value once, whichever rows of it ask (`weft.codegen.gates`); what the derivatives need of them is computed
-again, and not kept.
+tanh of one value once, whichever rows of it ask (`weft.engine.devices.cpu.elementwise.gated`); what the derivatives
+need of them is computed again, and not kept.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph import dtype as dtypes
-from weft.graph import tape as tapes
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
 from weft.ops.primitives import (
     full,
     gather,

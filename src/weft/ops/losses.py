@@ -13,9 +13,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph.bounds import trust
-from weft.graph.edges import value_of
+from weft._build.compiled import require
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.index_range import trust
 from weft.ops.composite import less_one_at
 from weft.ops.macro import macro_row
 from weft.ops.primitives import elementwise as call

@@ -14,9 +14,9 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph.recording import record
-from weft.graph.strides import contiguous_strides
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record
+from weft.engine.ir.strides import contiguous_strides
 from weft.ops.primitives import concat, embed, slice_axis
 from weft.ops.primitives import elementwise as call
 from weft.ops.row import TABLE, define

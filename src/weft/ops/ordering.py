@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph import dtype as dtypes
+from weft.engine.ir import dtype as dtypes
 from weft.ops.row import define, not_differentiable
 
 _WHY = not_differentiable("the result is an index")

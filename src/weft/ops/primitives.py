@@ -10,19 +10,19 @@ the sense of PyTorch's views; views with aliasing are made by `weft.functional.v
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.making import count_elements
-from cython.cimports.weft.graph.meta import shows_meta
-from cython.cimports.weft.graph.recording import record, record_elementwise
-from cython.cimports.weft.graph.rows import OpRow
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.meta import shows_meta
+from cython.cimports.weft.engine.frontend.node_factory import count_elements
+from cython.cimports.weft.engine.frontend.recorder import record, record_elementwise
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.primitive import OpRow
 
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.node_factory import make_meta, make_scalar
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import contiguous_strides
 from weft.errors import ShapeError
-from weft.graph import dtype as dtypes
-from weft.graph.handles import wrap_node
-from weft.graph.making import make_meta, make_scalar
-from weft.graph.strides import contiguous_strides
 from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)

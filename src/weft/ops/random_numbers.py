@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph import dtype as dtypes
+from weft.engine.ir import dtype as dtypes
 from weft.ops.row import elementwise_row, not_differentiable
 
 _WHY = not_differentiable("random numbers depend on the generator, not on a tensor")

@@ -16,14 +16,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.graph import dtype as dtypes
-from weft.graph.node import RESULT_BIT
-from weft.graph.rows import KIND_NAMES, OpRow
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.node import RESULT_BIT
+from weft.engine.ir.primitive import KIND_NAMES, OpRow
 
 TABLE: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
-MOST_ARGUMENTS = 16  # of a derivative, as in `weft.autograd.rules`
+MOST_ARGUMENTS = 16  # of a derivative, as in `weft.engine.backward.apply_vjp`
 PUSHES = ("diagonal", "linear", "multilinear", "rule")
 _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
 

@@ -14,10 +14,10 @@ from typing import Any
 import cython
 import numpy as np
 
-from weft._compiled import require
-from weft.graph import dtype as dtypes
-from weft.graph.recording import cast
-from weft.graph.strides import (
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import (
     contiguous_strides,
     expanded_strides,
     inverse_order,

@@ -2,7 +2,8 @@
 
 Each stands for three or four operations, in the order in which PyTorch's `lerp`, `addcmul` and `addcdiv` on lists do
 them: what recording an update of many small parameters costs goes by the node. Every step rounds as the primitive of
-its name (`weft.codegen.updates`), so that they give the bits that the operations one by one give.
+its name (`weft.engine.devices.cpu.elementwise.optimizer_steps`), so that they give the bits that the operations one by
+one give.
 """
 
 from __future__ import annotations

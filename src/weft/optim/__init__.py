@@ -2,8 +2,8 @@
 
 import sys
 
-from weft._lazy import gather as _gather
-from weft.graph.public import publish
+from weft._build.lazy import gather as _gather
+from weft.engine.api.api_function import publish
 from weft.optim import lr_scheduler, optimizer, swa_utils
 from weft.optim.adam import Adam, AdamW
 from weft.optim.adaptive import Adadelta, Adagrad, Adamax, RMSprop, Rprop

@@ -16,8 +16,9 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.capi.interrupts import uninterrupted
+from weft.engine.ir.tape import intact, last_sequence, leave_alone
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
-from weft.graph.tape import intact, last_sequence, leave_alone
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
@@ -28,7 +29,6 @@ from weft.optim.stepping import (
 from weft.optim.stepping import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
-from weft.runtime.interrupts import uninterrupted
 
 Group = dict[str, Any]
 

@@ -1,4 +1,4 @@
-from weft.graph.tensor cimport Tensor
+from weft.engine.frontend.tensor cimport Tensor
 
 # What a parameter is updated by, or None: of a leaf without asking its property.
 cdef inline Tensor gradient_of(Tensor parameter):

@@ -13,17 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.edges import value
-from cython.cimports.weft.graph.meta import is_meta
-from cython.cimports.weft.graph.mutation import Snapshot
-from cython.cimports.weft.graph.node import FAILED, Node
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.inplace import Snapshot
+from cython.cimports.weft.engine.frontend.meta import is_meta
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.node import FAILED, Node
 from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.ir.view_transform import SPARSE
 from weft.errors import ArgumentError, GradientError
-from weft.graph.lens import SPARSE
 from weft.nn.hooks import RemovableHandle, add_hook
 
 require(__name__, cython.compiled)

@@ -15,8 +15,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, AssertedError
-from weft.graph.public import publish
 from weft.nn.module import Module
 from weft.nn.normalization import _BatchNorm
 from weft.optim.lr_scheduler.base import LRScheduler, for_each_group

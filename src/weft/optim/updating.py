@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import cython
-from cython.cimports.weft.graph.mutation import in_place
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.inplace import in_place
+from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
-from weft._compiled import require
+from weft._build.compiled import require
+from weft.engine.frontend.update_trace import Formula, operands
+from weft.engine.ir.view_transform import SPARSE
 from weft.errors import GradientError
-from weft.graph.lens import SPARSE
-from weft.graph.repeating import Formula, operands
 from weft.ops.primitives import elementwise as call
 from weft.optim.optimizer import Group, Optimizer
 

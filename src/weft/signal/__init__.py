@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
 from weft.signal import windows
 
 __all__ = ["windows"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
 from weft.functional.signals import _window, cosines
-from weft.graph.public import publish
 from weft.tensor.layout import strided
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import all_public
 from weft.errors import ArgumentError
-from weft.graph.public import all_public
 from weft.sparse import products, reductions
 from weft.sparse.gradients import accumulate, as_dense, lookup, total
 from weft.sparse.making import sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse

@@ -14,11 +14,11 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
-from weft.functional.arguments import widen
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.making import coalesced, empty, positions
 from weft.sparse.tensor import SparseTensor, like, make, no_memory
+from weft.tensor.arguments import widen
 
 
 def linear(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002

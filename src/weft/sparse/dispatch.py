@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.api.api_function import defined_in
 from weft.errors import NotDefinedError
-from weft.graph.public import defined_in
 from weft.sparse import arithmetic, making, products, reductions, shaping
 from weft.sparse.tensor import SparseTensor, entries_at, like
 
@@ -72,7 +72,7 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return own(*args, **kwargs)
     if place == "weft.autograd.backward":
         return _gradients(function, *args, **kwargs)
-    if place == "weft.pipeline":
+    if place == "weft.engine.pipeline.driver":
         return function(*map(_entries_in, args))
     if not place.startswith(_PLACES):
         return NotImplemented

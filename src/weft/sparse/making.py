@@ -11,10 +11,10 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, ShapeError
 from weft.functional import host
-from weft.functional.arguments import describe, sizes, widen
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.tensor import SparseTensor, layout_name, like, make
+from weft.tensor.arguments import describe, sizes, widen
 
 
 def sparse_coo_tensor(

@@ -12,11 +12,11 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import NotDefinedError, ShapeError
-from weft.functional.arguments import widen
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.making import as_rows, coalesced, need_csr
 from weft.sparse.tensor import SparseTensor, like, make
+from weft.tensor.arguments import widen
 
 
 def _check(name: str, one: Any, other: Any, *ranks: tuple[int, int]) -> None:

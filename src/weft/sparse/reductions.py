@@ -9,11 +9,11 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.functional.arguments import wrap_dim, wrap_dims
 from weft.ops.primitives import full, take
 from weft.sparse import structure
 from weft.sparse.making import added, coalesced
 from weft.sparse.tensor import SparseTensor, like, make
+from weft.tensor.arguments import wrap_dim, wrap_dims
 
 
 def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:

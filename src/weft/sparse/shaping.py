@@ -15,11 +15,11 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, IndexRangeError, NotDefinedError
-from weft.functional.arguments import wrap_dim, wrap_dims
 from weft.ops.primitives import take
 from weft.sparse import structure
 from weft.sparse.making import as_rows
 from weft.sparse.tensor import SparseTensor, like, make
+from weft.tensor.arguments import wrap_dim, wrap_dims
 
 
 def permute(function: Any, input: Any, *dims: Any) -> Any:

@@ -2,7 +2,7 @@
 
 `places` (sparse dimensions, entries) says where, `entries` (entries, *dense sizes) what; both are ordinary tensors, and
 `entries` carries the graph. A SparseTensor is a Tensor by its type, shape and element type, but its handle shows no
-memory (`weft.graph.lens.SPARSE`): what functions mean here stands in the table of `weft.sparse.dispatch`.
+memory (`weft.engine.ir.view_transform.SPARSE`): what functions mean here stands in the table of `weft.sparse.dispatch`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.dispatch.torch_function import intercept
+from weft.engine.frontend.views import become
+from weft.engine.ir.view_transform import SPARSE
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -20,9 +23,6 @@ from weft.errors import (
     ShapeError,
 )
 from weft.functional import host
-from weft.graph.lens import SPARSE
-from weft.graph.overriding import intercept
-from weft.graph.views import become
 
 _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
 

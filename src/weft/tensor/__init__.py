@@ -9,9 +9,9 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.tensor import Storage
 from weft.errors import ShapeError
-from weft.graph.tensor import Storage
 from weft.tensor import (
     conversion,
     creation,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.recorder import cast, record_elementwise
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
-from weft.functional.arguments import TYPE_NAMES
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.recording import cast, record_elementwise
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
+from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import on_meta
 from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format

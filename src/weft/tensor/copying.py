@@ -10,10 +10,10 @@ import copy
 import warnings
 from typing import Any
 
+from weft.engine.frontend.tensor import Storage, Tensor
+from weft.engine.frontend.views import logical_strides, storage_of
+from weft.engine.ir import dtype as dtypes
 from weft.errors import GradientError
-from weft.graph import dtype as dtypes
-from weft.graph.tensor import Storage, Tensor
-from weft.graph.views import logical_strides, storage_of
 from weft.ops.primitives import without_memory
 from weft.tensor.leaves import make_subclass
 from weft.tensor.memory import (

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.node_factory import MOST_ELEMENTS
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import dense_order, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.making import MOST_ELEMENTS
-from weft.graph.recording import cast
-from weft.graph.strides import dense_order, elementwise_strides
-from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
 from weft.tensor.data import dtype_of_array, need_fit, to_array
 from weft.tensor.determinism import unwritten

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
 from weft.tensor.info import finfo
 from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.graph.dtype import DType
 
 MODES = ("default", "warn", "error")
 

@@ -1,6 +1,6 @@
 """What is known about dtypes: limits, promotion, casting, the default type, and short names.
 
-In come dtypes and tensors, out numbers and dtypes. The lattice itself is in `weft.graph.dtype`.
+In come dtypes and tensors, out numbers and dtypes. The lattice itself is in `weft.engine.ir.dtype`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from weft._absent import AbsentType
+from weft.compat.absent import AbsentType
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
 from weft.tensor.scalars import is_scalar, scalar_dtype
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
-from weft.graph import dtype as dtypes
-from weft.graph import tape as tapes
-from weft.graph.meta import is_on_meta
-from weft.graph.tensor import Tensor
 from weft.tensor.creation import share_array
 from weft.tensor.device import need_cpu
 from weft.tensor.memory import export_array, import_array, values_array

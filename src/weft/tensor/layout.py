@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import logical_strides, storage_of
+from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
 from weft.errors import ArgumentTypeError, DimensionError, ShapeError
-from weft.graph.meta import is_on_meta
-from weft.graph.strides import is_contiguous as strides_are_contiguous
-from weft.graph.tensor import Tensor
-from weft.graph.views import logical_strides, storage_of
 from weft.tensor.memory import settle
 
 sharing = later("weft.tensor.sharing")

@@ -10,8 +10,29 @@ import warnings
 from math import prod
 from typing import Any
 
-from weft._lazy import later
-from weft.autograd.handle import refuse_in_transform
+from weft._build.lazy import later
+from weft.autograd.tensor_methods import refuse_in_transform
+from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.node_factory import MOST_ELEMENTS
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import edge_for, set_edge, value_of
+from weft.engine.frontend.tensor import Tensor, VersionCounter, replace_node
+from weft.engine.frontend.views import (
+    KIND_OF_VIEW,
+    MULTIPLE_OUTPUTS,
+    OUTPUT_SHIFT,
+    UNDER_INFERENCE,
+    become,
+    replace_value,
+    storage_of,
+    view,
+)
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import contiguous_strides
+from weft.engine.ir.view_transform import SPARSE
 from weft.errors import (
     ArgumentTypeError,
     DeviceError,
@@ -22,30 +43,9 @@ from weft.errors import (
     NotDefinedError,
     ShapeError,
 )
-from weft.functional import arguments
-from weft.graph import tape as tapes
-from weft.graph.bound import bound_to
-from weft.graph.dtype import DType
-from weft.graph.edges import edge_for, set_edge, value_of
-from weft.graph.lens import SPARSE
-from weft.graph.making import MOST_ELEMENTS
-from weft.graph.meta import is_on_meta
-from weft.graph.mutation import mutate
-from weft.graph.recording import cast
-from weft.graph.strides import contiguous_strides
-from weft.graph.tensor import Tensor, VersionCounter, replace_node
-from weft.graph.views import (
-    KIND_OF_VIEW,
-    MULTIPLE_OUTPUTS,
-    OUTPUT_SHIFT,
-    UNDER_INFERENCE,
-    become,
-    replace_value,
-    storage_of,
-    view,
-)
 from weft.ops import TABLE
 from weft.ops.primitives import concat, full, reshape
+from weft.tensor import arguments
 from weft.tensor.determinism import unwritten
 from weft.tensor.layout import format_strides
 from weft.tensor.memory import handle_of, need_room

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Union
 
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import become
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError
-from weft.functional.arguments import TYPE_NAMES
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.tensor import Tensor
-from weft.graph.views import become
+from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation import filled, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.size import Size

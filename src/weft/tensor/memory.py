@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.node_factory import MOST_ELEMENTS, make_value
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Storage, Tensor, replace_node
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.frontend.views import alias_of, logical_strides, storage_of, view
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import contiguous_strides
+from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.making import MOST_ELEMENTS, make_value
-from weft.graph.strides import contiguous_strides
-from weft.graph.tensor import Storage, Tensor, replace_node
-from weft.graph.views import alias_of, logical_strides, storage_of, view
 from weft.ops import TABLE, primitives
-from weft.runtime.views import window_over
 
-pipeline = later("weft.pipeline")
+pipeline = later("weft.engine.pipeline.driver")
 host = later("weft.functional.host")
-pool = later("weft.runtime.pool")
+pool = later("weft.engine.devices.cpu.pool")
 
 Shape = tuple[int, ...]
 DONE = 1
@@ -47,7 +47,7 @@ def need_room(shape: Shape, dtype: DType) -> None:
     nbytes = count * dtype.itemsize
     if nbytes <= _ANY_MACHINE or count > MOST_ELEMENTS:  # those are refused as shapes
         return
-    from weft.runtime.machine import memory_limit
+    from weft.engine.devices.cpu.hardware import memory_limit
 
     if nbytes > memory_limit():
         raise OutOfMemoryError(

@@ -1,15 +1,15 @@
 """Tensors on PyTorch's device "meta": a shape and a dtype, and never memory, however large they are.
 
 In come tensors of one device; out go tensors of the other, or PyTorch's error. What operations make of such tensors is
-recorded as ever, and never runs: `weft.graph.meta`.
+recorded as ever, and never runs: `weft.engine.frontend.meta`.
 """
 
 from __future__ import annotations
 
-from weft.graph.edges import edge_for, set_edge
-from weft.graph.meta import is_on_meta, no_data_here
-from weft.graph.recording import record_elementwise
-from weft.graph.tensor import Tensor
+from weft.engine.frontend.meta import is_on_meta, no_data_here
+from weft.engine.frontend.recorder import record_elementwise
+from weft.engine.frontend.resolve import edge_for, set_edge
+from weft.engine.frontend.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.primitives import without_memory
 from weft.tensor.modes import is_grad_enabled

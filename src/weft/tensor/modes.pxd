@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.graph.tape cimport Mode
+from weft.engine.ir.tape cimport Mode
 
 cdef extern from "Python.h":
     ctypedef object (*vectorcallfunc)(PyObject*, PyObject**, size_t, PyObject*)

@@ -10,18 +10,18 @@ import warnings
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.graph.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.tape import Mode, current_tape
 from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, vectorcallfunc
 
-from weft._compiled import require
-from weft._lazy import later
+from weft._build.compiled import require
+from weft._build.lazy import later
+from weft.engine.frontend.recorder import note_inference
+from weft.engine.ir.tape import watch_records
 from weft.errors import ArgumentTypeError
-from weft.graph.recording import note_inference
-from weft.graph.tape import watch_records
 
 require(__name__, cython.compiled)
 
-saving = later("weft.autograd.saving")
+saving = later("weft.engine.backward.saved_tensor_hooks")
 
 GENERATOR = 0x20  # the flag of a generator function's code
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.weft.graph.dtype import DType
-from cython.cimports.weft.graph.handles import wrap
-from cython.cimports.weft.graph.making import new_value
-from cython.cimports.weft.graph.node import Node
-from cython.cimports.weft.runtime.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.frontend.node_factory import new_value
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import Node
 
-from weft._compiled import require
-from weft.graph import dtype as dtypes
-from weft.graph.making import MOST_ELEMENTS
+from weft._build.compiled import require
+from weft.engine.frontend.node_factory import MOST_ELEMENTS
+from weft.engine.ir import dtype as dtypes
 
 require(__name__, cython.compiled)
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.autograd.forward_ad import innermost_tangent
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
-from weft.graph import dtype as dtypes
-from weft.graph.tensor import Tensor
 from weft.tensor.memory import values_array
 
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
-from cython.cimports.weft.graph.edges import value
-from cython.cimports.weft.graph.elements import dense_elements
-from cython.cimports.weft.graph.meta import shows_meta
-from cython.cimports.weft.graph.node import DONE, Node
-from cython.cimports.weft.graph.tensor import Storage, Tensor
-from cython.cimports.weft.runtime.cells import load_number
+from cython.cimports.weft.engine.frontend.meta import shows_meta
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
+from cython.cimports.weft.engine.ir.elements import dense_elements
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.runtime.scalar_cells import load_number
 
-from weft._compiled import require
-from weft._lazy import later
+from weft._build.compiled import require
+from weft._build.lazy import later
 from weft.errors import ArgumentError, ArgumentTypeError, NoDataError, ShapeError
 from weft.tensor.memory import values_array
 
 require(__name__, cython.compiled)
 
-pipeline = later("weft.pipeline")
+pipeline = later("weft.engine.pipeline.driver")
 
 Number = bool | int | float | complex
 

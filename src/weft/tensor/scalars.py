@@ -8,11 +8,11 @@ their kind.
 
 import cython
 import numpy
-from cython.cimports.weft.graph.dtype import DType
+from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.tensor.scalars import PyObject_GenericGetDict, PyObject_GenericSetDict
 
-from weft._compiled import require
-from weft.graph import dtype as dtypes
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
 
 require(__name__, cython.compiled)
 

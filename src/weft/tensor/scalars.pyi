@@ -1,6 +1,6 @@
 # Written by tools/generate_stubs.py: do not edit.
 from typing import Any
-from weft.graph.dtype import DType
+from weft.engine.ir.dtype import DType
 
 _generic: Any
 _int64: DType

@@ -2,7 +2,8 @@
 
 These are recorded without a call, so that nothing could be asked. While a mode is on, Tensor has other members in their
 place, which ask the thread's mode first; when the last one ends, it has its own again, and no operation has paid for
-it. Functions and methods ask by themselves (`weft.graph.public`), types of the user's their own way (`subclasses`).
+it. Functions and methods ask by themselves (`weft.engine.api.api_function`), types of the user's their own way
+(`subclasses`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from weft.graph.overriding import ask_mode, has_mode
-from weft.graph.tensor import Tensor
-from weft.graph.typedict import replace_in_type
+from weft.engine.capi.type_slots import replace_in_type
+from weft.engine.dispatch.torch_function import ask_mode, has_mode
+from weft.engine.frontend.tensor import Tensor
 from weft.tensor.subclasses import asked_members, is_operator, method_of, replaced
 
 _entered = 0  # modes that are on and see operators, of all threads

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
-from weft.graph import dtype as dtypes
 from weft.tensor.device import default_device, device, set_default
 from weft.tensor.legacy import TensorType
 

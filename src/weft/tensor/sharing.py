@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.node_factory import make_value
+from weft.engine.frontend.tensor import Storage, replace_node
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.frontend.views import storage_of
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, OutOfMemoryError
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.handles import wrap_node
-from weft.graph.making import make_value
-from weft.graph.meta import is_on_meta
-from weft.graph.tensor import Storage, replace_node
-from weft.graph.views import storage_of
 from weft.tensor.memory import Foreign, Shape, handle_of, raw_array, raw_dtype
 
-pool = later("weft.runtime.pool")
-whole_files = later("weft.whole_files")
+pool = later("weft.engine.devices.cpu.pool")
+whole_files = later("weft.io.files")
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = (

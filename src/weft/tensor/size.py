@@ -8,10 +8,10 @@ subscript set in the type itself, because programs read `x.shape[i]` all the tim
 import cython
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.cpython.tuple import PyTuple_GET_SIZE, PyTuple_SET_ITEM
-from cython.cimports.weft.graph.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.tensor.size import PyType_Modified, PyTypeObject
 
-from weft._compiled import require
+from weft._build.compiled import require
 from weft.errors import ArgumentTypeError, DimensionError
 
 require(__name__, cython.compiled)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import dense_order
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional.arguments import Shape, need_integer
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.recording import cast
-from weft.graph.strides import dense_order
-from weft.graph.tensor import Tensor
 from weft.ops import primitives as ops
+from weft.tensor.arguments import Shape, need_integer
 from weft.tensor.creation import (
     filled,
     leaf,

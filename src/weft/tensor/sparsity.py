@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.arguments import as_dtype, describe
-from weft.graph.bound import bound_to
-from weft.graph.recording import cast
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import as_dtype, describe
 from weft.tensor.layout import sparse_coo, sparse_csr
 
 

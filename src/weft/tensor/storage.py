@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from weft._lazy import later
+from weft._build.lazy import later
+from weft.engine.frontend.meta import is_on_meta, no_data_here
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Storage, Tensor, replace_node
+from weft.engine.frontend.views import storage_of
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError, ShapeError
-from weft.functional.arguments import need_integer
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.edges import value_of
-from weft.graph.meta import is_on_meta, no_data_here
-from weft.graph.tensor import Storage, Tensor, replace_node
-from weft.graph.views import storage_of
 from weft.ops import primitives as ops
+from weft.tensor.arguments import need_integer
 from weft.tensor.creation import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr

@@ -1,8 +1,9 @@
 """Users' subclasses of Tensor, as PyTorch has them: `class Image(weft.Tensor)`, with `__torch_function__` or without.
 
 In comes a class as it is made; it gets `Asking` among its bases, whose operators, properties and special methods go to
-`__torch_function__`; methods and functions ask at the border (`weft.graph.overriding`). Tensor itself is left as it
-is, so that plain tensors pay nothing. Classes whose `__torch_function__` is off (Parameter, Buffer) stay as they are.
+`__torch_function__`; methods and functions ask at the border (`weft.engine.dispatch.torch_function`). Tensor itself is
+left as it is, so that plain tensors pay nothing. Classes whose `__torch_function__` is off (Parameter, Buffer) stay as
+they are.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from weft.engine.api.api_function import Public
+from weft.engine.dispatch.torch_function import answering_of, ask, disabled, is_muted, search_lists
+from weft.engine.frontend import views
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
-from weft.functional.arguments import need_tensor
-from weft.graph import views
-from weft.graph.overriding import answering_of, ask, disabled, is_muted, search_lists
-from weft.graph.public import Public
-from weft.graph.tensor import Tensor
 from weft.ops import TABLE
 from weft.ops.row import named
+from weft.tensor.arguments import need_tensor
 
 _ALIAS = named(TABLE["view"], "AliasBackward0")
 _new = Tensor.__new__  # a handle of nothing

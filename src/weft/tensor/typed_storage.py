@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.engine.frontend.meta import no_data_here
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError
-from weft.functional.arguments import TYPE_NAMES, need_integer
-from weft.graph import dtype as dtypes
-from weft.graph.dtype import DType
-from weft.graph.meta import no_data_here
-from weft.graph.tensor import Tensor
+from weft.tensor.arguments import TYPE_NAMES, need_integer
 from weft.tensor.conversion import CONVERSIONS
 from weft.tensor.creation import read_dtype
 from weft.tensor.storage import UntypedStorage, new_memory

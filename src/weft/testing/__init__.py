@@ -1,6 +1,6 @@
 """Comparing results, under PyTorch's names; and what the framework's own tests are made of."""
 
-from weft._lazy import export_later as _export_later
+from weft._build.lazy import export_later as _export_later
 
 _EXPORTS = {"assert_close": "closeness", "assert_allclose": "closeness", "make_tensor": "making"}
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

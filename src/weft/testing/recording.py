@@ -13,20 +13,20 @@ import numpy as np
 
 import weft
 from weft import special
+from weft.engine.frontend.recorder import cast, record, record_elementwise
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import KIND_NAMES
+from weft.engine.pipeline.batching.segment_gather import gather_rows
 from weft.functional.norms import vector_norm
 from weft.functional.reductions import extreme_of_all, first_extreme
-from weft.graph import dtype as dtypes
-from weft.graph.edges import value_of
-from weft.graph.handles import wrap_node
-from weft.graph.recording import cast, record, record_elementwise
-from weft.graph.rows import KIND_NAMES
 from weft.nn.functional_cross_entropy import _pick_logs
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel
 from weft.ops.attention import attend
 from weft.ops.convolution import Geometry, convolve
 from weft.ops.elementwise import tied
-from weft.schedule.gathers import gather_rows
 
 # How a composite row's function is called: (operands, params) -> result.
 COMPOSITES: dict[str, Callable[..., Any]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.rows import KIND_NAMES, SCALAR_ROW
+from weft.engine.ir.primitive import KIND_NAMES, SCALAR_ROW
 
 Array = Any
 _DONE = 1
@@ -112,7 +112,7 @@ def evaluate(node: Any) -> Array:
 
 def evaluate_tensor(tensor: Any) -> Array:
     """The value of a tensor, by `evaluate`."""
-    from weft.graph.edges import value_of
+    from weft.engine.frontend.resolve import value_of
 
     return evaluate(value_of(tensor))
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph import dtype as dtypes
-from weft.graph.recording import SELECT
-from weft.graph.rows import KIND_NAMES
+from weft.engine.frontend.recorder import SELECT
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import KIND_NAMES
 from weft.testing.reference import round_bfloat16
 
 Shape = tuple[int, ...]

@@ -4,8 +4,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from weft._lazy import export_later as _export_later
-from weft._lazy import gather as _gather
+from weft._build.lazy import export_later as _export_later
+from weft._build.lazy import gather as _gather
 from weft.utils import absent
 
 _FOREACH = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft._absent import refused
+from weft.compat.absent import refused
 from weft.errors import NotDefinedError
 
 _EXTENSIONS = (

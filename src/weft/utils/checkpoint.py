@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import weft
+from weft.autograd.custom.context import Saved
 from weft.autograd.function import Function
-from weft.autograd.function_context import Saved
 from weft.autograd.graph import saved_tensors_hooks
-from weft.autograd.saving import pack_value
+from weft.engine.api.api_function import all_public
+from weft.engine.backward.saved_tensor_hooks import pack_value
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.primitive import COMPOSITE, SCALAR_ROW, VIEW
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
-from weft.graph import tape as tapes
-from weft.graph.edges import edge_for, value_of
-from weft.graph.handles import wrap_node
-from weft.graph.public import all_public
-from weft.graph.rows import COMPOSITE, SCALAR_ROW, VIEW
 from weft.utils.checkpoint_extras import (
     DefaultDeviceType,
     GraphExecGroup,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import weft
 from weft.autograd.graph import current_walk
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentTypeError, GradientError
-from weft.graph import tape as tapes
 
 
 def contexts_of(context_fn: Any) -> tuple[Any, Any]:

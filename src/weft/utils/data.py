@@ -2,7 +2,7 @@
 
 import sys
 
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
 from weft.data import *  # noqa: F403
 from weft.data import __all__ as _data_names
 from weft.data import dataset, distributed, sampler

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from weft.autograd.observe import RemovableHandle
-from weft.graph.public import publish
+from weft.engine.api.api_function import publish
+from weft.engine.backward.hooks import RemovableHandle
 from weft.tensor.copying import hooks_to_lose
 
 

@@ -1,7 +1,7 @@
 """What einops and opt_einsum have to know to take Weft's tensors.
 
 Both choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
-more when they are imported (`weft._introduction`): nobody has to ask for it.
+more when they are imported (`weft.compat.einops_backend`): nobody has to ask for it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import weft
-from weft.graph import dtype as dtypes
-from weft.graph.rows import KIND_NAMES
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import KIND_NAMES
 from weft.ops import TABLE
 from weft.testing.recording import apply, tensor_of
 from weft.testing.samples import operand_type, points, samples

@@ -35,11 +35,11 @@ def is_weft(lib):
 @contextmanager
 def unread(lib):
     """A graph that nobody reads and that fits: Weft runs nothing of it before it is walked."""
-    previous = weft.graph.recording.set_budget(10_000_000, 1 << 40)
+    previous = weft.engine.frontend.recorder.set_budget(10_000_000, 1 << 40)
     try:
         yield
     finally:
-        weft.graph.recording.set_budget(*previous)
+        weft.engine.frontend.recorder.set_budget(*previous)
 
 
 def leaf(lib, values, dtype=None):

@@ -13,8 +13,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.graph.public import publish
 
 _TABLES = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",

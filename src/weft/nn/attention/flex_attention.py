@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.graph.public import publish
 from weft.nn.attention.block_mask import (
     BlockMask,
     and_masks,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
-from weft.graph.public import publish
 
 
 class AuxRequest(NamedTuple):

@@ -3,7 +3,7 @@
 
 import sys
 
-from weft._lazy import gather as _gather
+from weft._build.lazy import gather as _gather
 from weft.nn.utils import fusion, parametrizations, parametrize, prune, rnn
 from weft.nn.utils.fusion import (
     fuse_conv_bn_eval,

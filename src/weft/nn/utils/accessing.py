@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, MemberNameError
-from weft.graph.tensor import Tensor
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ShapeError
-from weft.graph.public import publish
 from weft.nn.parameter import Parameter
 
 

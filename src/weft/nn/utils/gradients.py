@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentTypeError, GradientError
-from weft.graph.public import publish
 
 Tensors = Tensor | Iterable[Tensor]
 

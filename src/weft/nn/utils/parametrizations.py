@@ -9,8 +9,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, NotDefinedError
-from weft.graph.public import publish
 from weft.nn import functional as F
 from weft.nn.module import Module
 from weft.nn.utils import hooked, parametrize

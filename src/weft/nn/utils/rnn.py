@@ -13,10 +13,10 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, KindError, ShapeError
-from weft.functional.arguments import need_tensor
-from weft.graph.public import publish
 from weft.ops.primitives import take
+from weft.tensor.arguments import need_tensor
 
 
 class _Fields(NamedTuple):

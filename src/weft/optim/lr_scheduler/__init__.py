@@ -3,7 +3,7 @@
 In: an optimizer and the shape of the schedule. Out: changed `lr` entries in its groups.
 """
 
-from weft.graph.public import publish
+from weft.engine.api.api_function import publish
 from weft.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler
 from weft.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from weft.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR

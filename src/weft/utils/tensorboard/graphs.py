@@ -12,7 +12,7 @@ from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
-from weft.graph.tensor import Tensor
+from weft.engine.frontend.tensor import Tensor
 from weft.tensor.modes import no_grad
 from weft.utils._pytree import tree_leaves
 

@@ -23,9 +23,9 @@ from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 from tensorboard.plugins.text.plugin_data_pb2 import TextPluginData
 
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import by_name
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.graph.dtype import by_name
-from weft.graph.tensor import Tensor
 from weft.utils.tensorboard import pictures
 
 MOST_THRESHOLDS = 127  # more do not fit TensorBoard's message

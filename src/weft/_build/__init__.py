@@ -1,0 +1,1 @@
+"""How the package is put together: compiled modules and their hashes, imports on first use."""

@@ -1,0 +1,1 @@
+"""Custom Functions: their context, gradient record, outputs and forward mode. The class stands in `function`."""

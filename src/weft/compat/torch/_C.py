@@ -1,0 +1,113 @@
+"""What programs call by the name of PyTorch's compiled part; here nothing is traced or dispatched."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any, NoReturn
+
+from weft._build.lazy import join as _join
+from weft.engine.dispatch.torch_function import (
+    DisableTorchFunctionSubclass,  # noqa: F401 - as above
+)
+from weft.engine.dispatch.torch_function import (
+    disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
+)
+from weft.engine.frontend.tensor import Tensor as _Tensor
+from weft.engine.ir.dtype import DType as dtype  # noqa: F401, N813 - as above
+from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
+from weft.errors import NotDefinedError
+from weft.functional.generator import Generator  # noqa: F401 - PyTorch's name
+from weft.nn.moving import parse_to as _parse_to
+from weft.tensor.device import device  # noqa: F401 - as above
+from weft.tensor.size import Size  # noqa: F401 - as above
+
+_TensorMeta = type(_Tensor)  # the class of tensor classes
+
+
+def _get_tracing_state() -> None:
+    """The trace that is being made: none."""
+
+
+def _is_tracing() -> bool:
+    """Whether a function is being traced: never."""
+    return False
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_default_device() -> str:
+    """Where new tensors lie."""
+    return "cpu"
+
+
+class DispatchKey:
+    """Names that PyTorch sends calls by. Here none is."""
+
+    AutocastCPU = "AutocastCPU"
+    AutocastCUDA = "AutocastCUDA"
+    AutocastXPU = "AutocastXPU"
+
+
+class DispatchKeySet(frozenset[str]):
+    """A set of such names."""
+
+    def __new__(cls, key: str) -> DispatchKeySet:
+        return super().__new__(cls, (key,))
+
+
+class _nn:  # noqa: N801 - PyTorch's name
+    """What `Module.to` reads its arguments with."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """The device, type, `non_blocking` and memory format that the arguments of `to` name."""
+        given, kind, memory_format = _parse_to(*args, **kwargs)
+        return None if given is None else device(given), kind, False, memory_format
+
+
+_ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
+
+
+# -- of function transforms --------------------------------------------------------------------------------------------
+
+
+def _is_batched(tensor: Any) -> bool:
+    """No: a function under `vmap` sees ordinary tensors, those of one example."""
+    return False
+
+
+def _unwrapped(tensor: Any) -> Any:
+    """The tensor itself: transforms wrap none."""
+    return tensor
+
+
+def no_levels(*arguments: Any, **options: Any) -> NoReturn:
+    """Errors: NotImplementedError."""
+    raise NotDefinedError(
+        "weft.func: transforms have no levels to put tensors into",
+        expected="a function that is transformed whole",
+        got="a step of PyTorch's vmap",
+        fix="use weft.vmap(function, in_dims)",
+    )
+
+
+_STEPS = (
+    "_add_batch_dim", "_remove_batch_dim", "_unwrap_for_grad", "_vmap_decrement_nesting", "_vmap_increment_nesting",
+    "_wrap_for_grad",
+)  # fmt: skip
+_join(
+    sys.modules[__name__],
+    {
+        "_functorch": {
+            **dict.fromkeys(_STEPS, no_levels),
+            **dict.fromkeys(
+                ("is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor"),
+                _is_batched,
+            ),
+            "get_unwrapped": _unwrapped,
+        }
+    },
+)

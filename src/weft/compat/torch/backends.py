@@ -1,0 +1,99 @@
+"""Switches of back ends that PyTorch programs set. They can be set and read; here they change nothing.
+
+Results are deterministic and the same on any number of threads whatever the switches say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from weft.engine.devices.cpu.llvm.target import host
+
+
+class _Switches(ModuleType):
+    """The flags of one back end that does not exist here; a module, so that it can be imported."""
+
+    def __init__(self, name: str, **flags: bool) -> None:
+        super().__init__(f"{__name__}.{name}", "Switches of a back end that does not exist here.")
+        self.__dict__.update(flags)
+        sys.modules[self.__name__] = self
+
+    def is_available(self) -> bool:
+        """Whether the back end exists: no."""
+        return False
+
+    def is_built(self) -> bool:
+        """Whether the back end was compiled in: no."""
+        return False
+
+
+@contextmanager
+def sdp_kernel(*switches: bool, **named: bool) -> Iterator[None]:
+    """A context that changes nothing: attention has one implementation."""
+    yield
+
+
+cudnn = _Switches("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
+mps = _Switches("mps")
+mkldnn = _Switches("mkldnn", enabled=False)
+cuda = _Switches("cuda")
+cuda.matmul = _Switches("cuda.matmul", allow_tf32=False)  # type: ignore[attr-defined]
+cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]
+
+
+def _yes_for_one() -> bool:
+    """Whether attention has a simple implementation: it has one, which is the simple one's meaning."""
+    return True
+
+
+def _nothing(enabled: bool = True) -> None:
+    """Nothing to choose: there is one implementation."""
+
+
+cuda.math_sdp_enabled = _yes_for_one  # type: ignore[attr-defined]
+for _name in ("flash_sdp", "mem_efficient_sdp", "cudnn_sdp"):
+    vars(cuda).update({f"{_name}_enabled": cuda.is_available, f"enable_{_name}": _nothing})
+vars(cuda).update(enable_math_sdp=_nothing, is_flash_attention_available=cuda.is_available)
+for _name in (
+    "kleidiai",
+    "mha",
+    "miopen",
+    "mkl",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+    "xnnpack",
+    "cusparselt",
+):
+    globals()[_name] = _Switches(_name, enabled=False)
+vars(globals()["mha"]).update(get_fastpath_enabled=cuda.is_available, set_fastpath_enabled=_nothing)
+
+
+@contextmanager
+def flags(*switches: object, **named: object) -> Iterator[None]:
+    """A context that changes nothing."""
+    yield
+
+
+for _back_end in (cudnn, mkldnn, globals()["nnpack"]):
+    vars(_back_end)["flags"] = flags
+
+
+class _Cpu(_Switches):
+    """The processor, which exists."""
+
+    def is_available(self) -> bool:
+        """Whether the back end exists: yes."""
+        return True
+
+    def get_cpu_capability(self) -> str:
+        """Which vector instructions kernels are made for: AVX512, AVX2, or DEFAULT for those that all have."""
+        name = host().name.upper()
+        return name if name.startswith("AVX") else "DEFAULT"
+
+
+cpu = _Cpu("cpu")

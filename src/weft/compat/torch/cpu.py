@@ -1,0 +1,98 @@
+"""`weft.cpu`: the processor, as programs ask a device: it is there, and there is nothing to wait for."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+from weft._build.lazy import gather as _gather
+from weft.engine.devices.cpu.llvm.target import host
+
+__all__ = [
+    "Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count", "get_capabilities",
+    "is_available", "is_initialized", "set_device", "stream", "synchronize",
+]  # fmt: skip
+
+
+class Stream:
+    """The only one: work is recorded in one order."""
+
+    def __init__(self, priority: int = -1) -> None:
+        """Nothing to make."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing: it is itself."""
+
+
+class Event:
+    """A point in the order of work, which has been reached when it is asked for."""
+
+    def query(self) -> bool:
+        """Whether it has been reached: yes."""
+        return True
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing to note."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    wait = record
+
+
+_STREAM = Stream()
+
+
+def is_available() -> bool:
+    """Whether there is a processor: yes."""
+    return True
+
+
+is_initialized = is_available
+
+
+def device_count() -> int:
+    """The number of processors as devices: one."""
+    return 1
+
+
+def current_device() -> str:
+    """Where tensors lie."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Nothing to choose."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Nothing to wait for."""
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The only one."""
+    return _STREAM
+
+
+def stream(stream: Any) -> nullcontext[None]:
+    """A context that changes nothing."""
+    return nullcontext()
+
+
+StreamContext = nullcontext
+
+
+def get_capabilities() -> dict[str, Any]:
+    """What kernels are made for."""
+    return {"architecture": host().name}
+
+
+_gather(
+    sys.modules[__name__],
+    {
+        "amp": {"amp": "GradScaler autocast"},
+        "amp.autocast_mode": {"amp": "autocast"},
+        "amp.grad_scaler": {"amp": "GradScaler"},
+    },
+)

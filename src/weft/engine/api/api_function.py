@@ -1,0 +1,386 @@
+# cython: language_level=3
+"""The border between a user's call and the library: what every public function is wrapped in.
+
+In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
+Where one fails with an exception that is not Weft's own, it may be another spelling of a call
+(`weft.engine.api.argument_names`: `axis=` for `dim=`), which is made then; else `weft.engine.api.argument_errors` says
+which argument was wrong. So the checks that a right call would pass cost it nothing, and stand in one place.
+
+The gradient records that a composition makes last are called by its name where PyTorch's are (`RECORDS`): a call of one
+of these functions takes another way in, so that others pay nothing for it.
+
+Types of their own meaning take part through PyTorch's protocol, and modes see all calls:
+`weft.engine.dispatch.torch_function` asks them, where there is one. Functions of tensors ask the users' types (`asks`);
+loaders, layers and others take them as any object.
+"""
+
+import types
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.capi.vectorcall import (
+    Arguments,
+    PyObject_Vectorcall,
+    PyVectorcall_Call,
+    PyVectorcall_NARGS,
+    take_calls,
+)
+from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch.torch_function import (
+    answered,
+    collected,
+    has_answering,
+    intercepted,
+    intercepting,
+)
+from cython.cimports.weft.engine.frontend.call_cache import composed
+from cython.cimports.weft.engine.frontend.recorder import record_unary
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.tape import next_sequence
+
+from weft._build.compiled import require
+from weft.engine.api.grad_fn_names import RECORDS
+from weft.engine.capi.type_slots import add_to_type
+from weft.errors import ArgumentTypeError, NoDataError, WeftError
+
+require(__name__, cython.compiled)
+
+_made = {}
+
+# Where the functions stand that users' types may answer; and those there that make tensors, or ask about types.
+_OVERRIDABLE = (
+    "weft.functional.",
+    "weft.nn.functional",
+    "weft.nn.native",
+    "weft.nn.positional",
+    "weft.nn.init",
+    "weft.nn.utils.rnn",
+    "weft.tensor.",
+    "weft.random",
+    "weft.special",
+    "weft.autograd.backward",
+    "weft.autograd.tensor_methods",
+)
+_NEVER = frozenset(
+    [
+        "tensor",
+        "as_tensor",
+        "asarray",
+        "from_numpy",
+        "frombuffer",
+        "from_dlpack",
+        "is_tensor",
+        "is_storage",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "linspace",
+        "logspace",
+        "eye",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "complex",
+        "polar_",
+        "as_subclass",
+        "make_subclass",
+        "set_default_dtype",
+    ]
+)
+
+
+@cython.final
+@cython.cclass
+class Public:
+    """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
+    it records on a floating-point tensor, and nothing more, if it says so; `compositions` are the calls that are
+    recorded again, if it says that it is composed of primitives."""
+
+    def __cinit__(self, function, name=None):
+        record = RECORDS.get(name) if _may_record(function) else None
+        self.vectorcall = _enter if record is None else _enter_naming
+        self.record = record
+        self.rows = {}
+        self.spellings = None
+        self.function = function
+        self.unary = getattr(function, "unary", None)
+        self.compositions = {} if hasattr(function, "composed") else None
+
+    @property
+    def asks(self) -> bool:
+        """Whether users' types may answer."""
+        function = self.function
+        return str(function.__module__).startswith(_OVERRIDABLE) and function.__name__ not in _NEVER
+
+    def __call__(self, *arguments, **keywords):  # for `operator`-style lookups; calls take `_enter`
+        return PyVectorcall_Call(self, arguments, keywords)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name):
+        return self.function if name == "__wrapped__" else getattr(self.function, name)
+
+    def __setattr__(self, name, value):  # packages note things on functions
+        setattr(self.function, name, value)
+
+    def __delattr__(self, name):
+        delattr(self.function, name)
+
+    def __repr__(self):
+        return f"<function weft.{self.function.__name__}>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        from weft.engine.api.public_names import home
+
+        found = home(self)  # pickle takes a name as one of `__module__`
+        return (public, (self.function,)) if found is None else found[1]
+
+
+def _may_record(function):
+    return str(function.__module__).startswith(
+        ("weft.functional.", "weft.nn.functional", "weft.nn.native", "weft.nn.positional")
+    )
+
+
+def public(function, name=None):
+    """The public form of a function; the same one each time, so that aliases stay equal. The first name counts."""
+    if isinstance(function, Public):
+        return function
+    made = _made.get(function)
+    if made is None:
+        made = _made[function] = Public(function, name)
+    return made
+
+
+def all_public(members: dict) -> dict:
+    """A namespace with its functions in their public form; classes, properties and special methods as they are."""
+    return {
+        name: public(member, name) if _is_function(name, member) else member
+        for name, member in members.items()
+    }
+
+
+def publish(namespace: dict):
+    """Give a module's functions, and the methods of its classes, their public form. Left out are what it imported from
+    elsewhere, and `forward`, which is the user's to define."""
+    namespace.update(all_public(namespace))
+    for name, member in namespace.items():
+        if (
+            isinstance(member, type)
+            and not name.startswith("_")
+            and member.__module__.startswith(namespace["__name__"])
+        ):
+            for base in member.__mro__:
+                if base.__module__.startswith(namespace["__name__"]):
+                    _publish_methods(base)
+
+
+def _publish_methods(cls: object):
+    for name, method in list(vars(cls).items()):
+        if name == "__init__" or (_is_function(name, method) and name != "forward"):
+            setattr(cls, name, public(method))
+
+
+def _is_function(name: str, member: object):
+    return (
+        not name.startswith("_")
+        and type(member).__name__ in ("cython_function_or_method", "function")
+        and str(member.__module__).startswith("weft")
+    )
+
+
+@cython.cfunc
+def _enter(
+    self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call the function. Errors: those of the library; others are explained, or pass as they are."""
+    public: Public = cython.cast(Public, self)
+    if intercepting:
+        answer = _intercepted(public, arguments, count, names)
+        if answer is not NotImplemented:
+            return answer
+    if has_answering(arguments, count, names) and public.asks:
+        answer = answered(public, arguments, count, names)
+        if answer is not NotImplemented:
+            return answer
+    if names != cython.NULL and public.spellings is not None:
+        own = public.spellings.get(cython.cast(object, names))
+        names = names if own is None else cython.cast(cython.pointer(PyObject), own)
+    try:
+        if names != cython.NULL and "out" in cython.cast(tuple, names):
+            answer = _with_out(public, arguments, count, names)
+            if answer is not NotImplemented:
+                return answer
+        if (
+            public.unary is not None
+            and names == cython.NULL
+            and PyVectorcall_NARGS(count) == 1
+            and isinstance(cython.cast(object, arguments[0]), Tensor)
+        ):
+            tensor: Tensor = cython.cast(Tensor, arguments[0])
+            if tensor.strides is None and tensor._dtype.category == 2:
+                return record_unary(public.unary, tensor, None)
+        if public.compositions is not None:
+            return composed(public.function, public.compositions, arguments, count, names)
+        return PyObject_Vectorcall(public.function, arguments, count, names)
+    except NoDataError:
+        answer = _without_values(public, arguments, count, names)
+        if answer is NotImplemented:
+            raise
+        return answer
+    except ArgumentTypeError as error:
+        explained = _explain(public, arguments, count, names, error)
+        if explained is None or explained is error:
+            raise
+        raise explained from None
+    except WeftError:
+        raise
+    except Exception as error:
+        call = _respelled(public, arguments, count, names) if isinstance(error, TypeError) else None
+        if call is None:
+            explained = _explain(public, arguments, count, names, error)
+            if explained is None:
+                raise
+            raise explained from error
+    values, keywords = call
+    return public(*values, **keywords)
+
+
+@cython.cfunc
+def _with_out(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """What a call that names `out=` returns, or NotImplemented where the function is to write it. Errors: RuntimeError
+    where it may not lie where it does, or is of a type that the function does not take."""
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    if keywords["out"] is None:
+        return NotImplemented
+    return late["answer_out"](public.function, values, keywords)
+
+
+@cython.cfunc
+def _enter_naming(
+    self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call the function, and the records of its results by its name."""
+    public: Public = cython.cast(Public, self)
+    before: cython.longlong = next_sequence()
+    result = _enter(self, arguments, count, names)
+    if isinstance(result, tuple):
+        for part in cython.cast(tuple, result):
+            if isinstance(part, Tensor):
+                _name_record(public, part, before)
+    elif isinstance(result, Tensor):
+        _name_record(public, result, before)
+    return result
+
+
+@cython.cfunc
+def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cython.void:
+    """Call a record by the function's name if it is newer than `before`. Those that the schedule knows by their row
+    keep theirs, and so do views: theirs are replayed."""
+    if tensor.base is not None or type(tensor.edge) is not Node:
+        return
+    node: Node = tensor.edge
+    if node.seq <= before or node.state != PENDING or node.quotient is not None:
+        return
+    row = public.rows.get(node.row)
+    if row is None:
+        kept: cython.bint = node.row.name == "strided"
+        row = node.row if kept else late["named"](node.row, public.record)
+        public.rows[node.row] = row
+    node.row = row
+
+
+@cython.cfunc
+def _without_values(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """What a function that reads values gives on the device meta, where that is known."""
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    return late["without_values"](public.function, tuple(values), keywords)
+
+
+@cython.cfunc
+def _intercepted(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """`intercepted`, for another spelling of the call too."""
+    try:
+        return intercepted(public, arguments, count, names)
+    except TypeError:
+        call = _respelled(public, arguments, count, names)
+        if call is None:
+            raise
+    values, keywords = call
+    return public(*values, **keywords)
+
+
+@cython.cfunc
+def _respelled(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """The arguments of the call by the function's own names, or None where it is no other spelling."""
+    from weft.engine.api.argument_names import respelled
+
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    values, keywords = collected(arguments, given, names)
+    call = respelled(public.function, values, keywords)
+    if call is not None and len(call[0]) == given and len(call[1]) == len(keywords):
+        public.spellings = public.spellings or {}
+        public.spellings[tuple(keywords)] = tuple(call[1])
+    return call
+
+
+@cython.cfunc
+def _explain(
+    public: Public,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
+    error: object,
+) -> object:
+    from weft.engine.api.argument_errors import explain
+
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    return explain(public.function, values, keywords, error)
+
+
+def _home(public):
+    """The module and the qualified name of a public function."""
+    from weft.engine.api.public_names import home
+
+    return home(public) or (public.function.__module__, public.function.__qualname__)
+
+
+def defined_in(function) -> str:
+    """The module in which a function is written, public or not."""
+    return str(getattr(getattr(function, "__wrapped__", function), "__module__", ""))
+
+
+def _take_calls():
+    """Let calls and method calls of the class go through `_enter`, without a tuple of arguments."""
+    probe: Public = Public.__new__(Public, _take_calls)
+    take_calls(Public, probe, cython.address(probe.vectorcall))
+    add_to_type(
+        Public,
+        {
+            "__doc__": property(lambda made: made.function.__doc__),
+            "__module__": property(lambda made: _home(made)[0]),
+            "__qualname__": property(lambda made: _home(made)[1]),
+        },
+    )
+
+
+_take_calls()

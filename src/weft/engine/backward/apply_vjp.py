@@ -1,0 +1,153 @@
+# cython: language_level=3
+"""Applying a row's derivative rules: what a rule is given, and the cotangents of a node's inputs.
+
+In come a row, an arriving cotangent and the saved values; out comes a cotangent for each input that needs one,
+recorded as ordinary nodes. A rule may ask for the cotangent, saved inputs, the result, and for what costs nothing to
+keep (`At`).
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.backward.apply_vjp import MOST_ARGUMENTS, PyList_GET_ITEM
+from cython.cimports.weft.engine.capi.vectorcall import PyObject_Vectorcall
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residual_mask import is_saved
+
+from weft._build.compiled import require
+from weft.engine.backward.saved_tensor_hooks import unpacked
+from weft.engine.ir.primitive import COMPOSITE, MACRO
+from weft.engine.ir.tape import last_sequence, leave_alone
+from weft.engine.pipeline.batching import batched_residuals
+from weft.ops.primitives import sum_to
+
+require(__name__, cython.compiled)
+
+_composite = cython.declare(cython.int, COMPOSITE)
+_macro = cython.declare(cython.int, MACRO)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class At:
+    """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""
+
+    def __cinit__(self, params, shapes: tuple, shape: tuple):
+        self.params = params
+        self.shapes = shapes
+        self.shape = shape
+
+
+@cython.cfunc
+def input_shapes(node: Node) -> tuple:
+    """The shapes of a node's value inputs; where the record has none, all are the node's own."""
+    count: cython.Py_ssize_t = len(node.edges)
+    if node.payload is None:
+        return (node.shape,) if count < 2 else (node.shape,) * count
+    shapes: tuple = node.payload
+    return shapes if len(shapes) >= count else (shapes[0],) * count
+
+
+@cython.cfunc
+def pull_single(node: Node, g, create: cython.bint) -> list:
+    """The cotangents of one node's inputs."""
+    shapes: tuple = input_shapes(node)
+    inputs: list = [None] * len(shapes)
+    mask: cython.longlong = node.saved
+    index: cython.Py_ssize_t
+    for index in range(len(shapes)):
+        if is_saved(mask, index):
+            inputs[index] = saved_tensor(node, index, node.edges[index] if create else None)
+    result = None
+    if mask >> RESULT_SHIFT & 1:
+        result = saved_tensor(node, RESULT_SHIFT, node if create else None)
+    at: At = At(node.params, shapes, node.shape)
+    return pull_rules(node.row, g, at, inputs, result, node.edges)
+
+
+def pull_record(node: Node, g, create: cython.bint) -> list:
+    """`pull_single` for interpreted callers."""
+    return pull_single(node, g, create)
+
+
+@cython.cfunc
+def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
+    """One saved value on an edge: the node's own, or what a user's hooks make of it."""
+    if node.observers is not None and node.observers.has_packed:
+        again = unpacked(node, index, edge)
+        if again is not None:
+            return again
+    if index == RESULT_SHIFT:
+        if node.quotient is None and node.row.kind != _composite:
+            return wrap(node, edge)
+        return wrap(batched_residuals.saved_result(node), edge)
+    if node.quotient is None:
+        return wrap(node.inputs[index], edge)
+    return wrap(batched_residuals.saved_input(node, index), edge)
+
+
+@cython.cfunc
+def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+    """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
+    broadcasting."""
+    if row.kind == _macro:
+        return _pull_macro(row, g, at, inputs, result, edges)
+    return _apply_rules(row, g, at, inputs, result, edges)
+
+
+@cython.cfunc
+def _pull_macro(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+    """The rules of a macro compute again what it is made of: kept out of batches, equal primitives are found there."""
+    newest: cython.longlong = last_sequence()
+    parts: list = _apply_rules(row, g, at, inputs, result, edges)
+    leave_alone(newest)
+    return parts
+
+
+@cython.cfunc
+def _apply_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+    count: cython.Py_ssize_t = len(edges)
+    if len(row.operands) == 1 and count != 1 or row.name == "cat":
+        return [
+            None if edge is None else part
+            for part, edge in zip(row.pulls[0](g, at), edges, strict=True)
+        ]
+    parts: list = [None] * count
+    index: cython.Py_ssize_t
+    for index in range(count):
+        rule = row.pulls[index]
+        if edges[index] is None or rule is None:
+            continue
+        part = _apply_rule(rule, g, row.pull_saves[index], at, inputs, result)
+        if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
+            part = sum_to(part, at.shapes[index])
+        parts[index] = part
+    return parts
+
+
+@cython.cfunc
+def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
+    """One rule on the cotangent and what its parameters name: operands by number, -1 the result, -2 `at`."""
+    arguments = cython.declare(cython.pointer(PyObject)[MOST_ARGUMENTS])
+    arguments[0] = cython.cast(cython.pointer(PyObject), g)
+    place: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    for place in range(len(saves)):
+        number = saves[place]
+        if number == -2:
+            arguments[place + 1] = cython.cast(cython.pointer(PyObject), at)
+        elif number == -1:
+            arguments[place + 1] = cython.cast(cython.pointer(PyObject), result)
+        else:
+            arguments[place + 1] = PyList_GET_ITEM(inputs, number)
+    return PyObject_Vectorcall(rule, arguments, len(saves) + 1, cython.NULL)
+
+
+def pull_for(
+    row: OpRow, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
+):
+    """`pull_rules` for interpreted callers, for the inputs that are wanted (not None)."""
+    return pull_rules(row, g, At(params, shapes, shape), inputs, result, wanted)

@@ -1,0 +1,46 @@
+from weft.engine.backward.reachability cimport Reached
+from weft.engine.capi.int_array cimport Integers
+from weft.engine.ir.node cimport Node
+from weft.engine.frontend.tensor cimport Tensor
+
+cdef class Bundle:
+    cdef Tensor cotangent
+    cdef Integers rows
+    cdef Integers places
+
+cdef class Group:
+    cdef Reached* known  # of the walk, which outlives its groups
+    cdef Node quotient  # members let go of theirs where a hook walks over them too
+    cdef Integers members  # the numbers of those that are reached
+    cdef Integers rows  # of the quotient that have been reached; None for all
+    cdef bint ragged  # members have as many rows as they are high
+    cdef Py_ssize_t axis  # along this dimension
+    cdef list whole
+    cdef list bundles
+    cdef public list parts
+    cdef public object likeness
+    cdef public bint gone
+    cdef public long long left
+    cdef public long long behind
+    cdef int put(self, Node node, int number) except? -1
+    cdef int close(self) except? -1
+    cdef void sort_members(self)
+    cdef Node at(self, Py_ssize_t place)
+    cdef list nodes(self)
+    cdef tuple edges(self)
+    cdef int add(self, int place, Tensor cotangent, int row) except? -1
+    cdef list contributions(self)
+    cdef list bundled(self)
+    cdef list slices(self, object whole)
+    cdef Integers reached_rows(self)
+    cdef object assemble(self, tuple shape)
+    cdef object stack_blocks(self, tuple shape)
+    cdef object stack_rows(self)
+    cdef object lay_rows(self)
+    cdef object sum_of(self, list parts, Py_ssize_t place)
+    cdef tuple in_order(self)
+
+cdef Group group_of(Reached* known, Node quotient, bint ragged)
+cdef Group new_group(Reached* known, Node quotient, Py_ssize_t rows)
+cdef Bundle new_bundle(Tensor cotangent)
+cpdef list join_blocks(list parts, tuple shape)

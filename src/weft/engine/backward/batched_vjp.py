@@ -1,0 +1,447 @@
+# cython: language_level=3
+"""The reached members of one batch in a reverse walk, and the cotangents that have come for them.
+
+In come cotangents: whole ones, with a row for each member, and rows of other batches for single members. Out goes
+their sum, stacked (`assemble`), or what came for each member (`contributions`) where members go by themselves.
+Rows are kept as plain integers, not as an object each: a walk over trees hands over tens of thousands.
+"""
+
+import cython
+from cython.cimports.weft.engine.backward.reachability import Reached
+from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.strides import contiguous_strides
+from cython.cimports.weft.engine.pipeline.batching.membership import row_axis, with_height
+from cython.cimports.weft.engine.pipeline.batching.ragged import height_of, lay, piece
+from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
+from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.pipeline.batching.operand_packing import row_of
+from weft.ops.primitives import full, reshape, slice_axis
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_cat_row, _put_row = TABLE["cat"], TABLE["put"]
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Bundle:
+    """Rows of one cotangent, and to which member each was given; row -1 is the cotangent itself."""
+
+
+@cython.cfunc
+def new_bundle(cotangent: Tensor) -> Bundle:
+    """One without rows."""
+    bundle: Bundle = Bundle.__new__(Bundle)
+    bundle.cotangent = cotangent
+    bundle.rows = integers(0, 0)
+    bundle.places = integers(0, 0)
+    return bundle
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Group:
+    """Members of one quotient that a walk has reached, in the order of their rows. `left` consumers of them have not
+    run; `behind` times all members had one that has, which their own counts do not know. `gone`: it has been pulled,
+    perhaps as one of the `parts` of a group over several quotients, which have a `likeness`."""
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put(self, node: Node, number: cython.int) -> cython.int:
+        """Bring a member: to its row, or where members are many rows each, behind the others."""
+        if self.ragged:
+            return push(self.members, number)
+        self.members.items[node.qrow] = number
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def close(self) -> cython.int:
+        """All members have been reached that will be: put them in the order of their rows, number them, count their
+        consumers."""
+        rows: Integers = integers(0, 0)
+        row: cython.int
+        number: cython.int
+        if self.ragged:
+            self.sort_members()
+        for row in range(cython.cast(cython.int, self.members.count)):
+            number = self.members.items[row]
+            if number >= 0:
+                self.members.items[rows.count] = number
+                self.known[number].place = cython.cast(cython.int, rows.count)
+                self.left += self.known[number].consumers
+                push(rows, row)
+        every: cython.bint = rows.count == self.members.count
+        self.members.count = rows.count
+        if self.ragged and rows.count > 0:
+            self.axis = self.quotient.info[2]
+            self.rows = self.reached_rows()
+        elif not every:
+            self.rows = rows
+        return 0
+
+    @cython.cfunc
+    def sort_members(self) -> cython.void:
+        """Put members in the order of their rows: most often they came in it, or the other way round."""
+        place: cython.Py_ssize_t
+        order: list = [
+            (self.at(place).qrow, self.members.items[place]) for place in range(self.members.count)
+        ]
+        order.sort()
+        for place in range(self.members.count):
+            self.members.items[place] = cython.cast(tuple, order[place])[1]
+
+    @cython.cfunc
+    def reached_rows(self) -> Integers:
+        """The rows of members of different heights; None where these are all."""
+        nodes: list = self.nodes()
+        if height_of(nodes, self.axis) == self.quotient.info[1]:
+            return None
+        rows: Integers = integers(0, 0)
+        node: Node
+        row: cython.longlong
+        for node in nodes:
+            height: cython.longlong = node.shape[self.axis]
+            for row in range(node.qrow, node.qrow + height):
+                push(rows, cython.cast(cython.int, row))
+        return rows
+
+    @cython.cfunc
+    def at(self, place: cython.Py_ssize_t) -> Node:
+        """One member."""
+        return cython.cast(Node, self.known[self.members.items[place]].record)
+
+    @cython.cfunc
+    def nodes(self) -> list:
+        """All members."""
+        return [self.at(place) for place in range(self.members.count)]
+
+    @cython.cfunc
+    def edges(self) -> tuple:
+        """The edges of the first member; where operations that save nothing differ in which operands have a gradient,
+        for each operand the edge of some member."""
+        first: Node = self.at(0)
+        if first.saved != 0 or None not in first.edges:
+            return first.edges
+        edges: list = list(first.edges)
+        node: Node
+        index: cython.Py_ssize_t
+        for node in self.nodes():
+            for index in range(len(edges)):
+                if edges[index] is None:
+                    edges[index] = node.edges[index]
+        return tuple(edges)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def add(self, place: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
+        """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
+        bundle: Bundle = None
+        if self.bundles:
+            bundle = self.bundles[len(self.bundles) - 1]
+        if bundle is None or bundle.cotangent is not cotangent:
+            bundle = new_bundle(cotangent)
+            self.bundles.append(bundle)
+        push(bundle.rows, row)
+        return push(bundle.places, place)
+
+    @cython.cfunc
+    def contributions(self) -> list:
+        """What came for each member: None, or a list of (handle, row, output number)."""
+        result: list = self.bundled()
+        place: cython.Py_ssize_t
+        for whole in self.whole:
+            pieces = self.slices(whole) if self.ragged else None
+            for place in range(self.members.count):
+                one: tuple = (whole, place, 0) if pieces is None else (pieces[place], -1, 0)
+                cython.cast(list, result[place]).append(one)
+        return [came or None for came in result]
+
+    @cython.cfunc
+    def bundled(self) -> list:
+        """What came for each member alone: a list of (handle, row, output number)."""
+        result: list = [[] for _ in range(self.members.count)]
+        bundle: Bundle
+        index: cython.Py_ssize_t
+        for bundle in self.bundles:
+            for index in range(bundle.rows.count):
+                one: tuple = (bundle.cotangent, bundle.rows.items[index], 0)
+                cython.cast(list, result[bundle.places.items[index]]).append(one)
+        return result
+
+    @cython.cfunc
+    def slices(self, whole) -> list:
+        """What a value with the rows of all members of different heights has for each."""
+        found: list = []
+        nodes: list = self.nodes()
+        heights: list = [cython.cast(Node, node).shape[self.axis] for node in nodes]
+        batched: Tensor = whole
+        axis: cython.Py_ssize_t = row_axis(batched._shape)
+        if len(batched._shape) == 0 or batched._shape[axis] != sum(heights):
+            axis = self.axis
+            first: Node = nodes[0]
+            batched = reshape(whole, with_height(first.shape, axis, sum(heights)))
+        start: cython.longlong = 0
+        for height in heights:
+            found.append(wrap(piece(value(batched), axis, start, height), None))
+            start += cython.cast(cython.longlong, height)
+        return found
+
+    @cython.cfunc
+    def assemble(self, shape: tuple):
+        """The sum of the members' cotangents, stacked; None where none came."""
+        parts: list = self.whole
+        blocks = self.stack_blocks(shape)
+        if blocks is not None:
+            parts = [*parts, blocks]
+        total = None
+        for whole in join_blocks(parts, shape):
+            part = in_shape(whole, shape)
+            total = part if total is None else total + part
+        rows = self.stack_rows() if blocks is None else None
+        if rows is None:
+            return total
+        rows = in_shape(rows, shape)
+        return rows if total is None else total + rows
+
+    @cython.cfunc
+    def stack_blocks(self, shape: tuple):
+        """Contributions to single members that are all blocks of the same columns in zeros, beside whole ones that are
+        blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
+        part: Tensor
+        bundle: Bundle
+        if not self.whole or not self.bundles or self.ragged:
+            return None
+        for part in self.whole:
+            if part.edge is not None or not _is_block(value(part), shape):
+                return None
+        first: Node = value(cython.cast(Bundle, self.bundles[0]).cotangent)
+        for bundle in self.bundles:
+            node: Node = value(bundle.cotangent)
+            if bundle.cotangent.edge is not None or not _is_block(node, node.shape):
+                return None
+            if node.shape[1:] != shape[1:] or node.params[0] != first.params[0]:
+                return None
+            if node.inputs[1].shape[1:] != first.inputs[1].shape[1:]:
+                return None
+        sources, terms = self.in_order()
+        blocks: tuple = tuple([cython.cast(Node, source).inputs[1] for source in sources])
+        narrow: tuple = shape[:1] + cython.cast(Node, blocks[0]).shape[1:]
+        gathered: Node = gather(blocks, terms, narrow, first.dtype)
+        zeros: Node = value(part).inputs[0]
+        params: tuple = (first.params[0], contiguous_strides(shape))
+        block: Node = new_node(
+            _put_row, (zeros, gathered), params, shape, count_elements(shape), first.dtype, None
+        )
+        return wrap(block, None)
+
+    @cython.cfunc
+    def stack_rows(self):
+        """Contributions to single members, gathered and added; a batch that came in order is taken as it is."""
+        count: cython.Py_ssize_t = self.members.count
+        first: Node = self.at(0)
+        bundle: Bundle
+        if not self.bundles:
+            return None
+        if self.ragged:
+            return self.lay_rows()
+        shape: tuple = (count, *first.shape)
+        if len(self.bundles) == 1:
+            bundle = self.bundles[0]
+            if bundle.places.count == count and bundle.places.ascending():
+                source: Node = value(bundle.cotangent)
+                rows: Integers = bundle.rows
+                if (
+                    source.shape
+                    and source.shape[0] == count
+                    and source.numel == count * first.numel
+                    and rows.ascending()
+                ):
+                    return bundle.cotangent
+                step: cython.int = _step_of(rows)
+                if source.shape and step > 0 and source.shape[1:] == first.shape:
+                    return slice_axis(bundle.cotangent, 0, rows.items[0], count, step)
+                chosen: Terms = terms_of(integers(count, 0), rows.copy(), None)
+                return wrap(gather((source,), chosen, shape, first.dtype), None)
+        sources, terms = self.in_order()
+        return wrap(gather(sources, terms, shape, first.dtype), None)
+
+    @cython.cfunc
+    def lay_rows(self):
+        """Contributions to single members of different heights, added where there are several, one behind the other."""
+        came: list = [
+            join_blocks([_contribution(one, self.at(place)) for one in ones], self.at(place).shape)
+            for place, ones in enumerate(self.bundled())
+        ]
+        most: cython.Py_ssize_t = max([len(parts) for parts in came])
+        if min([len(parts) for parts in came]) < most:
+            came, most = [[self.sum_of(came[place], place)] for place in range(len(came))], 1
+        total = None
+        for index in range(most):
+            parts = [value(cython.cast(list, parts)[index]) for parts in came]
+            layer = wrap(lay(parts, self.axis), None)
+            total = layer if total is None else total + layer
+        return total
+
+    @cython.cfunc
+    def sum_of(self, parts: list, place: cython.Py_ssize_t):
+        """The sum of what came for one member."""
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        node: Node = self.at(place)
+        return full(node.shape, 0, node.dtype) if total is None else total
+
+    @cython.cfunc
+    def in_order(self) -> tuple:
+        """All rows by member: (values, Terms)."""
+        count: cython.Py_ssize_t = self.members.count
+        cursor: Integers = integers(count + 1, 0)
+        sources: dict = {}
+        bundle: Bundle
+        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
+        position: cython.int
+        number: cython.int
+        for bundle in self.bundles:
+            for index in range(bundle.places.count):
+                cursor.items[bundle.places.items[index] + 1] += 1
+        for place in range(count):
+            cursor.items[place + 1] += cursor.items[place]
+        offsets: Integers = None if cursor.ascending() else cursor.copy()
+        numbers: Integers = integers(cursor.items[count], 0)
+        rows: Integers = integers(cursor.items[count], 0)
+        for bundle in self.bundles:
+            number = sources.setdefault(value(bundle.cotangent), len(sources))
+            for index in range(bundle.rows.count):
+                place = bundle.places.items[index]
+                position = cursor.items[place]
+                cursor.items[place] = position + 1
+                numbers.items[position] = number
+                rows.items[position] = bundle.rows.items[index]
+        return tuple(sources), terms_of(numbers, rows, offsets)
+
+
+@cython.cfunc
+def group_of(known: cython.pointer(Reached), quotient: Node, ragged: cython.bint) -> Group:
+    """The group of a quotient of which no member has been reached yet."""
+    group: Group = new_group(known, quotient, 0 if ragged else quotient.info[1])
+    group.ragged = ragged
+    return group
+
+
+@cython.cfunc
+def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ssize_t) -> Group:
+    """A group with room for a member in each of so many rows."""
+    group: Group = Group.__new__(Group)
+    group.known = known
+    group.quotient = quotient
+    group.members = integers(rows, -1)
+    group.whole = []
+    group.bundles = []
+    return group
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _step_of(rows: Integers) -> cython.int:
+    """How far apart rows lie that are at equal distances, in order; 0 for others, and for whole values (-1)."""
+    step: cython.int = 1 if rows.count < 2 else rows.items[1] - rows.items[0]
+    index: cython.Py_ssize_t
+    if rows.count > 0 and rows.items[0] < 0:
+        return 0
+    for index in range(1, rows.count):
+        if rows.items[index] != rows.items[0] + index * step:
+            return 0
+    return max(step, 0)
+
+
+@cython.cfunc
+def _contribution(came: tuple, node: Node):
+    """What came for one node, in its shape: a value, or one row of it."""
+    cotangent: Tensor = came[0]
+    row: cython.longlong = came[1]
+    if row >= 0:
+        cotangent = wrap(row_of(value(cotangent), row), None)
+    return in_shape(cotangent, node.shape)
+
+
+@cython.cfunc
+def in_shape(tensor: Tensor, shape: tuple):
+    """A tensor, reshaped where it has to be."""
+    return tensor if tensor._shape == shape else reshape(tensor, shape)
+
+
+@cython.ccall
+def join_blocks(parts: list, shape: tuple) -> list:
+    """Cotangents to be added. Those of the pieces of a split come as blocks in zeros: where they fill the last
+    dimension, they are joined, and not added up."""
+    if len(parts) < 2 or len(shape) == 0 or count_elements(shape) == 0:
+        return parts
+    blocks: list = []
+    part: Tensor
+    block: Node
+    node: Node
+    for part in parts:
+        node = value(part)
+        if part.edge is not None or not _is_block(node, shape):
+            return parts
+        block = node.inputs[1]
+        blocks.append((node.params[0], len(blocks), block))
+    blocks.sort()
+    width: cython.longlong = 0
+    for start, _, block in blocks:
+        if start != width:
+            return parts
+        width += block.shape[len(shape) - 1]
+    if width != shape[len(shape) - 1]:
+        return parts
+    axis: tuple = (len(shape) - 1,)
+    inputs: list = []
+    for _, _, block in blocks:
+        joined: cython.bint = block.row.code == _cat_row.code and block.params == axis
+        inputs.extend(block.inputs if joined and block.state == PENDING else (block,))
+    whole: Node = new_node(
+        _cat_row, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
+    )
+    return [wrap(whole, None)]
+
+
+@cython.ccall
+def is_zero(node: Node) -> cython.bint:
+    """Whether a value is zeros, or a view of the number."""
+    while (
+        node.row.kind == VIEW and node.inputs
+    ):  # a view that is computed has let go of its operand
+        node = node.inputs[0]
+    return node.row is SCALAR_ROW and node.params == 0
+
+
+@cython.cfunc
+def _is_block(node: Node, shape: tuple) -> cython.bint:
+    """Whether a value is a piece of the last dimension, in zeros."""
+    if node.row.code != _put_row.code or node.state != PENDING or node.shape != shape:
+        return False
+    if node.quotient is not None:
+        return False
+    base: Node = node.inputs[0]
+    block: Node = node.inputs[1]
+    rank: cython.Py_ssize_t = len(shape)
+    return (
+        is_zero(base)
+        and len(block.shape) == rank
+        and block.shape[: rank - 1] == shape[: rank - 1]
+        and node.params[0] < shape[rank - 1]
+        and node.params[1] == contiguous_strides(shape)
+    )

@@ -1,0 +1,69 @@
+"""What users have called at the end of a backward: `Variable._execution_engine.queue_callback`.
+
+In come functions from hooks of a walk that is running; they are called in order when it has ended, and forgotten where
+it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.engine.ir import tape as tapes
+from weft.errors import GradientError
+
+# By tape, of which each line of execution has one: (number of the walk, what to call). Walks inside another have larger
+# numbers.
+_waiting: dict[int, list[tuple[int, Callable[[], object]]]] = {}
+
+
+class ExecutionEngine:
+    """What `Variable._execution_engine` answers."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], object]) -> None:
+        """Call a function at the end of the backward that is running. Errors: RuntimeError where none is."""
+        number = int(tapes.tape().mode.walk)
+        if number <= 0:
+            raise GradientError(
+                "Final callbacks can only be installed during backward pass.",
+                expected="a call from a hook, or from the backward of a Function",
+                got="no backward is running",
+                fix="register a hook that queues it",
+            )
+        _waiting.setdefault(id(tapes.tape()), []).append((number, callback))
+
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether the backward that is running is one of all leaves, as reentrant checkpoints need it."""
+        return not tapes.tape().mode.chosen
+
+
+def are_queued() -> bool:
+    """Whether anything waits on any thread."""
+    return bool(_waiting)
+
+
+def _next(outer: int) -> Callable[[], object] | None:
+    """The first function that waits for a walk inside that of this number, taken off; None where there is none."""
+    queue = _waiting.get(id(tapes.tape()), [])
+    for place, (number, callback) in enumerate(queue):
+        if number > outer:
+            del queue[place]
+            if not queue:
+                del _waiting[id(tapes.tape())]
+            return callback
+    return None
+
+
+def call_queued() -> None:
+    """Call what waits for the walk that has just ended, and what these functions queue in turn."""
+    outer = max(int(tapes.tape().mode.walk), 0)
+    while (callback := _next(outer)) is not None:
+        callback()
+
+
+def forget_queued() -> None:
+    """Forget what waits for the walk that has just failed."""
+    outer = max(int(tapes.tape().mode.walk), 0)
+    while _next(outer) is not None:
+        pass

@@ -1,0 +1,56 @@
+# cython: language_level=3
+"""What is pending, kept so that it can be computed once more: nodes forget their inputs when they have run.
+
+In come the pending nodes before and after a reverse walk; out go their inputs, the buffers that these read, and
+which nodes a batch stands for. Nothing is copied, and no value is kept from being fused: only records are held.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class Snapshot:
+    """`inputs` of each node, `memory` (buffer, offset, strides) of values that were there, `members` of batches."""
+
+    inputs = cython.declare(dict, visibility="public")
+    memory = cython.declare(dict, visibility="public")
+    members = cython.declare(dict, visibility="public")
+
+    def __cinit__(self):
+        self.inputs = {}
+        self.memory = {}
+        self.members = {}
+
+    def take(self, nodes: list):
+        """Keep what some pending nodes, and what they read, will need."""
+        waiting: list = list(nodes)
+        node: Node
+        source: Node
+        while waiting:
+            node = waiting.pop()
+            if node in self.inputs or node.inputs is None:
+                continue
+            self.inputs[node] = node.inputs
+            for source in node.inputs:
+                if source is None:
+                    continue
+                if source.state == DONE and source.buffer is not None:
+                    self.memory[source] = (source.buffer, source.offset, source.strides)
+                elif source.state == PENDING:
+                    waiting.append(source)
+
+    def note_members(self):
+        """Remember which of the nodes are members of which batch."""
+        node: Node
+        for node in self.inputs:
+            if node.quotient is not None:
+                if node.quotient in self.members:
+                    cython.cast(list, self.members[node.quotient]).append(node)
+                else:
+                    self.members[node.quotient] = [node]

@@ -1,0 +1,442 @@
+# cython: language_level=3
+"""What a reverse walk will go through: the gradient records below its roots, and how many consumers each waits for.
+
+In come root edges and captured records; out come the reached records by number, with counts and edges as plain arrays.
+Nothing is differentiated here. A record that has given up what it saved is refused before anything runs.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.weft.engine.backward.reachability import Reached, prefetch_reached
+from cython.cimports.weft.engine.capi.int_array import integers, push
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residuals import drop_inputs, note_idle, release_saves
+from cython.cimports.weft.engine.ir.split_specs import Joint
+from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import COMPOSITE
+from weft.errors import GradientError
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_add_row = cython.declare(OpRow, TABLE["add"])
+ALONE = 2  # so many observed records are pulled one by one, and none with others
+
+SECOND_TIME = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+def freed(node: Node):
+    """The error of using saved values that a walk has given up."""
+    return GradientError(
+        SECOND_TIME,
+        expected="a graph that still has its saved values",
+        got=f"{node.row.grad_name}, recorded at {node.where}",
+        fix="pass retain_graph=True to the first backward",
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def give_up(node: Node) -> cython.int:
+    """A record has been walked over for the last time: it lets go of what it saved, and of what nothing will read."""
+    node.released = True
+    release_saves(node)
+    if node.state == DONE:
+        drop_inputs(node)
+        node.quotient = None
+        note_idle(node)
+    if node.row.kind == COMPOSITE:
+        node.inputs = None
+        node.result = None
+        node.quotient = None
+    return 0
+
+
+_stamp = cython.declare(cython.longlong, 0)
+_joint_seen = cython.declare(
+    cython.bint, False
+)  # no walk looks for joint records before there is one
+
+
+def note_joint():
+    """There is a record of several outputs that a user has seen: walks have to look for such from now on."""
+    global _joint_seen
+    _joint_seen = True
+
+
+@cython.cclass
+class Discovery:
+    """The records that one walk reaches, marked with its stamp and numbered in the order in which they were found. What
+    the walk asks of each again and again, and where its edges lead, is kept by number, side by side: the records
+    themselves are far from each other, and looked at as seldom as can be."""
+
+    def __cinit__(self):
+        global _stamp
+        _stamp += 1
+        self.stamp = _stamp
+        self.make_room(64)
+        self.targets = integers(0, 0)
+        self.captured = {}
+        self.displaced = None
+        self.joined = None
+
+    def __dealloc__(self):
+        free(self.known)
+
+    # -- inside another walk ---------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def displace(self, record) -> cython.void:
+        """Remember what the walk around this one keeps on a record: a hook may walk over the same graph."""
+        if self.displaced is not None:
+            self.displaced.append((record, record.mark, record.count, record.scratch))
+            record.scratch = None
+
+    @cython.cfunc
+    def put_back(self) -> cython.void:
+        """Give the records back to the walk around this one."""
+        for record, mark, count, scratch in self.displaced:
+            record.mark, record.count, record.scratch = mark, count, scratch
+
+    # -- discovery -------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def discover(self, roots: list) -> cython.void:
+        """Find every gradient record below the roots, where its edges lead, and how many reached consumers it has;
+        nothing has run yet."""
+        for edge, _cotangent in roots:
+            self.reach(edge)
+        number: cython.int = 0
+        while number < self.count:
+            prefetch_reached(self.known, number, self.count)
+            current = cython.cast(object, self.known[number].record)
+            self.known[number].first = cython.cast(cython.int, self.targets.count)
+            number += 1
+            if isinstance(current, Node):
+                self.look_at(current)
+            elif isinstance(current, GradientFunction):
+                self.observed += 1
+                if not self.captured:
+                    current.check_usable()
+                self.lead_to(cython.cast(GradientFunction, current).edges)
+            else:
+                sink: AccumulateGrad = cython.cast(AccumulateGrad, current)
+                leaf: Tensor = sink.variable
+                if sink.observers is not None or leaf.hooks is not None:
+                    self.observed += 1
+                if sink.expects is not None:
+                    self.observed += ALONE
+        self.known[number].first = cython.cast(cython.int, self.targets.count)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def look_at(self, node: Node) -> cython.int:
+        """What a node that has been reached means for the walk, and where its edges lead.
+
+        Errors: RuntimeError where it has given up its saved values."""
+        if node.observers is not None:
+            self.observed += 1
+        if _joint_seen:
+            self.join_outputs(node)
+        if node.released and node.saved != 0 and not self.captured:
+            raise freed(node)
+        self.meet(node)
+        if self.joined is None and is_sum(node):
+            return self.lead_to_terms(node)
+        return self.lead_to(node.edges if self.joined is None else self.below(node))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def lead_to(self, edges: tuple) -> cython.int:
+        """Note where edges lead, and count them there."""
+        for edge in edges:
+            self.lead(edge)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def lead(self, edge) -> cython.int:
+        """Note where an edge leads, and count it there."""
+        target: cython.int = -1
+        if edge is not None:
+            target = self.reach(edge)
+            self.known[target].consumers += 1
+        return push(self.targets, target)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def lead_to_terms(self, node: Node) -> cython.int:
+        """Note where the edges of all that a sum adds up lead: in the order of `sum_edges`."""
+        if not self.begins(node.edges[0]):
+            return self.lead_to(node.edges)
+        self.lead(node.edges[1])
+        while self.begins(node.edges[0]):
+            node = node.edges[0]
+            self.lead(node.edges[1])
+        return self.lead(node.edges[0])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def begins(self, edge) -> cython.bint:
+        """Whether what an edge leads to is the beginning of a sum, and nobody observes or captures it."""
+        if not isinstance(edge, Node) or not goes_on(cython.cast(Node, edge)):
+            return False
+        return cython.cast(Node, edge).observers is None and not (
+            self.captured and edge in self.captured
+        )
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def meet(self, node: Node) -> cython.int:
+        """For subclasses: a node has been reached, and is at hand."""
+        return 0
+
+    @cython.cfunc
+    def check_usable(self) -> cython.void:
+        """Errors: RuntimeError where a record that this walk will run has given up its saved values."""
+        number: cython.int
+        for number in range(self.count):
+            current = cython.cast(object, self.known[number].record)
+            if isinstance(current, Node):
+                node: Node = cython.cast(Node, current)
+                if node.released and node.saved != 0 and self.wanted(number):
+                    raise freed(node)
+            elif isinstance(current, GradientFunction) and self.wanted(number):
+                current.check_usable()
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def reach(self, edge) -> cython.int:
+        """The number of the record that an edge leads to, which it gets the first time."""
+        if isinstance(edge, Node):
+            node: Node = cython.cast(Node, edge)
+            if node.mark != self.stamp:
+                self.displace(node)
+                node.mark = self.stamp
+                node.count = self.enter(node)
+            return node.count
+        if isinstance(edge, OutputEdge):
+            edge = cython.cast(OutputEdge, edge).function
+        if isinstance(edge, GradientFunction):
+            function: GradientFunction = cython.cast(GradientFunction, edge)
+            if function.mark != self.stamp:
+                self.displace(function)
+                function.mark = self.stamp
+                function.count = self.enter(function)
+            return function.count
+        sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
+        if sink.mark != self.stamp:
+            self.displace(sink)
+            sink.mark = self.stamp
+            sink.count = self.enter(sink)
+        return sink.count
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def enter(self, record) -> cython.int:
+        """Give a record the next number."""
+        number: cython.int = self.count
+        self.count += 1
+        if self.count == self.room:
+            self.make_room(2 * self.room)
+        self.known[number].record = cython.cast(cython.pointer(PyObject), record)
+        self.known[number].consumers = 0
+        self.known[number].group = -1
+        return number
+
+    @cython.cfunc
+    def make_room(self, room: cython.Py_ssize_t) -> cython.void:
+        known: cython.pointer(Reached) = cython.cast(
+            cython.pointer(Reached), realloc(self.known, room * cython.sizeof(Reached))
+        )
+        if known == cython.NULL:
+            raise MemoryError
+        self.known, self.room = known, room
+
+    @cython.cfunc
+    def join_outputs(self, node: Node) -> cython.void:
+        """Lead one of several outputs to the record of them all, where somebody observes that."""
+        joint = joint_of(node)
+        if joint is None or (joint.observers is None and joint not in self.captured):
+            return
+        if self.joined is None:
+            self.joined = {}
+        self.joined[node] = (joint.edge_of(node),)
+
+    @cython.cfunc
+    def below(self, record) -> tuple:
+        """Where the cotangents of a record go in this walk."""
+        if not isinstance(record, Node):
+            return record.edges
+        if self.joined is not None and record in self.joined:
+            return self.joined[record]
+        return self.beneath(record)
+
+    @cython.cfunc
+    def beneath(self, record) -> tuple:
+        """Where the cotangents of a record go, whether or not somebody observes several outputs together."""
+        if not isinstance(record, Node) or not is_sum(record):
+            return record.edges
+        node: Node = cython.cast(Node, record)
+        count: cython.Py_ssize_t = 2
+        while self.begins(node.edges[0]):
+            node = node.edges[0]
+            count += 1
+        return sum_edges(record, count)
+
+    @cython.cfunc
+    def records(self) -> list:
+        """All that has been reached, by number."""
+        return [cython.cast(object, self.known[number].record) for number in range(self.count)]
+
+    @cython.cfunc
+    def prune(self) -> cython.void:
+        """Keep only records on paths to the captured edges: nothing else runs, and no hook off them fires."""
+        useful: set = set()
+        records: list = self.records()
+        for current in sorted(records, key=sequence):
+            keep: cython.bint = current in self.captured
+            for edge in self.beneath(current):
+                if edge is not None and target_of(edge) in useful:
+                    keep = True
+            if self.joined is not None and not keep and current in self.joined:
+                keep = target_of(self.joined[current][0]) in self.captured
+            if keep:
+                useful.add(current)
+        for current in records:
+            if current not in useful:
+                current.mark = 0
+        self.renumber([current for current in records if current in useful])
+
+    @cython.cfunc
+    def renumber(self, kept: list) -> cython.void:
+        """Number some of the reached records anew; edges to others lead to nothing."""
+        target: cython.int
+        number: cython.int
+        self.count = 0
+        self.targets = integers(0, 0)
+        for current in kept:
+            current.count = self.enter(current)
+        for number in range(self.count):
+            self.known[number].first = cython.cast(cython.int, self.targets.count)
+            for edge in self.below(kept[number]):
+                target = -1 if edge is None else self.number_of(edge)
+                if target >= 0:
+                    self.known[target].consumers += 1
+                push(self.targets, target)
+        self.known[self.count].first = cython.cast(cython.int, self.targets.count)
+
+    @cython.cfunc
+    @cython.exceptval(-2)
+    def number_of(self, edge) -> cython.int:
+        """The number of what an edge leads to; -1 where that is not part of this walk."""
+        target = target_of(edge)
+        return target.count if target.mark == self.stamp else -1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def wanted(self, number: cython.int) -> cython.bint:
+        """Whether a record runs in this walk: anything below it is part of it, or it is an input of `backward`."""
+        place: cython.Py_ssize_t
+        for place in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[place] >= 0:
+                return True
+        if not self.captured:
+            return False
+        return self.captured.get(cython.cast(object, self.known[number].record), True) is None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_sum(node: Node) -> cython.bint:
+    """Whether a node is a batch's row that begins with other sums, and nobody sees its gradients by themselves."""
+    if node.row is not _add_row or node.quotient is None or node.observers is not None:
+        return False
+    edge = node.edges[0]
+    return isinstance(edge, Node) and goes_on(cython.cast(Node, edge))
+
+
+@cython.cfunc
+def sum_edges(node: Node, count: cython.Py_ssize_t) -> tuple:
+    """The edges of what a sum adds up, so many of them: a sum's own, or where it goes on from others the last first."""
+    if count == 2:
+        return node.edges
+    edges: list = [node.edges[1]]
+    while len(edges) + 1 < count:
+        node = node.edges[0]
+        edges.append(node.edges[1])
+    edges.append(node.edges[0])
+    return tuple(edges)
+
+
+def sequence(current):
+    """The creation number of a gradient record; leaves come before everything."""
+    return current.seq if not isinstance(current, AccumulateGrad) else -1
+
+
+@cython.cfunc
+def joint_of(node: Node):
+    """The record of all outputs that users see in place of one output's; None where nobody has looked."""
+    return cython.cast(Joint, node.info).seen if isinstance(node.info, Joint) else None
+
+
+@cython.cfunc
+def target_of(edge):
+    """The gradient record that an edge leads to."""
+    return cython.cast(OutputEdge, edge).function if isinstance(edge, OutputEdge) else edge
+
+
+def observed_edge(edge):
+    """The edge at which users see and observe the gradient of a tensor, where it is another than the tensor's own."""
+    while (
+        isinstance(edge, OutputEdge) and cython.cast(OutputEdge, edge).function.behind is not None
+    ):
+        edge = cython.cast(OutputEdge, edge).function.behind
+    return edge
+
+
+def target_for(edge):
+    """(record, output number) at which users observe what arrives at an edge."""
+    edge = observed_edge(edge)
+    if isinstance(edge, OutputEdge):
+        return cython.cast(OutputEdge, edge).function, cython.cast(OutputEdge, edge).number
+    return edge, 0
+
+
+def reaches_more(edges: list, ends: list):
+    """Whether graphs have leaves that do not lie behind some records."""
+    stack: list = [target_of(edge) for edge in edges if edge is not None]
+    seen: set = set(ends)
+    while stack:
+        record = stack.pop()
+        if record in seen:
+            continue
+        seen.add(record)
+        if isinstance(record, AccumulateGrad):
+            return True
+        below: tuple = (
+            cython.cast(Node, record).edges
+            if isinstance(record, Node)
+            else cython.cast(GradientFunction, record).edges
+        )
+        for edge in below:
+            if edge is not None:
+                stack.append(target_of(edge))
+    return False

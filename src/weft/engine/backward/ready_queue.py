@@ -1,0 +1,433 @@
+# cython: language_level=3
+"""How cotangents travel in a reverse walk: given to what edges lead to, and counted there until the last has come.
+
+In come reached records and cotangents with the numbers of where they go; what nobody has to be waited for comes out
+ready, latest created first. Members of a batch wait together, as a `Group`; what is observed or captured, by itself.
+Nothing is differentiated here.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.weft.engine.backward.batched_vjp import Group, group_of
+from cython.cimports.weft.engine.backward.reachability import Discovery, sum_edges
+from cython.cimports.weft.engine.capi.int_array import Integers
+from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
+
+from weft._build.compiled import require
+from weft.engine.backward import merge_batches
+from weft.engine.ir.view_transform import SPARSE
+from weft.engine.pipeline.batching import batched_residuals
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_add_row = cython.declare(OpRow, TABLE["add"])
+_stack_row = cython.declare(OpRow, TABLE["stack"])
+_sparse = cython.declare(cython.int, SPARSE)
+
+
+@cython.cclass
+class Settling(Discovery):
+    """The part of a walk that knows what is waited for: counts, batches, and what is ready."""
+
+    def __cinit__(self):
+        self.heap = []
+        self.groups = []
+        self.fresh = []
+        self.ready_groups = {}
+        self.merges = True
+
+    @cython.cfunc
+    def start(self, roots: list) -> cython.void:
+        number: cython.int
+        group: Group
+        if self.batched:
+            self.close_groups()
+        for edge, cotangent in roots:
+            number = self.number_of(edge)
+            if number >= 0:
+                self.give(number, output_of(edge), cotangent, -1)
+        for group in self.groups:
+            if group.left == 0:
+                self.push(group)
+        for number in range(self.count):
+            if self.known[number].consumers == 0 and self.known[number].group < 0:
+                self.ready(cython.cast(object, self.known[number].record))
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def meet(self, node: Node) -> cython.int:
+        """Put a reached member of a batch beside the others; what is observed or captured stays by itself."""
+        if (
+            not self.batched
+            or (node.quotient is None and node.considered)
+            or node.observers is not None
+            or (self.joined is not None and node in self.joined)
+            or (self.captured and node in self.captured)
+        ):
+            return 0
+        if node.quotient is None:
+            self.fresh.append(node)
+            return 0
+        return self.join_group(node)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def join_group(self, node: Node) -> cython.int:
+        """Put a member of a batch at its row; the quotient knows the number of its group."""
+        quotient: Node = node.quotient
+        if quotient.mark != self.stamp:
+            self.displace(quotient)
+            quotient.mark = self.stamp
+            quotient.count = len(self.groups)
+            self.groups.append(group_of(self.known, quotient, in_ragged(node)))
+        self.known[node.count].group = cython.cast(cython.int, quotient.count)
+        group: Group = self.groups[quotient.count]
+        return group.put(node, cython.cast(cython.int, node.count))
+
+    @cython.cfunc
+    def close_groups(self) -> cython.void:
+        """All has been reached: group what no flush computes, and number the members."""
+        node: Node
+        group: Group
+        batched_residuals.group_records(self.fresh)
+        for node in self.fresh:
+            if node.quotient is not None:
+                self.join_group(node)
+        self.fresh = []
+        for group in self.groups:
+            group.known = self.known
+            group.close()
+
+    @cython.cfunc
+    def keep_captured(self) -> cython.void:
+        """Keep what leads to the captured records, and find the batches in that."""
+        number: cython.int
+        self.prune()
+        self.check_usable()
+        for number in range(self.count):
+            current = cython.cast(object, self.known[number].record)
+            if isinstance(current, Node):
+                self.meet(current)
+
+    @cython.cfunc
+    def forget_groups(self) -> cython.void:
+        """More is observed than was known at first: nothing is pulled with others."""
+        number: cython.int
+        self.groups, self.fresh = [], []
+        for number in range(self.count):
+            self.known[number].group = -1
+
+    @cython.cfunc
+    def split_stuck(self) -> cython.bint:
+        """Groups that wait for each other: run the ready members of the latest one by themselves."""
+        latest: cython.int = -1
+        number: cython.int
+        chosen: Group = None
+        group: Group
+        for group in self.groups:
+            if group.left <= 0:
+                continue
+            for number in group.members.listed():
+                if self.known[number].consumers == group.behind and (
+                    latest < 0 or self.sequence_of(number) > self.sequence_of(latest)
+                ):
+                    latest, chosen = number, group
+        if chosen is None:
+            return False
+        self.split(chosen)
+        return True
+
+    @cython.cfunc
+    def sequence_of(self, number: cython.int) -> cython.longlong:
+        """The creation number of a reached node."""
+        return cython.cast(Node, self.known[number].record).seq
+
+    @cython.cfunc
+    def split(self, group: Group) -> cython.void:
+        """Let the ready members of a group run; the others go on as the group."""
+        came: list = group.contributions()
+        members: Integers = group.members
+        part: Group = group_of(self.known, group.quotient, group.ragged)
+        rest: Group = group_of(self.known, group.quotient, group.ragged)
+        place: cython.Py_ssize_t
+        number: cython.int
+        own: cython.int = self.known[members.items[0]].group
+        for place in range(members.count):
+            number = members.items[place]
+            self.known[number].consumers -= cython.cast(cython.int, group.behind)
+            ready: cython.bint = self.known[number].consumers == 0
+            self.known[number].group = cython.cast(cython.int, len(self.groups)) if ready else own
+            chosen: Group = part if ready else rest
+            chosen.put(group.at(place), number)
+        part.close()
+        rest.close()
+        self.groups[own] = rest
+        self.groups.append(part)
+        for place in range(members.count):
+            for tensor, row, output in came[place] or ():
+                self.give(members.items[place], output, tensor, row)
+        self.push(part)
+
+    # -- cotangents --------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def give(
+        self, target: cython.int, output: cython.int, tensor: Tensor, row: cython.int
+    ) -> cython.int:
+        """One contribution (a row of a batch's, or -1) to the cotangent of a reached record; the handle keeps its value
+        alive while it is in flight."""
+        number: cython.int = self.known[target].group
+        if number >= 0:
+            group: Group = self.groups[number]
+            return group.add(self.known[target].place, _as_dense(tensor), row)
+        current = cython.cast(object, self.known[target].record)
+        if not isinstance(current, AccumulateGrad):
+            tensor = _as_dense(tensor)
+        if isinstance(current, Node):
+            node: Node = cython.cast(Node, current)
+            node.scratch = one_more(node.scratch, tensor, row, output)
+        elif isinstance(current, AccumulateGrad):
+            sink: AccumulateGrad = cython.cast(AccumulateGrad, current)
+            sink.scratch = one_more(sink.scratch, tensor, row, output)
+        else:
+            function: GradientFunction = cython.cast(GradientFunction, current)
+            function.scratch = one_more(function.scratch, tensor, row, output)
+        return 0
+
+    @cython.cfunc
+    def hand_over(self, members: Group, index: cython.int, part) -> cython.void:
+        """Give one cotangent (or None) with a row for each member to what the members' edges lead to, and settle these:
+        at once where they lead to all rows of another batch in order."""
+        group: Group = self.opposite(members, index)
+        if group is not None:
+            if part is not None:
+                group.whole.append(part)
+            group.behind += 1
+            self.settle_group(group, members.members.count)
+            return
+        row: cython.int
+        target: cython.int
+        output: cython.int
+        pieces: list = members.slices(part) if members.ragged and part is not None else None
+        for row in range(cython.cast(cython.int, members.members.count)):
+            target = self.target(members, row, index)
+            if target < 0:
+                continue
+            if part is not None:
+                output = 0
+                if self.known[target].group < 0:
+                    output = output_of(members.at(row).edges[index])
+                if pieces is None:
+                    self.give(target, output, part, row)
+                else:
+                    self.give(target, output, pieces[row], -1)
+            self.settle(target)
+
+    @cython.cfunc
+    def give_parts(self, number: cython.int, edges: tuple, parts: list) -> cython.void:
+        """Give the cotangents of a record's inputs to what its edges lead to in this walk."""
+        index: cython.Py_ssize_t
+        for index in range(len(edges)):
+            target: cython.int = self.targets.items[self.known[number].first + index]
+            if target >= 0 and parts[index] is not None:
+                self.give(target, output_of(edges[index]), parts[index], -1)
+
+    @cython.cfunc
+    def takes_rows(self, node: Node, create: cython.bint, watched) -> cython.bint:
+        """Whether the operands of a node are the rows of its value, whose cotangents need no nodes of their own."""
+        return (
+            node.row.code == _stack_row.code
+            and node.params[0] == 0
+            and node.observers is None
+            and not create
+            and watched is None
+        )
+
+    @cython.cfunc
+    def give_rows(self, number: cython.int, edges: tuple, g) -> cython.void:
+        """Give each row of a stack's cotangent to what has been stacked there."""
+        row: cython.int
+        for row in range(cython.cast(cython.int, len(edges))):
+            target: cython.int = self.targets.items[self.known[number].first + row]
+            if target >= 0:
+                self.give(target, output_of(edges[row]), g, row)
+
+    @cython.cfunc
+    def adds_up(self, group: Group) -> cython.bint:
+        """Whether members of a batch are sums of more than two rows."""
+        first: Node = group.at(0)
+        place: cython.Py_ssize_t
+        if first.row is not _add_row:
+            return False
+        for place in range(group.members.count):
+            if self.operands(group.members.items[place]) > 2:
+                return True
+        return False
+
+    @cython.cfunc
+    def deal_rows(self, group: Group, g, apart: cython.bint) -> cython.void:
+        """Give each operand of each member of a batch a row of `g` (None where nothing has come for the batch), and
+        settle it. The operands of a member have rows of their own, one after another, where they are `apart`, as in
+        stacks; those of a sum all have the member's."""
+        place: cython.int
+        index: cython.int
+        for place in range(cython.cast(cython.int, group.members.count)):
+            count: cython.int = self.operands(group.members.items[place])
+            edges: tuple = None
+            for index in range(count):
+                target: cython.int = self.target(group, place, index)
+                if target < 0:
+                    continue
+                if g is not None:
+                    output: cython.int = 0
+                    if self.known[target].group < 0:
+                        if edges is None:
+                            node: Node = group.at(place)
+                            edges = node.edges if apart else sum_edges(node, count)
+                        output = output_of(edges[index])
+                    self.give(target, output, g, place * count + index if apart else place)
+                self.settle(target)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def operands(self, number: cython.int) -> cython.int:
+        """To how many operands a reached record has edges."""
+        return self.known[number + 1].first - self.known[number].first
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def target(
+        self, members: Group, place: cython.Py_ssize_t, index: cython.Py_ssize_t
+    ) -> cython.int:
+        """The number of what an edge of a member leads to."""
+        return self.targets.items[self.known[members.members.items[place]].first + index]
+
+    @cython.cfunc
+    def opposite(self, members: Group, index: cython.int) -> Group:
+        """The batch whose reached members are, in order, what one edge of each of these leads to; or None."""
+        first: cython.int = self.target(members, 0, index)
+        if first < 0 or self.known[first].group < 0:
+            return None
+        group: Group = self.groups[self.known[first].group]
+        place: cython.Py_ssize_t
+        if group.members.count != members.members.count:
+            return None
+        for place in range(group.members.count):
+            if self.target(members, place, index) != group.members.items[place]:
+                return None
+        return group
+
+    @cython.cfunc
+    def settle_group(self, group: Group, consumers: cython.longlong) -> cython.void:
+        """So many consumers of a batch's members are done."""
+        group.left -= consumers
+        if group.left == 0:
+            self.push(group)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def settle(self, target: cython.int) -> cython.int:
+        """One consumer of a reached record is done."""
+        group: cython.int = self.known[target].group
+        self.known[target].consumers -= 1
+        if group >= 0:
+            self.settle_group(self.groups[group], 1)
+        elif self.known[target].consumers == 0:
+            self.ready(cython.cast(object, self.known[target].record))
+        return 0
+
+    @cython.cfunc
+    def settle_below(self, number: cython.int) -> cython.void:
+        """A record is done: one consumer less for each that its edges lead to."""
+        place: cython.Py_ssize_t
+        for place in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[place] >= 0:
+                self.settle(self.targets.items[place])
+
+    @cython.cfunc
+    def ready(self, current) -> cython.void:
+        if isinstance(current, AccumulateGrad):
+            self.accumulate(current)
+            return
+        if isinstance(current, Node):
+            node: Node = cython.cast(Node, current)
+            if self.latest is None or node.seq > self.latest.seq:
+                node, self.latest = self.latest, node
+            if node is not None:
+                heapq.heappush(self.heap, (-node.seq, 0, node))
+            return
+        function: GradientFunction = cython.cast(GradientFunction, current)
+        if self.newest is None or function.seq > self.newest.seq:
+            function, self.newest = self.newest, function
+        if function is not None:
+            heapq.heappush(self.heap, (-function.seq, 1, function))
+
+    @cython.cfunc
+    def push(self, group: Group) -> cython.void:
+        """Put a group on the agenda, at the place of its latest member."""
+        last: Node = group.at(group.members.count - 1)
+        heapq.heappush(self.heap, (-last.seq, group.quotient.seq, group))
+        if self.merges:
+            group.likeness = merge_batches.likeness(group)
+            if group.likeness is not None:
+                self.ready_groups.setdefault(group.likeness, []).append(group)
+
+    @cython.cfunc
+    def with_its_like(self, group: Group) -> Group:
+        """A group, with those that are ready and equal: batches of different rounds."""
+        ready: list = [] if group.likeness is None else self.ready_groups.pop(group.likeness)
+        other: Group
+        for other in ready:
+            other.gone = True
+        return group if len(ready) < 2 else merge_batches.union(ready)
+
+    @cython.cfunc
+    def accumulate(self, sink: AccumulateGrad) -> cython.void:
+        """For subclasses: all has come for a leaf."""
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def output_of(edge) -> cython.int:
+    """The number of the output that an edge leads to."""
+    return cython.cast(OutputEdge, edge).number if isinstance(edge, OutputEdge) else 0
+
+
+@cython.cfunc
+def one_more(came, tensor, row: cython.int, output: cython.int):
+    """What came for an edge before, and one contribution more: a tensor where it is the only one and whole, as a rule,
+    else a list of (handle, row, output number)."""
+    if came is None and row < 0 and output == 0:
+        return tensor
+    if came is None:
+        came = []
+    elif isinstance(came, Tensor):
+        came = [(came, -1, 0)]
+    cython.cast(list, came).append((tensor, row, output))
+    return came
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_sparse(tensor: Tensor) -> cython.bint:
+    return tensor.lens & _sparse != 0
+
+
+@cython.cfunc
+@cython.inline
+def _as_dense(tensor: Tensor) -> Tensor:
+    """A cotangent as derivative rules take it."""
+    return late["sparse"]().as_dense(tensor) if is_sparse(tensor) else tensor

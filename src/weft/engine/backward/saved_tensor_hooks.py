@@ -1,0 +1,168 @@
+"""What nodes save for their derivatives, passed through the user's hooks.
+
+In comes a node that has just been recorded while hooks are in force; out go packed values in its `observers`, in
+place of the saves that they stand for. The walk and `grad_fn._saved_*` ask for them back. Of nested pairs the innermost
+applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.engine.backward.hooks import Observers
+from weft.engine.frontend.resolve import set_edge, value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.frontend.views import alias_of
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.grad_edges import AccumulateGrad
+from weft.engine.ir.node import RESULT_BIT
+from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.residuals import give_up_save
+from weft.engine.pipeline.batching import batched_residuals
+from weft.errors import ArgumentTypeError, GradientError, MutationError
+
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class Packed:
+    """One saved value after its pack hook."""
+
+    def __init__(self, value: Any, pair: Pair) -> None:
+        self.value, self.pair = value, pair
+
+    def unpack(self, edge: Any) -> Any:
+        """The value again, on the edge that it had: the leaf itself where it is one. Errors: TypeError where the hook
+        returns no tensor."""
+        tensor = without_grad(self.pair[1], self.value)
+        if not isinstance(tensor, Tensor):
+            raise ArgumentTypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(tensor).__name__}",
+                expected="a Tensor",
+                got=type(tensor).__name__,
+                fix="return the tensor that pack_hook was given, or its equal",
+            )
+        if isinstance(edge, AccumulateGrad) and value_of(edge.variable) is value_of(tensor):
+            return edge.variable
+        again = alias_of(tensor)  # with its tangents, which detach() would drop
+        again.counter = tensor.counter
+        set_edge(again, edge)
+        return again
+
+
+def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a hook with gradients off."""
+    mode = tapes.tape().mode
+    tracked, mode.grad = mode.grad, False
+    try:
+        return function(argument)
+    finally:
+        mode.grad = tracked
+
+
+def apply_pack(tensor: Any, pair: Pair) -> Packed:
+    """Pass a value through a pack hook. Errors: RuntimeError where it changes it in place."""
+    version = tensor._version
+    packed = without_grad(pair[0], tensor)
+    if tensor._version != version:
+        raise MutationError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "cannot be modified by in-place operations as this can lead to unexpected side-effects.",
+            expected="a hook that leaves its argument as it is",
+            got="an in-place operation on it",
+            fix="clone it in the hook",
+        )
+    return Packed(packed, pair)
+
+
+def pack_one(node: Any, index: int, pair: Pair) -> None:
+    """Replace one save of a node by what a hook makes of it; one that returns its argument leaves it as it is."""
+    if index == RESULT_BIT:
+        saved = batched_residuals.saved_result(node)
+    else:
+        saved = batched_residuals.saved_input(node, index)
+        if saved.row is SCALAR_ROW:
+            return
+    tensor = wrap_node(saved)
+    packed = apply_pack(tensor, pair)
+    if node.observers is None:
+        node.observers = Observers()
+    if packed.value is tensor:
+        node.observers.packed[index] = Kept(node, index, pair)
+        return
+    node.observers.packed[index] = packed
+    give_up_save(node, index)
+
+
+class Kept(Packed):
+    """A value that the hook handed back: it stays the node's own save, so that it makes no cycle."""
+
+    def __init__(self, node: Any, index: int, pair: Pair) -> None:
+        super().__init__(None, pair)
+        self.index = index
+
+    def attach(self, saved: Any) -> Packed:
+        """The same for the moment of use, with the value."""
+        return Packed(wrap_node(saved), self.pair)
+
+
+def pack_value(tensor: Any) -> Packed | None:
+    """A value after the hooks in force on this thread; None where there are none."""
+    pairs = tapes.tape().mode.saved_hooks
+    return apply_pack(tensor.detach(), pairs[-1]) if pairs else None
+
+
+def pack_node(node: Any) -> None:
+    """Pass everything that a new node saves through the hooks in force on this thread; duals get their tangent."""
+    mode = tapes.tape().mode
+    if mode.duals is not None:
+        mode.duals[-1].follow_all(node)
+    if mode.extra is not None and "checkpoint_policy" in mode.extra:
+        mode.extra["checkpoint_policy"].ask(node)
+    if mode.saved_hooks and node.saved:
+        _pack_saves(node, mode.saved_hooks[-1])
+
+
+def _pack_saves(node: Any, pair: Pair) -> None:
+    for index in range(len(node.inputs)):
+        if node.saved >> index & 1:
+            pack_one(node, index, pair)
+    if node.saved >> RESULT_BIT & 1:
+        pack_one(node, RESULT_BIT, pair)
+
+
+def unpacked(node: Any, index: int, edge: Any) -> Any:
+    """What a walk uses in place of a save, or None where no hook has touched it. Errors: as `Packed.unpack`."""
+    packed = node.observers.packed.get(index)
+    if packed is None:
+        return None
+    if isinstance(packed, Kept):
+        own = (
+            batched_residuals.saved_result(node)
+            if index == RESULT_BIT
+            else batched_residuals.saved_input(node, index)
+        )
+        packed = packed.attach(own)
+    return packed.unpack(edge)
+
+
+def put_back_hooks(pairs: tuple[Pair, ...] | None) -> None:
+    """Let the pairs apply that were in force before a walk: hooks that were entered or left in it do not stay so."""
+    mode = tapes.tape().mode
+    tapes.watch_records(pack_node, len(pairs or ()) - len(mode.saved_hooks or ()))
+    mode.saved_hooks = pairs
+
+
+def check_allowed() -> None:
+    """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
+    extra = tapes.tape().mode.extra
+    message = None if extra is None else extra.get("hooks_disabled")
+    if message is not None:
+        raise GradientError(
+            message,
+            expected="no saved-tensor hooks here",
+            got="a pair of hooks",
+            fix="leave disable_saved_tensors_hooks first",
+        )

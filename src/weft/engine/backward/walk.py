@@ -1,0 +1,493 @@
+# cython: language_level=3
+"""The reverse walk: from root cotangents to the gradients of leaves or of chosen inputs.
+
+In come roots (an edge and its cotangent) and targets; out go cotangents, recorded as ordinary nodes and not yet run.
+The walk is over the original nodes' edges, latest created first. Where the schedule has put equal nodes into a
+batch, the derivative of all reached members is recorded once, on the batch; a member that somebody observes (hooks,
+`retain_grad`, a capture) and every walk with `create_graph` goes node by node. Cotangents are keyed on edges.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.backward.apply_vjp import At, pull_rules, pull_single
+from cython.cimports.weft.engine.backward.batched_vjp import Group, join_blocks
+from cython.cimports.weft.engine.backward.hooks import (
+    Observers,
+    after_node,
+    before_node,
+    before_one,
+    before_pull,
+    observe_leaf,
+)
+from cython.cimports.weft.engine.backward.reachability import give_up, sum_edges
+from cython.cimports.weft.engine.backward.ready_queue import Settling, is_sparse, output_of
+from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.prefetch import prefetch
+from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_saves
+from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+
+from weft._build.compiled import require
+from weft.engine.backward import combine_accumulations, merge_batches
+from weft.engine.backward.accumulate_grad import accumulate_grad
+from weft.engine.backward.hooks import UNSET, call_after
+from weft.engine.backward.reachability import ALONE, freed
+from weft.engine.backward.reshape_gradients import fit_all
+from weft.engine.backward.saved_tensor_hooks import put_back_hooks
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir.primitive import COMPOSITE
+from weft.engine.ir.tape import last_sequence
+from weft.engine.pipeline.batching import batch, batched_residuals
+from weft.engine.pipeline.batching.operand_packing import row_of
+from weft.ops.primitives import reshape
+
+require(__name__, cython.compiled)
+
+_soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are asked for
+
+
+@cython.cclass
+class Walk(Settling):
+    """One reverse walk. Use `run(roots, captured, keep, create, leaves)`."""
+
+    keep = cython.declare(cython.bint)
+    create = cython.declare(cython.bint)
+    results = cython.declare(dict)
+    leaves = cython.declare(cython.bint)
+    units = cython.declare(list)
+    journal = cython.declare(list)
+
+    def __cinit__(self):
+        self.results = {}
+        self.units = None
+        self.journal = None
+
+    def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
+        """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
+        self.captured, self.keep, self.create, self.leaves = captured, keep, create, leaves
+        mode: Mode = current_tape().mode
+        if mode.walk == 0:
+            return self.go(mode, roots)
+        self.displaced = []
+        try:
+            return self.go(mode, roots)
+        finally:
+            self.put_back()
+
+    @cython.cfunc
+    def go(self, mode: Mode, roots: list):
+        """Discover, walk, clean up. The roots hold all that is reached."""
+        number: cython.int
+        create: cython.bint = self.create
+        able: cython.bint = (
+            batch.enabled() and not create and mode.duals is None and self.displaced is None
+        )
+        self.batched = able and not self.captured
+        self.discover(roots)
+        self.batched = able and self.observed < ALONE
+        if self.captured:
+            self.keep_captured()
+        elif not self.batched:
+            self.forget_groups()
+        previous: cython.bint = mode.grad
+        hooks: object = mode.saved_hooks
+        outer: tuple = (mode.walk, mode.chosen)
+        mode.grad = create
+        mode.walk, mode.chosen = self.stamp, bool(self.captured)
+        done: cython.bint = False
+        try:
+            self.start(roots)
+            self.drain()
+            done = True  # all have run, and given up what came for them
+        finally:
+            mode.grad = previous
+            mode.walk, mode.chosen = outer
+            if mode.saved_hooks is not hooks:
+                put_back_hooks(hooks)
+            if not done:
+                for number in range(self.count):
+                    current = cython.cast(object, self.known[number].record)
+                    current.scratch = None
+        return self.results
+
+    @cython.cfunc
+    def drain(self) -> cython.void:
+        node: Node
+        function: GradientFunction
+        while True:
+            while self.heap or self.latest is not None or self.newest is not None:
+                first: cython.longlong = -1
+                if self.heap:
+                    first = -cython.cast(tuple, self.heap[0])[0]
+                if (
+                    self.latest is not None
+                    and self.latest.seq > first
+                    and (self.newest is None or self.latest.seq >= self.newest.seq)
+                ):
+                    node, self.latest = self.latest, None
+                    self.pull_node(node)
+                    continue
+                if self.newest is not None and self.newest.seq > first:
+                    function, self.newest = self.newest, None
+                    self.pull_function(function)
+                    continue
+                _priority, _tie, unit = heapq.heappop(self.heap)
+                if isinstance(unit, Group):
+                    if not cython.cast(Group, unit).gone:
+                        self.pull_group(self.with_its_like(unit))
+                elif isinstance(unit, Node):
+                    self.pull_node(unit)
+                else:
+                    self.pull_function(unit)
+            if not self.split_stuck():
+                return
+
+    # -- cotangents ------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def total(self, contributions, shape: tuple):
+        """The sum of the contributions to one edge, as a tensor; None where there are none."""
+        result = None
+        if contributions is None:
+            return None
+        if isinstance(contributions, Tensor):
+            result = contributions
+            return result if cython.cast(Tensor, result)._shape == shape else reshape(result, shape)
+        parts: list = []
+        for tensor, row, _output in contributions:
+            part = tensor if row < 0 else wrap(row_of(value(tensor), row), None)
+            if cython.cast(Tensor, part)._shape != shape:
+                part = reshape(part, shape)
+            parts.append(part)
+        for part in parts:
+            if is_sparse(part):
+                return late["sparse"]().total(parts)
+        parts = join_blocks(parts, shape)
+        if len(parts) > 1 and not self.create and self.units is None:
+            parts = combine_accumulations.join(parts, shape)
+        for part in parts:
+            result = part if result is None else result + part
+        return result
+
+    # -- anomaly mode ----------------------------------------------------------------------------------------------
+
+    def watch(self, units: list):
+        """Write into a list what each record has recorded: (record or members, first node's number, last one's, the
+        gradients of its inputs, the values of composites or, of a leaf, the gradient held by a handle)."""
+        self.units = units
+        self.merges = False
+
+    def keep_journal(self, journal: list):
+        """Write into a list which leaf got which gradient: (sink, node or None for a sparse one, the newest
+        node's number before and after)."""
+        self.journal = journal
+
+    def has_groups(self):
+        """Whether members of batches were pulled together."""
+        return len(self.groups) > 0
+
+    @cython.cfunc
+    def place(self):
+        """The number of the newest node while the walk is watched."""
+        return None if self.units is None else last_sequence()
+
+    @cython.cfunc
+    def note(self, record, first, parts: list, results: list) -> cython.void:
+        nodes: list = [None if part is None else value(part) for part in parts]
+        self.units.append((record, first, last_sequence(), nodes, results))
+
+    # -- units -----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    def capture(self, current, number: cython.int, gradient) -> cython.void:
+        self.results[(current, number)] = gradient
+
+    @cython.cfunc
+    def pull_node(self, node: Node) -> cython.void:
+        """The derivative of one node."""
+        g = self.total(node.scratch, node.shape)
+        node.scratch = None
+        observers: Observers = node.observers
+        if observers is not None:
+            g = before_one(observers, g)
+        if self.captured and node in self.captured:
+            self.capture(node, 0, g)
+        number: cython.int = cython.cast(cython.int, node.count)
+        wanted: cython.bint = self.wanted(number)
+        below: tuple = node.edges if self.joined is None else self.below(node)
+        if self.operands(number) != len(below):
+            below = sum_edges(node, self.operands(number))
+        if wanted:
+            if g is not None:
+                self.pull_through(node, below, g)
+            elif observers is not None:
+                self.pass_nothing(observers, len(below))
+            self.finish(node)
+        self.settle_below(number)
+
+    @cython.cfunc
+    def pull_through(self, node: Node, below: tuple, g) -> cython.void:
+        """Give the cotangents of a node's inputs to what is `below` it: its edges, or those of all that it adds up.
+
+        Errors: RuntimeError where it has given up its saved values."""
+        observers: Observers = node.observers
+        number: cython.int = cython.cast(cython.int, node.count)
+        if observers is not None and observers._prehooks is not None:
+            g = before_pull(observers, (g,))[0]
+        if node.released and node.saved != 0:
+            raise freed(node)
+        first: object = self.place()
+        if below is node.edges and self.takes_rows(node, self.create, first):
+            self.give_rows(number, below, g)
+            return
+        parts: list = [g] * len(below)
+        if below is node.edges:
+            parts = pull_single(node, g, self.create)
+        if first is not None:
+            self.note(node, first, parts[: len(node.edges)], [node.result])
+        if observers is not None and observers._posthooks is not None:
+            parts = after_node(observers, parts, (g,))
+        self.give_parts(number, below, parts)
+
+    @cython.cfunc
+    def pass_nothing(self, observers: Observers, operands: cython.Py_ssize_t) -> cython.void:
+        """The hooks of a record at which no gradient arrives."""
+        before_pull(observers, (None,))
+        after_node(observers, [None] * operands, (None,))
+
+    @cython.cfunc
+    def finish(self, node: Node) -> cython.void:
+        """Give up saves, unless the graph is retained."""
+        if self.keep:
+            return
+        if node.observers is not None and node.saved != 0:
+            node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
+        quotient: Node = None if node.batched else node.quotient
+        give_up(node)
+        if quotient is not None:
+            node.batched = True
+            quotient.members -= 1
+            self.finish_quotient(quotient)
+
+    @cython.cfunc
+    def pull_group(self, group: Group) -> cython.void:
+        """The derivative of the reached members of a batch, recorded once."""
+        first: Node = group.at(0)
+        if group.members.count == 1:
+            first.scratch = group.contributions()[0]
+            group.quotient = None
+            self.pull_node(first)
+            return
+        self.need_saved(group)
+        if self.adds_up(group):
+            self.pull_sums(group)
+            return
+        form = (
+            batched_residuals.form_of(group.quotient, first, group.rows)
+            if group.parts is None
+            else merge_batches.form_of_union(group)
+        )
+        g = group.assemble(form.shape)
+        group.whole, group.bundles = [], []
+        parts: list = None
+        edges: tuple = group.edges()
+        if g is not None and self.takes_rows(first, self.create, self.place()):
+            if not self.keep:
+                self.finish_all(group)
+            rows: tuple = (group.members.count * first.shape[0], *first.shape[1:])
+            self.deal_rows(group, reshape(g, rows), True)
+            return
+        if g is not None:
+            start: object = self.place()
+            parts = pull_rules(
+                first.row,
+                g,
+                At(form.params, form.shapes, form.shape),
+                form.inputs,
+                form.result,
+                edges,
+            )
+            if start is not None:
+                members: list = group.nodes()
+                self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+        if not self.keep:
+            self.finish_all(group)
+        index: cython.int
+        for index in range(cython.cast(cython.int, len(edges))):
+            target: cython.int = self.target(group, 0, index)
+            part = None if parts is None else parts[index]
+            if part is not None and not form.flags[index]:
+                if target >= 0:
+                    self.give(target, output_of(edges[index]), part, -1)
+                part = None
+            if edges[index] is not None:
+                self.hand_over(group, index, part)
+
+    @cython.cfunc
+    def pull_sums(self, group: Group) -> cython.void:
+        """Give the cotangent of each member of a batch of sums to all that it adds up."""
+        first: Node = group.at(0)
+        count: cython.int = cython.cast(cython.int, group.members.count)
+        start: object = self.place()
+        g = group.assemble((count, *first.shape))
+        group.whole, group.bundles = [], []
+        if start is not None and g is not None:
+            members: list = group.nodes()
+            parts: list = [g] * len(first.edges)
+            self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+        self.deal_rows(group, g, False)
+        if not self.keep:
+            self.finish_all(group)
+
+    @cython.cfunc
+    def need_saved(self, group: Group) -> cython.void:
+        """Errors: RuntimeError where a walk in a hook has made members give up what they saved."""
+        node: Node
+        if self.observed > 0 and group.at(0).saved != 0:
+            for node in group.nodes():
+                if node.released:
+                    raise freed(node)
+
+    @cython.cfunc
+    def finish_all(self, group: Group) -> cython.void:
+        """Give up the saves of a batch's members, which nobody observes. Of one that has not run by itself only the
+        flags are looked at: the memory of tens of thousands is far away."""
+        if group.parts is not None:
+            for part in group.parts:
+                self.finish_all(part)
+            return
+        count: cython.Py_ssize_t = group.members.count
+        quotient: Node = group.quotient
+        plain: cython.bint = group.at(0).row.kind != COMPOSITE
+        place: cython.Py_ssize_t
+        flagged: cython.Py_ssize_t = 0
+        for place in range(count):
+            if place + _soon < count:
+                prefetch_flags(self.known[group.members.items[place + _soon]].record)
+            # Borrowed: a new reference would touch the beginning of the node too.
+            node: cython.pointer(PyObject) = self.known[group.members.items[place]].record
+            if plain and _is_bare(node):
+                cython.cast(Node, node).released = True
+                cython.cast(Node, node).batched = True
+                flagged += 1
+            else:
+                self.finish(cython.cast(Node, node))
+        if flagged > 0:
+            quotient.members -= cython.cast(cython.int, flagged)
+            self.finish_quotient(quotient)
+        group.quotient = None  # its memory need not wait for the walk to end
+
+    @cython.cfunc
+    def finish_quotient(self, quotient: Node) -> cython.void:
+        """Give up the saves of a batch whose members have all been pulled."""
+        if quotient.members == 0:
+            release_saves(quotient)
+            if quotient.state == DONE:
+                drop_inputs(quotient)
+
+    @cython.cfunc
+    def pull_function(self, function: GradientFunction) -> cython.void:
+        """The derivative of a gradient record with Python of its own."""
+        sums: list = [None] * function.outputs
+        if isinstance(function.scratch, Tensor):
+            sums[0] = function.scratch
+        elif function.scratch is not None:
+            for part, row, output in cython.cast(list, function.scratch):
+                if row >= 0:
+                    part = wrap(row_of(value(part), row), None)
+                sums[output] = part if sums[output] is None else sums[output] + part
+        function.scratch = None
+        if function.observers is not None:
+            sums = list(before_node(function.observers, tuple(sums)))
+        if self.captured:
+            for number in range(function.outputs):
+                if (function, number) in self.captured or function in self.captured:
+                    self.capture(function, number, sums[number])
+        own: cython.int = cython.cast(cython.int, function.count)
+        wanted: cython.bint = self.wanted(own)
+        if wanted:
+            if function.observers is not None:
+                sums = list(before_pull(function.observers, tuple(sums)))
+            first: object = self.place()
+            parts = function.pull(sums, self.create)
+            if first is not None:
+                self.note(function, first, parts, [])
+            if function.observers is not None:
+                parts = after_node(function.observers, parts, tuple(sums))
+            self.give_parts(own, function.edges, parts)
+        if wanted and not self.keep:
+            function.released = True
+            function.release()
+        self.settle_below(own)
+
+    @cython.cfunc
+    def accumulate(self, sink: AccumulateGrad) -> cython.void:
+        """Add the cotangent of a leaf to its `.grad`, or capture it."""
+        leaf: Tensor = sink.variable
+        if sink.expects is None:
+            g = self.total(sink.scratch, leaf._shape)
+        else:
+            g = self.total(fit_all(sink.scratch, sink.expects), sink.expects)
+        sink.scratch = None
+        if g is None:
+            self.accumulate_nothing(sink)
+            return
+        dtype: object = leaf._dtype
+        if leaf.hooks is not None and leaf.hooks.grad_dtype is not UNSET:
+            dtype = leaf.hooks.grad_dtype
+        if dtype is not None and cython.cast(Tensor, g)._dtype is not dtype:
+            g = cast(g, dtype)
+        g = observe_leaf(leaf, g)
+        if self.units is not None:
+            self.note(sink, self.place(), [g], [wrap(value(g), None)])  # looked at after the walk
+        if sink in self.captured:
+            self.capture(sink, 0, g)
+        if self.leaves or (sink in self.captured and self.captured[sink] is None):
+            before: cython.longlong = 0 if self.journal is None else last_sequence()
+            accumulate_grad(leaf, g, self.create, sink)
+            if self.journal is not None:
+                node: Node = None if is_sparse(g) else value(g)
+                self.journal.append((sink, node, before, last_sequence()))
+
+    @cython.cfunc
+    def accumulate_nothing(self, sink: AccumulateGrad) -> cython.void:
+        """A leaf whose consumers have all given None: its hooks are called all the same."""
+        leaf: Tensor = sink.variable
+        if leaf.hooks is None and sink.observers is None:
+            return
+        observe_leaf(leaf, None)
+        if not self.leaves and not (sink in self.captured and self.captured[sink] is None):
+            return
+        if sink.observers is not None:
+            before_pull(sink.observers, (None,))
+        if leaf.hooks is not None and leaf.hooks.post_accumulate:
+            call_after(leaf, leaf.hooks.post_accumulate)
+        if sink.observers is not None:
+            after_node(sink.observers, [], (None,))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
+    """Ask for the state and the flags of a node."""
+    prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).state)))
+    prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).released)))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
+    """Whether a member has not run by itself, keeps nothing, and counts among those that its batch waits for."""
+    return (
+        cython.cast(Node, node).state != DONE
+        and not cython.cast(Node, node).holds
+        and not cython.cast(Node, node).batched
+    )

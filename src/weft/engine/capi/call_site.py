@@ -1,0 +1,106 @@
+# cython: language_level=3
+"""The user's place in the program, cheaply: the code object and instruction of the innermost frame that is not the
+library's own, and the way from there through the library. Compiled modules make no frames, so a call from user code
+finds its frame at once."""
+
+import os
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.weft.engine.capi.call_site import (
+    SEEN,
+    PyGC_Disable,
+    PyGC_Enable,
+    weft_caller,
+)
+
+from weft._build.compiled import require
+from weft.errors import DEMO, PACKAGE
+
+require(__name__, cython.compiled)
+
+_known = {}
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
+    """Whether code is the library's own; the answer is kept by code object, which is kept alive for it."""
+    place: cython.int = (cython.cast(uintptr_t, code) >> 5) % SEEN
+    if _codes[place] != code:
+        _remember(place, cython.cast(object, code))
+    return _verdicts[place]
+
+
+@cython.cfunc
+def _full_path(name: str) -> str:
+    """The file's path from the root, without steps back."""
+    if name[:1] != "/":
+        name = os.getcwd() + "/" + name
+    parts: list = []
+    for part in name.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part and part != ".":
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+@cython.cfunc
+def _lies_inside(name: str):
+    """What `errors.is_internal` says, without running Python: there a signal's handler could run, and what it raises
+    would be lost between the calls from C."""
+    if name.startswith("<"):
+        return False
+    try:
+        path: str = _full_path(name)
+    except OSError:  # the current folder is gone
+        return False
+    return path.startswith(PACKAGE) and not path.startswith(DEMO)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _remember(place: cython.int, code: object) -> cython.void:
+    name: str = code.co_filename
+    known = _known.get(name)
+    if known is None:
+        known = _lies_inside(name)
+        _known[name] = known
+    former: cython.pointer(PyObject) = _codes[place]
+    Py_INCREF(code)
+    _codes[place] = cython.cast(cython.pointer(PyObject), code)
+    _verdicts[place] = known
+    if former != cython.NULL:
+        Py_DECREF(cython.cast(object, former))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def caller(place: cython.p_int) -> cython.pointer(PyObject):
+    """The code object of the user's frame (borrowed; NULL where there is none), and the place in it: a number for the
+    instruction and the way from there (`errors.describe_position` reads the line)."""
+    place[0] = -1
+    return weft_caller(_is_internal, place)
+
+
+def pause_collector():
+    """Stop the cyclic garbage collector for a pass that makes many short-lived records; whether it was on."""
+    return PyGC_Disable() != 0
+
+
+def resume_collector(was_on: cython.bint):
+    """Undo `pause_collector`."""
+    if was_on:
+        PyGC_Enable()
+
+
+def without_collector(function, *arguments):
+    """Call a function with the collector paused. Compiled: no signal can come between pausing and resuming."""
+    was_on: cython.bint = pause_collector()
+    try:
+        return function(*arguments)
+    finally:
+        resume_collector(was_on)

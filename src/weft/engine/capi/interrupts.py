@@ -1,0 +1,96 @@
+# cython: language_level=3
+"""Sections that no signal handler can leave half done.
+
+Python runs signal handlers between any two lines of interpreted code, and a handler may raise: Ctrl-C between the
+updates of two parameters would leave a model of which half has made a step. In a section the handlers that may raise
+wait until its end; a second signal of the same kind does not wait, so that a section that hangs can be left. Compiled,
+so that entering and leaving cannot be interrupted either. What has been recorded is run by the pipeline, which may be
+interrupted at any kernel and goes on there.
+"""
+
+import _signal  # the C functions behind `signal`, whose wrappers are interpreted
+
+import cython
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+_WAITING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGALRM)
+
+
+@cython.cclass
+class _Later:
+    """A handler that remembers the first signal and hands on the second."""
+
+    number: cython.int
+    former: object
+    arrived: cython.bint
+
+    def __cinit__(self, number: cython.int, former):
+        self.number = number
+        self.former = former
+
+    def __call__(self, number, frame):
+        if self.arrived:
+            self.former(number, frame)
+        self.arrived = True
+
+
+@cython.cclass
+class uninterrupted:  # noqa: N801 - a context, as no_grad is
+    """A context in which signal handlers wait. On other threads than the main one there are none to wait for."""
+
+    waiting: list
+
+    def __enter__(self):
+        self.waiting = []
+        try:
+            for number in _WAITING:
+                former = _signal.getsignal(number)
+                if callable(former):
+                    later: _Later = _Later(number, former)
+                    _signal.signal(number, later)
+                    self.waiting.append(later)
+        except ValueError:  # not the main thread
+            return
+        except BaseException:
+            _restore(self.waiting)
+            raise
+
+    def __exit__(self, kind, error, traceback):
+        raised = _restore(self.waiting)
+        if raised is not None:
+            raise raised
+        later: _Later
+        for later in self.waiting:
+            if later.arrived:
+                _signal.raise_signal(later.number)
+
+
+@cython.cfunc
+def _restore(waiting: list):
+    """Put the former handlers back, whatever they raise on the way; what they raised, or None."""
+    raised = None
+    later: _Later
+    for later in waiting:
+        while True:
+            try:
+                _signal.signal(later.number, later.former)
+                break
+            except BaseException as error:  # noqa: B036 - a handler put back before, called by `signal`
+                raised = error
+    return raised
+
+
+def undisturbed(function, *operands):
+    """What an interpreted function gives that changes nothing, and what a signal handler raised in it, which the caller
+    is to raise later: between a program's end and its commit, when inputs may have been overwritten."""
+    raised = None
+    while True:
+        try:
+            return function(*operands), raised
+        except BaseException as error:  # noqa: B036 - handed to the caller
+            if raised is not None:
+                raise
+            raised = error

@@ -1,0 +1,335 @@
+"""Staged kernels: several loop kernels over the same rows, run row by row.
+
+A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three
+phases.  In comes a `Staged` kernel: its phases are loop kernels that share the axes, the last of
+which is the row; what a phase hands on to later ones, one element or the whole row, lies in local
+memory, so that a row is read from memory once and stays in the nearest cache.  Out goes a module with
+one function.  Each phase is the kernel that it would be alone, and gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir as llvm
+
+from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
+from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
+from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums
+from weft.engine.devices.cpu.codegen.reduce_ops import Tree
+from weft.engine.devices.cpu.codegen.reduce_rows import Rows, block_count, finish
+from weft.engine.devices.cpu.codegen.row_prefetch import Ahead
+from weft.engine.devices.cpu.llvm.builder import (
+    I64,
+    Builder,
+    Value,
+    counted,
+    integer,
+    minimum,
+    module_text,
+)
+from weft.engine.devices.cpu.llvm.target import Target, host
+from weft.engine.kernels import loop_ir
+
+ELEMENTS_PER_GRAIN = 1024
+GAP = 128  # bytes between rows in local memory
+ABREAST = 4  # units whose rows are taken in turns
+
+
+@dataclass(frozen=True)
+class Local:
+    """Memory of one call: a row of at most LONGEST_ROW elements, or one element. What is `added` to is zero before the
+    first row of a unit and a sum over its rows behind the last one (`column_sums`)."""
+
+    dtype: str
+    whole: bool
+    added: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """How much is reserved."""
+        row = loop_ir.SIZES[self.dtype] * loop_ir.LONGEST_ROW + GAP
+        return self.rows * row if self.whole else loop_ir.SIZES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        """How many rows, or elements, it holds."""
+        return ABREAST if self.added else 1
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Phases in order. One with reductions reduces the last axis; one without is elementwise."""
+
+    phases: tuple[loop_ir.LoopKernel, ...]
+    locals: tuple[Local, ...]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes, the row among them."""
+        return self.phases[0].rank
+
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """The local memory that is added to."""
+        return tuple(number for number, item in enumerate(self.locals) if item.added)
+
+
+def text(kernel: Staged) -> str:
+    """The canonical printed form."""
+    lines = [
+        f"local {i}: {item.dtype}{' row' if item.whole else ''}{' of sums' if item.added else ''}"
+        for i, item in _numbered(kernel)
+    ]
+    return "".join([*(f"{line}\n" for line in lines), *map(loop_ir.text, kernel.phases)])
+
+
+def _numbered(kernel: Staged) -> Iterator[tuple[int, Local]]:
+    return iter(enumerate(kernel.locals))
+
+
+def verify(kernel: Staged) -> Staged:
+    """The kernel itself if it is well formed; Errors: KernelError names the first fault."""
+    for phase in kernel.phases:
+        loop_ir.verify(phase)
+    for fault in _faults(kernel):
+        raise loop_ir.KernelError(f"{fault}, in\n{text(kernel)}")
+    return kernel
+
+
+def _faults(kernel: Staged) -> Iterator[str]:
+    written = set(kernel.sums)
+    if not all(kernel.locals[number].whole for number in written):
+        yield "a sum over rows is no row"
+    for number, phase in enumerate(kernel.phases):
+        if phase.rank != kernel.rank or phase.rank < 2 or phase.across:
+            yield f"phase {number} is not over rows of rank {kernel.rank}"
+        if phase.reduced != bool(phase.reduces):
+            yield f"phase {number} reduces {phase.reduced} axes"
+        for operand in phase.operands:
+            if operand.local >= 0 and operand.local not in written:
+                yield f"phase {number} reads local {operand.local} before it is written"
+            if operand.local >= 0:
+                yield from _access_faults(kernel.locals[operand.local], operand)
+        for store in phase.stores:
+            if store.local >= 0:
+                written.add(store.local)
+                yield from _access_faults(kernel.locals[store.local], store)
+
+
+def _access_faults(local: Local, item: loop_ir.Operand | loop_ir.Store) -> Iterator[str]:
+    wanted = ("0",) * (len(item.strides) - 1) + ("1" if local.whole else "0",)
+    if item.dtype != local.dtype or item.strides != wanted:
+        yield f"{item} is no access to {local}"
+
+
+def pointer_counts(kernel: Staged) -> list[int]:
+    """How many pointers each phase takes."""
+    return [len(loop_ir.pointers(phase)) for phase in kernel.phases]
+
+
+def argument_counts(kernel: Staged) -> list[int]:
+    """How many arguments each phase takes behind the extents, which stand in front of all."""
+    return [len(loop_ir.arguments(phase)) - kernel.rank for phase in kernel.phases]
+
+
+def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = None) -> str:
+    """The LLVM module of a staged kernel: function `name`, and `name`_final where there are sums over rows."""
+    verify(kernel)
+    target = target or host()
+    module = llvm.Module(name)
+    b = Builder(module, name)
+    memory = _reserve(b, kernel)
+    phases: list[_Phase] = []
+    pointers = arguments = 0
+    counts = zip(pointer_counts(kernel), argument_counts(kernel), strict=True)
+    for phase, (more_pointers, more_arguments) in zip(kernel.phases, counts, strict=True):
+        frame = Frame(phase, b, (pointers, arguments), memory)
+        phases.append(_Phase(frame, lookup, target))
+        pointers += more_pointers
+        arguments += more_arguments
+    scopes = [phase.root() for phase in phases]
+    if not kernel.sums:
+        _rows(phases, scopes, 0)
+        b.ret_void()
+        return module_text(module, [b], target.register_bits)
+    dtypes = [kernel.locals[number].dtype for number in kernel.sums]
+    sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, GAP)
+    ahead = Ahead([phase.frame for phase in phases], scopes)
+    _lanes(phases, scopes, ahead, sums, {number: memory[number] for number in kernel.sums})
+    b.ret_void()
+    last = Builder(module, f"{name}_final")
+    sums = ColumnSums(last, target, dtypes, pointers, kernel.rank - 1)
+    sums.fold(last.arguments["begin"], last.arguments["end"])
+    last.ret_void()
+    return module_text(module, [b, last], target.register_bits)
+
+
+def _reserve(b: Builder, kernel: Staged) -> list[Value]:
+    """Local memory. Rows follow each other as closely as they are long, so that they share the sets of the nearest
+    cache evenly; a few elements between them keep what is read apart from what was just written."""
+    rows = b.alloca(f"[{sum(item.bytes for item in kernel.locals if item.whole)} x i8]")
+    place = b.gep(b.arguments["arguments"], [integer(8 * (kernel.rank - 1))])
+    length = b.load(place, typ=I64)
+    found, elements = [], b.and_(b.add(length, integer(loop_ir.LANES - 1)), integer(-loop_ir.LANES))
+    for item in kernel.locals:
+        if not item.whole:
+            found.append(b.alloca(f"[{item.bytes} x i8]"))
+            continue
+        found.append(rows)
+        size = b.add(b.mul(elements, integer(loop_ir.SIZES[item.dtype])), integer(GAP))
+        rows = b.gep(rows, [b.mul(size, integer(item.rows))])
+    return found
+
+
+class _Phase:
+    """One phase in the loops over rows."""
+
+    def __init__(self, frame: Frame, lookup: Lookup, target: Target) -> None:
+        kernel = frame.kernel
+        self.frame = frame
+        self.row_axis = kernel.rank - 1
+        if kernel.reduces:
+            self.rows = Rows(frame, lookup, target)
+            self.stage = self.rows.stage
+            self.after = Stage(frame, lookup, target, "epilogue", (), 1)
+            self.tree = Tree(self.rows.reductions, self.rows.one)
+            self.blocks = block_count(frame.builder, frame.dims[self.row_axis])
+        else:
+            lanes = vector_lanes(kernel, target)
+            self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), lanes)
+
+    def root(self) -> Scope:
+        """The scope outside all loops."""
+        scope = self.frame.root()
+        self.stage.uniform(scope, -1)
+        return scope
+
+    def entered(self, scope: Scope, axis: int, index: Value) -> Scope:
+        """The scope at one index of a parallel axis; what is the same for a row waits for the row."""
+        inner = self.frame.enter(scope, axis, index)
+        if axis < self.row_axis - 1:
+            self.stage.uniform(inner, axis)
+        return inner
+
+    def run(self, scope: Scope) -> None:
+        """One row."""
+        self.stage.uniform(scope, self.row_axis - 1)
+        length = self.frame.dims[self.row_axis]
+        if not self.frame.kernel.reduces:
+            self.stage.windows(scope, integer(0), length, [])
+            return
+
+        def block(number: Value, carry: list[Value]) -> list[Value]:
+            self.tree.push(number, self.rows.block(scope, number, length))
+            return carry
+
+        counted(self.frame.builder, integer(0), self.blocks, 1, [], block)
+        finish(self.rows.reductions, self.after, scope, self.tree.result(self.blocks))
+
+
+def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
+    """Loops over the parallel axes around the phases; axis 0 runs over the launch's units."""
+    frame = phases[0].frame
+    if axis == phases[0].row_axis:
+        for phase, scope in zip(phases, scopes, strict=True):
+            phase.run(scope)
+        return
+
+    def body(index: Value, carry: list[Value]) -> list[Value]:
+        pairs = zip(phases, scopes, strict=True)
+        _rows(phases, [phase.entered(scope, axis, index) for phase, scope in pairs], axis + 1)
+        return carry
+
+    start, stop = (frame.begin, frame.end) if axis == 0 else (integer(0), frame.dims[axis])
+    counted(frame.builder, start, stop, 1, [], body)
+
+
+def _lanes(
+    phases: list[_Phase],
+    scopes: list[Scope],
+    ahead: Ahead,
+    sums: ColumnSums,
+    memory: dict[int, Value],
+) -> None:
+    """The rows of the launch's units around the phases, those of some neighbouring ones in turns, as they lie in
+    memory; then their sums."""
+    frame = phases[0].frame
+    b, axes = frame.builder, range(phases[0].row_axis)
+    count = frame.extent(axes)
+
+    def some(first: Value, carry: list[Value]) -> list[Value]:
+        lanes = minimum(b, integer(ABREAST), b.sub(frame.end, first))
+        sums.clear(memory.values(), lanes)
+
+        def block(number: Value, carry: list[Value]) -> list[Value]:
+            start = b.add(number, first)
+            stop = minimum(b, count, b.add(start, lanes))
+
+            def row(number: Value, carry: list[Value]) -> list[Value]:
+                at = {
+                    local: sums.row(order, place, b.sub(number, start))
+                    for order, (local, place) in enumerate(memory.items())
+                }
+                moved = [_moved(p, s, at) for p, s in zip(phases, scopes, strict=True)]
+                further = b.add(number, integer(1))
+                last = b.icmp_signed("==", further, stop)
+                further = b.select(last, b.add(start, integer(loop_ir.LANES)), further)
+                _one_row(phases, moved, ahead, number, further)
+                return carry
+
+            counted(b, start, stop, 1, [], row)
+            return carry
+
+        counted(b, integer(0), count, loop_ir.LANES, [], block)
+        sums.keep(memory.values(), first, lanes)
+        return carry
+
+    counted(b, frame.begin, frame.end, ABREAST, [], some)
+
+
+def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
+    """A scope in which some local memory lies elsewhere."""
+    kernel, inner = phase.frame.kernel, scope.inner()
+    locals_of: dict[str, list[int]] = {
+        "operand": [operand.local for operand in kernel.operands],
+        "store": [store.local for store in kernel.stores],
+    }
+    for kind, numbers in locals_of.items():
+        for place, number in enumerate(numbers):
+            if number in at:
+                inner.pointers[kind, place] = at[number]
+    return inner
+
+
+def _one_row(
+    phases: list[_Phase], scopes: list[Scope], ahead: Ahead, number: Value, further: Value
+) -> None:
+    """The row of this number among all, before the one of number `further`."""
+    frame = phases[0].frame
+    for axis, index in enumerate(_indexes(frame, number)):
+        pairs = zip(phases, scopes, strict=True)
+        scopes = [phase.entered(scope, axis, index) for phase, scope in pairs]
+    following = _indexes(frame, further)
+    for order, (phase, scope) in enumerate(zip(phases, scopes, strict=True)):
+        ahead.ask(following, order, len(phases))
+        phase.run(scope)
+
+
+def _indexes(frame: Frame, number: Value) -> list[Value]:
+    """The indexes on the parallel axes of a row, by its number among all."""
+    b, rest, indexes = frame.builder, number, []
+    for axis in range(frame.kernel.rank - 2, 0, -1):
+        quotient = b.udiv(rest, frame.dims[axis])
+        indexes.append(b.sub(rest, b.mul(quotient, frame.dims[axis])))
+        rest = quotient
+    return [rest, *reversed(indexes)]
+
+
+def launch_shape(kernel: Staged, dims: Sequence[int]) -> tuple[int, int]:
+    """Units of work, and the grain at which they may be split."""
+    if kernel.sums:
+        return loop_ir.LANES, 1
+    return dims[0], max(1, ELEMENTS_PER_GRAIN // max(1, prod(dims[1:])))

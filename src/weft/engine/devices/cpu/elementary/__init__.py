@@ -1,0 +1,78 @@
+"""Elementary functions as vector IR, the same bits on every machine.
+
+`emit` appends the instructions of one function to a builder.  Values are float, double, or vectors
+of either.  Results are within 2 ulp of the exact value over the whole range; only IEEE operations
+and explicit fused multiply-adds are used, and no library is called.  The code is straight-line
+except for sin, cos and tan, which become internal functions of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from weft.engine.devices.cpu.elementary import (
+    error_function,
+    exponential,
+    gamma,
+    inverse,
+    logarithm,
+    power,
+    trigonometric,
+)
+from weft.engine.devices.cpu.elementary.expressions import Lanes
+
+Function = Callable[..., Lanes]
+
+
+def through_double(function: Function) -> Function:
+    """A float64 function for both widths: float32 is widened, and the result rounded."""
+
+    def either(*values: Lanes) -> Lanes:
+        if not values[0].single:
+            return function(*values)
+        return function(*(value.widened() for value in values)).narrowed()
+
+    return either
+
+
+def pow_either(x: Lanes, y: Lanes) -> Lanes:
+    if not x.single:
+        return power.pow_64(x, y)
+    return power.pow_32(x.widened(), y.widened()).narrowed()
+
+
+FUNCTIONS: dict[str, Function] = {
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "tanh": exponential.tanh,
+    "sigmoid": exponential.sigmoid,
+    "sinh": through_double(exponential.sinh),
+    "cosh": through_double(exponential.cosh),
+    "log": logarithm.log,
+    "log2": through_double(logarithm.log2),
+    "log10": through_double(logarithm.log10),
+    "log1p": logarithm.log1p,
+    "asinh": through_double(logarithm.asinh),
+    "acosh": through_double(logarithm.acosh),
+    "atanh": through_double(logarithm.atanh),
+    "sin": trigonometric.sin,
+    "cos": trigonometric.cos,
+    "tan": trigonometric.tan,
+    "asin": through_double(inverse.asin),
+    "acos": through_double(inverse.acos),
+    "atan": through_double(inverse.atan),
+    "atan2": through_double(inverse.atan2),
+    "erf": error_function.erf,
+    "erfc": through_double(error_function.erfc),
+    "erfinv": through_double(error_function.erfinv),
+    "lgamma": through_double(gamma.lgamma),
+    "pow": pow_either,
+}
+
+
+def emit(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
+    """The value of `name` at `values` (one, or two of the same type), lane by lane."""
+    return FUNCTIONS[name](*(Lanes(builder, value) for value in values)).value

@@ -1,0 +1,469 @@
+# cython: language_level=3
+"""Programs: instructions, and the loop that runs them.
+
+A program is built once (`instructions.py`) and run many times: `run(slots)` takes the base address
+of each slot, and arguments, units and offsets can be patched between runs, so that a cached program
+costs almost nothing to reuse. The loop holds no GIL, shares large instructions out to the worker
+threads, and every 10 ms lets Python handle signals; interrupted, it stops before a kernel or in the
+middle of a long one, and can be resumed by running that kernel again. What the slots hold, in which
+order kernels run, and what a status cell says afterwards is left to the caller.
+"""
+
+import cython
+from cython.cimports.cpython.buffer import PyBuffer_Release, PyObject_CheckBuffer
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.engine.capi.atomics import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
+from cython.cimports.weft.engine.devices.cpu.executor import Gang
+from cython.cimports.weft.engine.devices.cpu.instructions import (
+    SPLIT_ABOVE,
+    Instruction,
+    Instructions,
+    Member,
+    open_words,
+)
+from cython.cimports.weft.engine.devices.cpu.threads import (
+    MAX_PIECES,
+    Job,
+    Team,
+    enter,
+    is_awake,
+    leave,
+    now,
+    rouse,
+    share,
+    wanted_threads,
+)
+
+from weft._build.compiled import require
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
+    """Whether this thread's floating-point unit flushes subnormals (another library's doing)."""
+    bits: uint32_t = 0x00010000 + cython.cast(uint32_t, salt & 1)  # unknown to the C compiler
+    tiny: cython.float
+    memcpy(cython.address(tiny), cython.address(bits), 4)
+    return tiny + tiny == 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _piece_count(grains: int64_t, work: int64_t, threads: int64_t) -> int64_t:
+    """Into how many pieces so many grains are cut, as many for each thread wherever there is enough."""
+    pieces: int64_t = threads if work < threads * ALONE_BELOW else threads * PIECES_PER_THREAD
+    pieces = min(min(pieces, MAX_PIECES), min(grains, work // PIECE_WORK))
+    if pieces > threads:
+        pieces -= pieces % threads
+    return pieces
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: int64_t) -> int64_t:
+    """Units of the slice from `begin` on: little by the estimate, or what takes as long as wanted by the pace of the
+    slice before, of so many units, or of the last run; what is left is cut into equal slices."""
+    left: int64_t = (launch.units - begin + launch.grain - 1) // launch.grain
+    work: cython.double = (
+        cython.cast(cython.double, left) * launch.grain / launch.units * launch.work
+    )
+    slices: cython.double = work / SLICE_FIRST
+    if launch.pace > 0:
+        slices = work * launch.pace / SLICE_WANTED
+    size: int64_t = max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain
+    return min(size, before * SLICE_GROWTH) if before > 0 else size
+
+
+@cython.cclass
+class Program(Instructions):
+    """Instructions that can be run.
+
+    `interrupt` holds the exception that a signal handler raised when `run` stopped early. While a
+    program is `running`, other threads may run it too, but nobody can change it: `copy()` it to
+    patch and run it meanwhile.
+    """
+
+    def __dealloc__(self):
+        free(self.resolved)
+        free(self.times)
+
+    def protect(self, index: cython.Py_ssize_t) -> None:
+        """Signals wait for the end from instruction `index` on: it overwrites what a run from the start would read."""
+        self.protected = index + 1
+
+    # Running
+
+    def run(
+        self, slots: object, start: cython.Py_ssize_t = 0, uninterruptible: cython.bint = False
+    ) -> int:
+        """Run from instruction `start`; the index of the first one not executed.
+
+        That is `len(program)` when finished; smaller when a signal handler raised, with the
+        exception in `interrupt`: `run(slots, index)` goes on. `slots` are base addresses, a
+        sequence of integers or a buffer of 8-byte ones (faster).
+        """
+        view: Py_buffer
+        addresses: cython.pointer(uintptr_t)
+        total: cython.Py_ssize_t
+        if PyObject_CheckBuffer(slots):
+            open_words(slots, cython.address(view))
+            try:
+                addresses = cython.cast(cython.pointer(uintptr_t), view.buf)
+                return self.run_addresses(addresses, view.len // 8, start, uninterruptible)
+            finally:
+                PyBuffer_Release(cython.address(view))
+        total = len(slots)
+        addresses = cython.cast(cython.pointer(uintptr_t), malloc(8 * (total + 1)))
+        if addresses == cython.NULL:
+            raise MemoryError
+        try:
+            for index in range(total):
+                addresses[index] = slots[index]
+            return self.run_addresses(addresses, total, start, uninterruptible)
+        finally:
+            free(addresses)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_addresses(
+        self,
+        slots: cython.pointer(uintptr_t),
+        slot_count: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        uninterruptible: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """`run` for compiled callers."""
+        threads: cython.int = wanted_threads() if self.shared_work > 0 else 1
+        resolved: cython.pp_void
+        stopped: cython.Py_ssize_t
+        if slot_count < self.slot_count or not 0 <= start <= self.count:
+            raise VerificationError(
+                "Program.run",
+                expected=f"{self.slot_count} slots, start within 0..{self.count}",
+                got=f"{slot_count} slots, start {start}",
+            )
+        resolved = _pointer_room(self)
+        self.running += 1
+        try:
+            _resolve(self, slots, resolved)
+            if self.running == 1:  # else it may be another thread's, still to be read
+                self.interrupt = None
+            if self.work < RELEASE_ABOVE:
+                return _execute_normally(self, resolved, start, not uninterruptible, 1)
+            with cython.nogil:
+                stopped = _execute_normally(self, resolved, start, not uninterruptible, threads)
+            return stopped
+        finally:
+            self.running -= 1
+            if resolved != self.resolved:
+                free(resolved)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _execute(
+        self,
+        resolved: cython.pp_void,
+        start: cython.Py_ssize_t,
+        poll: cython.bint,
+        team: cython.pointer(Team),
+    ) -> cython.Py_ssize_t:
+        """The loop; the index of the first instruction not executed."""
+        index: cython.Py_ssize_t
+        launch: cython.pointer(Instruction)
+        since_clock: int64_t = 0
+        poll_at: int64_t = 0
+        began: int64_t = 0
+        timed: cython.bint
+        if self.work + self.count * CLOCK_LAUNCHES >= CLOCK_EVERY:  # else it is over before
+            poll_at = now() + POLL_EVERY
+        for index in range(start, self.count):
+            launch = cython.address(self.code[index])
+            if self.protected > 0 and index >= self.protected - 1:
+                poll = False
+            timed = index < self.timed
+            if timed:
+                began = now()
+            if launch.work >= SLICE_ABOVE and poll:
+                if not self._run_slices(launch, resolved, team):
+                    return index
+            else:
+                _run_units(
+                    launch,
+                    resolved,
+                    self.arguments,
+                    self.members,
+                    0,
+                    launch.units,
+                    launch.work,
+                    team,
+                )
+            if timed:
+                self.times[index] += now() - began
+            since_clock += launch.work + CLOCK_LAUNCHES
+            if since_clock >= CLOCK_EVERY and poll:
+                since_clock = 0
+                if now() >= poll_at:
+                    if self._interrupted():
+                        return index + 1
+                    poll_at = now() + POLL_EVERY
+        return self.count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _run_slices(
+        self,
+        launch: cython.pointer(Instruction),
+        resolved: cython.pp_void,
+        team: cython.pointer(Team),
+    ) -> cython.bint:
+        """Run a long instruction some milliseconds at a time; False when a signal handler raised."""
+        begin: int64_t = 0
+        end: int64_t
+        size: int64_t = 0
+        began: int64_t = now()
+        poll_at: int64_t = began + POLL_EVERY
+        ended: int64_t
+        work: cython.double
+        while begin < launch.units:
+            size = _slice_units(launch, begin, size)
+            end = min(begin + size, launch.units)
+            work = cython.cast(cython.double, end - begin) / launch.units * launch.work
+            _run_units(
+                launch,
+                resolved,
+                self.arguments,
+                self.members,
+                begin,
+                end,
+                cython.cast(int64_t, work),
+                team,
+            )
+            begin = end
+            ended = now()
+            launch.pace = (ended - began) / work
+            began = ended
+            if began >= poll_at:
+                if self._interrupted():
+                    return False
+                poll_at = began + POLL_EVERY
+        return True
+
+    @cython.cfunc
+    @cython.with_gil
+    @cython.exceptval(check=False)
+    def _interrupted(self) -> cython.bint:
+        """Let Python handle pending signals; whether a handler raised."""
+        try:
+            PyErr_CheckSignals()
+        except BaseException as raised:  # noqa: B036 - handed to the caller of run
+            self.interrupt = raised
+            return True
+        return False
+
+    # Measuring
+
+    def record_times(self, on: bool = True) -> None:
+        """Start to add up the time of each of the present instructions, or stop it."""
+        self._check_idle()
+        free(self.times)
+        self.times = cython.NULL
+        self.timed = self.count if on else 0
+        if on:
+            self.times = cython.cast(
+                cython.pointer(int64_t), calloc(self.count + 1, cython.sizeof(int64_t))
+            )
+            if self.times == cython.NULL:
+                self.timed = 0
+                raise MemoryError
+
+    def recorded_times(self) -> list:
+        """Nanoseconds per instruction since `record_times`, over all runs."""
+        return [self.times[index] for index in range(self.timed)]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _execute_normally(
+    program: Program,
+    resolved: cython.pp_void,
+    start: cython.Py_ssize_t,
+    poll: cython.bint,
+    threads: cython.int,
+) -> cython.Py_ssize_t:
+    """Execute in the default floating-point environment, with the team where it is to be had."""
+    environment: fenv_t
+    flushes: cython.bint = _flushes_subnormals(start)
+    team: cython.pointer(Team) = cython.NULL
+    if flushes:
+        fegetenv(cython.address(environment))
+        fesetenv(FE_DFL_ENV)
+    if threads > 1:
+        team = enter(threads)
+        if team != cython.NULL and program.shared_work >= ROUSE_ABOVE:
+            rouse(team)
+    start = program._execute(resolved, start, poll, team)
+    if team != cython.NULL:
+        leave(team)
+    if flushes:
+        fesetenv(cython.address(environment))
+    return start
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _run_units(
+    launch: cython.pointer(Instruction),
+    resolved: cython.pp_void,
+    arguments: cython.pointer(int64_t),
+    members: cython.pointer(Member),
+    begin: int64_t,
+    end: int64_t,
+    work: int64_t,
+    team: cython.pointer(Team),
+) -> cython.void:
+    """Run the units [begin, end) of an instruction, shared out where that is worth it."""
+    gang: Gang
+    job: Job
+    job.begin = begin
+    job.end = end
+    if launch.members == 0:
+        job.kernel = launch.kernel
+        job.pointers = resolved + launch.first_pointer
+        job.arguments = arguments + launch.first_argument
+    else:
+        gang.kernel = launch.kernel
+        gang.resolved = resolved
+        gang.arguments = arguments
+        gang.members = members + launch.first_member
+        gang.count = launch.members
+        job.kernel = _run_gang
+        job.pointers = cython.cast(cython.pp_void, cython.address(gang))
+        job.arguments = cython.NULL
+    if team != cython.NULL and (work >= SPLIT_ABOVE or (work >= SPLIT_AWAKE and is_awake(team))):
+        _share_units(cython.address(job), launch.grain, work, team)
+    elif begin < end:
+        job.kernel(job.pointers, job.arguments, begin, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _run_gang(
+    pointers: cython.pp_void, arguments: cython.pointer(int64_t), begin: int64_t, end: int64_t
+) -> cython.void:
+    """A kernel over a table of members, as a kernel itself: a unit is a grain of one of them."""
+    gang: cython.pointer(Gang) = cython.cast(cython.pointer(Gang), pointers)
+    low: int64_t = 0
+    high: int64_t = gang.count
+    middle: int64_t
+    stop: int64_t
+    member: cython.pointer(Member)
+    while high - low > 1:  # the last member that begins at or before `begin`
+        middle = (low + high) // 2
+        if gang.members[middle].first <= begin:
+            low = middle
+        else:
+            high = middle
+    while begin < end:
+        member = cython.address(gang.members[low])
+        low += 1
+        stop = end if low == gang.count else min(end, gang.members[low].first)
+        if begin < stop:
+            gang.kernel(
+                gang.resolved + member.first_pointer,
+                gang.arguments + member.first_argument,
+                (begin - member.first) * member.grain,
+                min((stop - member.first) * member.grain, member.units),
+            )
+            begin = stop
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _share_units(
+    job: cython.pointer(Job), grain: int64_t, work: int64_t, team: cython.pointer(Team)
+) -> cython.void:
+    """Share units out, or run them as one where there is nothing to cut."""
+    job.grain = grain
+    job.grains = (job.end - job.begin + grain - 1) // grain
+    job.pieces = _piece_count(job.grains, work, cython.cast(int64_t, team.size))
+    if job.pieces > 1:
+        share(team, job)
+    elif job.begin < job.end:
+        job.kernel(job.pointers, job.arguments, job.begin, job.end)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _resolve(
+    program: Program, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
+) -> cython.int:
+    """Every pointer of the program: base of its slot and offset."""
+    index: cython.Py_ssize_t
+    base: uintptr_t
+    missing: cython.Py_ssize_t = -1
+    for index in range(program.pointer_count):
+        base = slots[program.pointers[index].slot]
+        if base == 0:
+            missing = index
+        resolved[index] = cython.cast(cython.p_void, base + program.pointers[index].offset)
+    if missing >= 0:
+        raise VerificationError(
+            "Program.run", got=f"no address in slot {program.pointers[missing].slot}"
+        )
+    return 0
+
+
+@cython.cfunc
+def _pointer_room(program: Program) -> cython.pp_void:
+    """Where a run puts its pointers: the program's own place, or a new one when that is in use."""
+    wanted: cython.Py_ssize_t = program.pointer_count + 1
+    if program.running == 0 and program.resolved_room >= wanted:
+        return program.resolved
+    room: cython.pp_void = cython.cast(
+        cython.pp_void, malloc(wanted * cython.sizeof(cython.p_void))
+    )
+    if room == cython.NULL:
+        raise MemoryError
+    if program.running == 0:
+        free(program.resolved)
+        program.resolved = room
+        program.resolved_room = wanted
+    return room
+
+
+def launch_once(
+    address: int, pointers: list, arguments: list, units: int, grain: int = 1, splits: int = 1
+) -> None:
+    """Run one kernel on the calling thread, its units cut into `splits` pieces, for tests."""
+    pieces = max(1, min(splits, -(-units // grain)))
+    piece: cython.Py_ssize_t = -(-units // pieces)
+    piece = -(-piece // grain) * grain
+    begin: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = units
+    program: Program = Program()
+    program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain)
+    addresses: cython.pp_void = _pointer_room(program)
+    for index, pointer in enumerate(pointers):
+        addresses[cython.cast(cython.Py_ssize_t, index)] = cython.cast(
+            cython.p_void, cython.cast(uintptr_t, pointer)
+        )
+    while begin < end:
+        with cython.nogil:
+            program.code.kernel(addresses, program.arguments, begin, min(begin + piece, end))
+        begin += piece

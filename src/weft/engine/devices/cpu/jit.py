@@ -1,0 +1,364 @@
+"""Kernels as machine code: LLVM IR comes in, addresses that can be called go out.
+
+`compile_kernel` and `compile_batch` take a key, a function that writes the IR, and the symbols
+wanted. What has been compiled is found again in memory by key, then on disk by the hash of the IR
+and of all that shapes its code, where a note under a key and the revision of what writes the IR
+saves writing it only to name it. A cold batch is linked as one library, which is unloaded when it is
+the least recently used and nobody holds it. Code may call nothing outside itself but a few C memory
+functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first
+kernel that has to be compiled: what is found on disk is linked without it where `linking` can. What
+the IR computes is left to codegen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from weft.engine.devices.cpu import linking
+from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
+from weft.engine.devices.cpu.llvm.target import processor
+from weft.engine.devices.cpu.object_files import undefined_symbols
+from weft.errors import VerificationError
+
+# LLVM's code generator may call these on its own account.
+ALLOWED_SYMBOLS = frozenset(linking.FUNCTIONS)
+CODEGEN_LEVEL = 1
+IN_MEMORY = 4096
+
+
+class Request(NamedTuple):
+    """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it. Where `revision` is
+    given, keys with one revision stand for one text in every process."""
+
+    key: str
+    build: Callable[[], str]
+    symbols: Sequence[str]
+    revision: str = ""
+
+
+class Library(dict[str, int]):
+    """The addresses of a kernel's functions by name; the code stays loaded while this is held."""
+
+    __slots__ = ("key", "tracker")
+
+    def __init__(self, key: str, addresses: dict[str, int], tracker: Any) -> None:
+        super().__init__(addresses)
+        self.key = key
+        self.tracker = tracker  # of the whole batch: its last library takes the code with it
+
+
+@dataclass
+class Counters:
+    """What compiling has cost since the start, or since `reset`."""
+
+    compilations: int = 0
+    memory_hits: int = 0
+    disk_hits: int = 0
+    links: int = 0
+    refused: int = 0
+    build_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    link_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All time that went into kernels that were not in memory."""
+        return self.build_seconds + self.compile_seconds + self.link_seconds
+
+    def reset(self) -> None:
+        """Start at zero."""
+        self.__init__()  # type: ignore[misc]
+
+
+@dataclass
+class Target:
+    """What code is generated for; empty cpu and features mean the machine we run on."""
+
+    cpu: str = ""
+    features: str = ""
+    level: int = CODEGEN_LEVEL
+    identity: str = field(init=False, default="")
+
+
+def _own_features(llvm: Any, cpu: str) -> str:
+    """What this machine has. Reading lanes from anywhere takes AMD's processors longer by their one instruction for it
+    than lane by lane."""
+    features: str = llvm.get_host_cpu_features().flatten()
+    return f"{features},+prefer-no-gather" if cpu.startswith("znver") else features
+
+
+def _machine_note(level: int) -> str:
+    """A name for this processor under this LLVM, without asking LLVM; empty where the system does not describe the
+    processor."""
+    about = processor()
+    found = importlib.util.find_spec("llvmlite")
+    if not about or found is None or found.origin is None:
+        return ""
+    library = (Path(found.origin).parent / "binding").iterdir()
+    sizes = sorted(
+        f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}"
+        for file in library
+        if file.is_file()
+    )
+    text = "\0".join((platform.platform(), about, f"level {level}", *sizes))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def _giving_back_llvm() -> Iterator[None]:
+    """Give back LLVM's lock where an exception leaves it taken. llvmlite takes it for each call; what a handler of
+    signals raises between taking it and the call, or while it is given back, leaves it with this thread: every other
+    one that compiles would wait forever."""
+    try:
+        yield
+    except BaseException:
+        ffi = sys.modules.get("llvmlite.binding.ffi")
+        lock = getattr(getattr(getattr(ffi, "lib", None), "_lock", None), "_lock", None)
+        while lock is not None and lock._is_owned():
+            lock.release()
+        raise
+
+
+class Compiler:
+    """One LLJIT with its caches. The module-level functions use one for the host."""
+
+    def __init__(
+        self,
+        target: Target | None = None,
+        disk: DiskCache | None = None,
+        in_memory: int = IN_MEMORY,
+        verify: bool = False,
+    ) -> None:
+        self.target = target or Target()
+        self.counters = Counters()
+        self.verify = verify
+        self.in_memory = in_memory
+        self._disk = disk
+        self._libraries: OrderedDict[str, Library] = OrderedDict()
+        self._lock = threading.RLock()
+        self._batches = 0
+        self._llvm: Any = None
+
+    @property
+    def disk(self) -> DiskCache:
+        """The disk cache, looked for at the first question."""
+        if self._disk is None:
+            self._disk = DiskCache(default_directory())
+        return self._disk
+
+    def batch(self, requests: Sequence[Request]) -> list[Library]:
+        """The libraries of several kernels; those not in memory are linked as one."""
+        with self._lock, _giving_back_llvm():
+            found = [self._remembered(request) for request in requests]
+            cold = [r for r, library in zip(requests, found, strict=True) if library is None]
+            if cold:
+                made = self._load(list({request.key: request for request in cold}.values()))
+                found = [
+                    made[request.key] if library is None else library
+                    for request, library in zip(requests, found, strict=True)
+                ]
+            return [library for library in found if library is not None]
+
+    def _remembered(self, request: Request) -> Library | None:
+        library = self._libraries.get(request.key)
+        if library is not None:
+            self._libraries.move_to_end(request.key)
+            self.counters.memory_hits += 1
+        return library
+
+    def _load(self, requests: list[Request]) -> dict[str, Library]:
+        """Object code for each request, linked together and remembered."""
+        self._identify()
+        codes = [self._object_code(request) for request in requests]
+        names = [name for request in requests for name in request.symbols]
+        start = time.perf_counter()
+        tracker = self._link(codes, names)
+        self.counters.link_seconds += time.perf_counter() - start
+        self.counters.links += 1
+        made = {}
+        for request in requests:
+            addresses = {name: tracker[name] for name in request.symbols}
+            made[request.key] = Library(request.key, addresses, tracker)
+        self._libraries.update(made)
+        while len(self._libraries) > self.in_memory:
+            self._libraries.popitem(last=False)
+        return made
+
+    def _object_code(self, request: Request) -> bytes:
+        """From disk, or compiled and stored there. Which entry belongs to a key is noted there too: then the IR need
+        not be written."""
+        note = self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
+        name = (self.disk.load(note) or b"").decode() if note else ""
+        code = self._stored(name) if name else None
+        if code is not None:
+            return code
+        start = time.perf_counter()
+        text = request.build()
+        self.counters.build_seconds += time.perf_counter() - start
+        name = self._digest(text)
+        code = self._stored(name)
+        if code is None:
+            code = self._compiled(request, text)
+            self.disk.store(name, code)
+        if note:
+            self.disk.store(note, name.encode())
+        return code
+
+    def _digest(self, text: str) -> str:
+        return hashlib.sha256(f"{self.target.identity}\0{text}".encode()).hexdigest()
+
+    def _stored(self, name: str) -> bytes | None:
+        code = self.disk.load(name)
+        if code is not None and self._refuses(code):
+            self.counters.refused += 1
+            return None
+        self.counters.disk_hits += code is not None
+        return code
+
+    def _compiled(self, request: Request, text: str) -> bytes:
+        code = self.compile(text)
+        extra = self._refuses(code)
+        if extra:
+            raise VerificationError(
+                f"kernel {request.key[:60]!r}",
+                expected="code that calls nothing but " + ", ".join(sorted(ALLOWED_SYMBOLS)),
+                got="calls of " + ", ".join(sorted(extra)),
+                fix="lower the operation to IR of its own",
+            )
+        return code
+
+    def _refuses(self, code: bytes) -> set[str]:
+        """The undefined symbols that keep code from being linked."""
+        undefined = undefined_symbols(code)
+        return {"(unreadable)"} if undefined is None else undefined - ALLOWED_SYMBOLS
+
+    def compile(self, text: str) -> bytes:
+        """LLVM IR to object code for the target, without a pass pipeline."""
+        self._start()
+        start = time.perf_counter()
+        with self._llvm.parse_assembly(text) as module:
+            if self.verify:
+                module.verify()
+            code = bytes(self._machine.emit_object(module))
+        self.counters.compilations += 1
+        self.counters.compile_seconds += time.perf_counter() - start
+        return code
+
+    def assembly(self, text: str) -> str:
+        """The target's assembly for LLVM IR, to be read."""
+        with self._lock:
+            self._start()
+            with self._llvm.parse_assembly(text) as module:
+                return str(self._machine.emit_assembly(module))
+
+    def _link(self, codes: list[bytes], names: list[str]) -> Any:
+        """Addresses by name, in something that keeps the code loaded; by LLVM where `linking` cannot."""
+        return linking.link(codes, names) or self._link_by_llvm(codes, names)
+
+    def _link_by_llvm(self, codes: list[bytes], names: list[str]) -> Any:
+        self._start()
+        builder = self._llvm.JITLibraryBuilder()
+        for code in codes:
+            builder.add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        for name, address in linking.FUNCTIONS.items():
+            builder.import_symbol(name, address)
+        self._batches += 1
+        return builder.link(self._lljit, f"batch{self._batches}")
+
+    def _identify(self) -> None:
+        """Find out, once, what shapes code beside its IR: from disk, where an earlier process has noted it."""
+        if self.target.identity:
+            return
+        note = "" if self.target.cpu or self.target.features else _machine_note(self.target.level)
+        known = (self.disk.load(note) or b"").decode() if note else ""
+        if known.count("\n") >= 3:
+            _, self.target.cpu, self.target.features, *_ = known.split("\n")
+            self.target.identity = known
+            return
+        self._start()
+        if note:
+            self.disk.store(note, self.target.identity.encode())
+
+    def _start(self) -> None:
+        """Import llvmlite and make the target machine and the linker, once."""
+        if self._llvm is not None:
+            return
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target = self.target
+        target.cpu = target.cpu or llvm.get_host_cpu_name()
+        target.features = target.features or _own_features(llvm, target.cpu)
+        triple = llvm.get_process_triple()
+        versions = (llvmlite.__version__, *map(str, llvm.llvm_version_info))
+        target.identity = "\n".join(
+            (triple, target.cpu, target.features, f"level {target.level}", *versions)
+        )
+        self._machine = self._new_machine(llvm, triple)
+        self._lljit = llvm.create_lljit_compiler(self._new_machine(llvm, triple))
+        self._llvm = llvm
+
+    def _new_machine(self, llvm: Any, triple: str) -> Any:
+        return llvm.Target.from_triple(triple).create_target_machine(
+            cpu=self.target.cpu,
+            features=self.target.features,
+            opt=self.target.level,
+            codemodel="jitdefault",
+            jit=True,
+        )
+
+    def host(self) -> tuple[str, str]:
+        """The CPU name and the feature string that code is generated for."""
+        with self._lock:
+            self._identify()
+            return self.target.cpu, self.target.features
+
+    def forget(self) -> None:
+        """Drop all libraries that nobody else holds."""
+        with self._lock:
+            self._libraries.clear()
+
+    def __len__(self) -> int:
+        return len(self._libraries)
+
+    def after_fork(self) -> None:
+        """In the child: another thread may have held the lock."""
+        self._lock = threading.RLock()
+
+
+_host = Compiler()
+os.register_at_fork(after_in_child=_host.after_fork)
+
+
+def compile_kernel(key: str, build: Callable[[], str], symbols: Sequence[str]) -> Library:
+    """The addresses of a kernel's functions; `build` writes its LLVM IR if it must be had anew.
+
+    Hold the result as long as the addresses may be called.
+    """
+    return _host.batch([Request(key, build, symbols)])[0]
+
+
+def compile_batch(requests: Sequence[Request]) -> list[Library]:
+    """Several kernels at once: the ones not in memory become one library."""
+    return _host.batch(requests)
+
+
+def compiler() -> Compiler:
+    """The host's compiler, with its counters."""
+    return _host

@@ -1,0 +1,163 @@
+"""Cumulative sums and products (maxima, minima) along rows: a blocked scan with one definition.
+
+Pointers: the operand, the output, the totals.  Arguments: rows, length, then (row, element) strides
+of both, then whether rows go on from their total of an earlier launch, and the bytes between
+totals, 0 where none are kept (a long row is scanned by several launches, so that signals can be
+answered between them).  A row is cut into sixteens.  Within one, element i takes element i - 1,
+then both take those two before, then four, then eight; the total of all earlier sixteens is added
+last.  That total is the earlier one plus the last element of the sixteen, so it costs one step for
+sixteen elements.  Sums and products of float32 run in float64, float16 and bfloat16 in float32, and
+each result is rounded once.
+"""
+
+from __future__ import annotations
+
+from weft.engine.devices.cpu.codegen.vector_memory import decode, encode
+from weft.engine.devices.cpu.kernels.kernel_base import Family, each
+from weft.engine.devices.cpu.llvm.builder import I1, I32, Value, choose, counted, integer, minimum
+from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, HALVES, Lanes
+from weft.engine.devices.cpu.llvm.target import Target
+from weft.engine.kernels.loop_ir import LANES
+
+ELEMENTS_PER_GRAIN = 4096
+SEGMENT = 1 << 22  # elements of a row in one launch
+TOTAL = 16  # bytes of a row's total
+WIDER = {"float32": "float64", "complex64": "complex128"}
+METHODS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+
+
+def lower_scan(kind: str, dtype: str, name: str, target: Target | None = None) -> str:
+    """The LLVM module of the scan of one kind ("sum", "prod", "max", "min") and dtype."""
+    family = Family(name, dtype, target, LANES)
+    scan = _Scan(family, kind)
+    each(family.builder, family.begin, family.end, scan.row)
+    return family.finish()
+
+
+def work_type(kind: str, dtype: str) -> str:
+    """What a scan is computed in: sums and products in the double of their type, as PyTorch computes them, so that
+    partial results do not overflow where the elements after them bring them back."""
+    if dtype in HALVES:
+        return "float32"
+    return WIDER.get(dtype, dtype) if kind in ("sum", "prod") else dtype
+
+
+def launch_scan(rows: int, length: int) -> tuple[int, int, int]:
+    """Units (rows), the grain at which they may be split, bytes of scratch."""
+    return rows, max(1, ELEMENTS_PER_GRAIN // max(1, length)), 0
+
+
+class _Scan:
+    """The lowering of one scan."""
+
+    def __init__(self, family: Family, kind: str) -> None:
+        self.family = family
+        self.builder = family.builder
+        self.e = family.e
+        self.method = METHODS[kind]
+        self.dtype = work_type(kind, family.dtype)
+        self.source, self.out, self.totals = family.pointers(3)
+        _, self.length, *strides = family.arguments(8)
+        self.source_row, self.source_step, self.out_row, self.out_step = strides[:4]
+        self.continued = self.builder.icmp_signed("!=", strides[4], integer(0))
+        self.total_bytes = strides[5]
+
+    def combine(self, a: Lanes, b: Lanes) -> Lanes:
+        """One step."""
+        result: Lanes = getattr(self.e, self.method)(a, b)
+        return result
+
+    def row(self, number: Value) -> None:
+        """One row: the first sixteen, then the others with the total before them."""
+        b = self.builder
+        source = self.family.at(self.source, (number, self.source_row))
+        out = self.family.at(self.out, (number, self.out_row))
+        place = b.gep(self.totals, [b.mul(number, self.total_bytes)])
+
+        def sixteen(index: Value, carry: list[Value]) -> list[Value]:
+            local = self._local(self._read(source, index))
+            joined = self.combine(Lanes(self.dtype, *carry), local).parts
+            first = b.icmp_signed("==", index, integer(0))
+            alone = b.broadcast(b.select(self.continued, Value(I1, "false"), first), LANES)
+            pairs = zip(local.parts, joined, strict=True)
+            result = [b.select(alone, x, y) for x, y in pairs]
+            self._write(Lanes(self.dtype, *result), out, index)
+            return [b.shuffle(part, part, [LANES - 1] * LANES) for part in result]
+
+        start = self._start(place)
+        totals = counted(b, integer(0), self.length, LANES, start, sixteen)
+        self._keep(totals, place)
+
+    def _parts(self, place: Value) -> list[Value]:
+        """Where the one or two numbers of a total lie."""
+        count = 2 if self.dtype in COMPLEX else 1
+        return [self.builder.gep(place, [integer(TOTAL // 2 * part)]) for part in range(count)]
+
+    def _start(self, place: Value) -> list[Value]:
+        b = self.builder
+        zero = list(self.e.constant(0, self.dtype).parts)
+
+        def read() -> list[Value]:
+            pairs = zip(self._parts(place), zero, strict=True)
+            return [b.broadcast(b.load(p, typ=z.type.element), LANES) for p, z in pairs]
+
+        return choose(b, self.continued, read, lambda: zero)
+
+    def _keep(self, totals: list[Value], place: Value) -> None:
+        b = self.builder
+
+        def write() -> list[Value]:
+            for part, value in zip(self._parts(place), totals, strict=True):
+                b.store(b.extract_element(value, Value(I32, "0")), part)
+            return []
+
+        choose(b, b.icmp_signed("!=", self.total_bytes, integer(0)), write, list)
+
+    def _local(self, v: Lanes) -> Lanes:
+        """The scan of sixteen elements by doubling distances."""
+        b, distance = self.builder, 1
+        while distance < LANES:
+            lanes = [max(0, i - distance) for i in range(LANES)]
+            moved = Lanes(v.dtype, *(b.shuffle(part, part, lanes) for part in v.parts))
+            bits = ", ".join(f"i1 {'true' if i >= distance else 'false'}" for i in range(LANES))
+            inside = Lanes("bool", Value(self.e.vector(I1), f"<{bits}>"))
+            v = self.e.select(inside, self.combine(moved, v), v)
+            distance *= 2
+        return v
+
+    def _partial(self, index: Value, step: Value) -> tuple[Value, Value]:
+        """How many elements are left for this sixteen; whether it is whole and contiguous."""
+        b = self.builder
+        rest = b.sub(self.length, index)
+        whole = b.icmp_signed(">=", rest, integer(LANES))
+        unit = b.icmp_signed("==", step, integer(1))
+        return minimum(b, rest, integer(LANES)), b.and_(whole, unit)
+
+    def _read(self, source: Value, index: Value) -> Lanes:
+        family, memory = self.family, self.family.memory
+        count, whole = self._partial(index, self.source_step)
+        pointer = family.at(source, (index, self.source_step))
+
+        def strided() -> list[Value]:
+            stride = self.builder.mul(self.source_step, integer(family.size))
+            return [memory.collect(pointer, stride, count, family.dtype)]
+
+        raw = choose(self.builder, whole, lambda: [memory.load(pointer, family.dtype)], strided)
+        return self.e.cast(decode(self.e, raw[0], family.dtype), self.dtype)
+
+    def _write(self, v: Lanes, out: Value, index: Value) -> None:
+        family, memory = self.family, self.family.memory
+        raw = encode(self.e, self.e.cast(v, family.dtype))
+        count, whole = self._partial(index, self.out_step)
+        pointer = family.at(out, (index, self.out_step))
+
+        def full() -> list[Value]:
+            memory.store(raw, pointer)
+            return []
+
+        def strided() -> list[Value]:
+            stride = self.builder.mul(self.out_step, integer(family.size))
+            memory.scatter(raw, pointer, stride, None, count, family.dtype)
+            return []
+
+        choose(self.builder, whole, full, strided)

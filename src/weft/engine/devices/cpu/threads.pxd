@@ -1,0 +1,52 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from weft.engine.capi.atomics cimport pthread_cond_t, pthread_mutex_t, pthread_t
+
+ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int64_t end) noexcept nogil
+
+cdef enum:
+    MAX_THREADS = 128
+    MAX_PIECES = 4096
+    SPIN = 30000  # ns that a thread waits before it lets others have its core
+    PATIENCE = 1000000  # ns that a worker looks for work before it parks: waking it costs some 50000
+
+cdef struct Job:
+    # The units [begin, end) of an instruction that are being shared out, cut at multiples of the grain into equal pieces.
+    Kernel kernel
+    void** pointers
+    int64_t* arguments
+    int64_t begin
+    int64_t end
+    int64_t grain
+    int64_t grains
+    int64_t pieces
+
+cdef struct Seat:
+    # One thread's place. `range` packs ticket (32 bits), next piece (16) and end of pieces (16).
+    uint64_t range
+    uint64_t[15] pad_range  # other threads' seats stay out of this cache line
+    uint64_t asleep
+    Team* team
+    int number
+    int avoided  # one more than the core that its thread keeps off; 0: none
+    pthread_t thread
+    pthread_mutex_t mutex
+    pthread_cond_t wake
+    uint64_t[16] pad_seat
+
+cdef struct Team:
+    Job job
+    uint32_t ticket
+    uint64_t size  # seats that take part, the caller's (0) among them
+    uint64_t started  # seats that have a thread, the caller's among them
+    uint64_t[16] pad_job
+    uint64_t finished
+    uint64_t[16] pad_finished
+    Seat[MAX_THREADS] seats
+
+cdef int wanted_threads() except -1
+cdef Team* enter(int wanted) noexcept nogil
+cdef void leave(Team* team) noexcept nogil
+cdef bint is_awake(Team* team) noexcept nogil
+cdef void rouse(Team* team) noexcept nogil
+cdef void share(Team* team, Job* job) noexcept nogil
+cdef int64_t now() noexcept nogil

@@ -1,0 +1,10 @@
+from weft.engine.frontend.tensor cimport Tensor
+
+cpdef in_place(Tensor tensor, object new)
+
+cdef class Snapshot:
+    cdef list tensors
+    cdef list nodes
+    cpdef add(self, object tensors)
+    cpdef forget_where_sure(self)
+    cpdef restore(self)

@@ -1,0 +1,11 @@
+from weft.engine.ir.node cimport FAILED, Node
+from weft.engine.frontend.tensor cimport Tensor
+
+cdef object no_data
+
+# Whether a value is on the device meta: it has a shape and a dtype, and never memory.
+cdef inline bint is_meta(Node node) noexcept:
+    return node.state == FAILED and node.error is no_data
+
+cdef bint shows_meta(Tensor tensor) noexcept
+cdef void check_write(Node old, Node new)

@@ -1,0 +1,45 @@
+# cython: language_level=3
+"""Values on PyTorch's device "meta": they have a shape, a dtype and a history, and never memory.
+
+The node of such a value has failed from the start, with the error that a read raises; one error object stands for the
+device, so that the library's other failures are told from it. What reads such a value is one too: `making` hands it on
+as operations are recorded, and keeps them off the tape, so that nothing of them is ever scheduled.
+"""
+
+import cython
+from cython.cimports.weft.engine.frontend.meta import is_meta
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.node import Node
+
+from weft._build.compiled import require
+from weft.errors import NoDataError
+
+require(__name__, cython.compiled)
+
+no_data = NoDataError()
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def shows_meta(tensor: Tensor) -> cython.bint:
+    """Whether a handle's value is on the device meta."""
+    if tensor.node is not None:
+        return is_meta(tensor.node)
+    return tensor.storage is not None and is_meta(tensor.storage.node)
+
+
+def is_on_meta(tensor: Tensor):
+    """`shows_meta` for interpreted callers."""
+    return shows_meta(tensor)
+
+
+def no_data_here():
+    """The error of wanting a value that is on the device meta, at the user's line."""
+    return no_data.again()
+
+
+@cython.cfunc
+def check_write(old: Node, new: Node) -> cython.void:
+    """Errors: NoDataError where a value without memory is to be written into one that has some."""
+    if is_meta(new) and not is_meta(old):
+        raise no_data.again()

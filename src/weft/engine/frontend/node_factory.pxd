@@ -1,0 +1,47 @@
+from weft.engine.ir.dtype cimport DType
+from weft.engine.ir.node cimport Node
+from weft.engine.ir.free_list cimport Waiting
+from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.tape cimport Tape
+
+# Whether the collector has an object on a list: the first of the two words before it is not zero then.
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030D0000
+    #define weft_tracked(object) (((uintptr_t *)(object))[-2] != 0)
+    #else
+    #define weft_tracked(object) PyObject_GC_IsTracked((PyObject *)(object))
+    #endif
+    """
+    bint tracked "weft_tracked"(void*) noexcept
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(void*)
+
+cdef enum:
+    POOL = 32768  # dead nodes that wait to be used again
+    SHAPES = 64  # tuples of shapes that are remembered
+
+# Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going through
+# the parts of a large graph again and again costs more than recording it.
+cdef inline void hide(tuple part) noexcept:
+    if part is not None and tracked(<void*>part):
+        PyObject_GC_UnTrack(<void*>part)
+
+cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+                 DType dtype, tuple edges)
+cdef Node append_again(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+                       DType dtype, object code, int place)
+cdef Node new_record(OpRow row, object params, tuple shape, long long numel, DType dtype, tuple edges,
+                     tuple payload, Node beside)
+cdef void show_records(Node record, Node root)
+cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
+cdef Node new_scalar(object value, DType dtype)
+cdef long long count_elements(tuple shape)
+cdef tuple shapes_of(tuple nodes)
+
+cdef long long _live
+cdef list _known_shapes
+cdef bint _danger
+cdef Waiting _dead_nodes

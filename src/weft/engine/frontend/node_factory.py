@@ -1,0 +1,447 @@
+# cython: language_level=3
+"""Nodes are made, put on the tape, and taken apart when they die.
+
+In come an op row, value inputs and gradient edges; out goes a record on the calling thread's tape, with the user's
+line. Dead nodes wait, emptied, to be used again.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
+from cython.cimports.weft.engine.frontend.meta import is_meta, no_data
+from cython.cimports.weft.engine.frontend.node_factory import POOL, SHAPES, hide
+from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial, keep_in_order
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
+from cython.cimports.weft.engine.ir.index_range import within
+from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row, value_row
+from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
+from cython.cimports.weft.engine.ir.tape import (
+    Tape,
+    ambient,
+    current_tape,
+    finish,
+    link,
+    next_sequence,
+    packer,
+    unlink,
+)
+
+from weft._build.compiled import require
+from weft.engine.frontend import grad_fn_nodes as _seen  # noqa: F401 - gives nodes their memory
+from weft.engine.ir import primitive as kinds
+from weft.engine.ir.primitive import COMPOSITE
+from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
+
+require(__name__, cython.compiled)
+
+MOST_ELEMENTS = 1 << 58
+# A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
+_arrived_weight = cython.declare(cython.longlong, 8)
+_live = 0
+_known_shapes = [None] * SHAPES
+_danger = False  # whether anything recorded so far may fail when it runs
+INDEX = cython.declare(cython.int, kinds.INDEX)
+SCATTER = cython.declare(cython.int, kinds.SCATTER)
+
+
+@cython.cfunc
+def count_elements(shape: tuple) -> cython.longlong:
+    """The number of elements of a shape. Errors: ShapeError where no memory could ever hold so many."""
+    total: cython.longlong = 1
+    exact: cython.double = 1
+    size: cython.longlong
+    for size in shape:
+        total *= size
+        exact *= size
+    if exact > MOST_ELEMENTS:
+        raise ShapeError(
+            "a tensor of this shape has too many elements (integer multiplication overflow)",
+            expected=f"at most {MOST_ELEMENTS} elements",
+            got=f"shape {list(shape)}",
+            fix="check how the sizes were computed",
+        )
+    return total
+
+
+@cython.cfunc
+def shapes_of(nodes: tuple) -> tuple:
+    """The shapes of some nodes: as a rule those of other nodes before, in the tuple that was made for them."""
+    count: cython.Py_ssize_t = len(nodes)
+    place: uintptr_t = 0
+    index: cython.Py_ssize_t
+    for index in range(count):
+        shape: tuple = cython.cast(Node, nodes[index]).shape
+        place = place * 5 + (cython.cast(uintptr_t, cython.cast(cython.p_void, shape)) >> 4)
+    known: tuple = _known_shapes[place % SHAPES]
+    if known is not None and len(known) == count:
+        for index in range(count):
+            if known[index] is not cython.cast(Node, nodes[index]).shape:
+                break
+        else:
+            return known
+    known = tuple([cython.cast(Node, node).shape for node in nodes])
+    hide(known)
+    _known_shapes[place % SHAPES] = known
+    return known
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _empty(node: Node) -> cython.void:
+    """A dying node gives up everything it holds; parts of the graph go by way of the graveyard."""
+    global _live
+    _live -= 1
+    if node.tape != cython.NULL:
+        unlink(node)
+    if node.holds:
+        release_saves(node)
+    if node.inputs is not None:
+        bury(node.inputs)
+        node.inputs = None
+    if node.edges is not None:
+        bury(node.edges)
+        node.edges = None
+    if node.quotient is not None:
+        bury(node.quotient)
+        node.quotient = None
+    if node.result is not None:
+        bury(node.result)
+        node.result = None
+    if node.params is not None:
+        node.params = None
+    if node.buffer is not None:
+        node.buffer = None
+    if node.strides is not None:
+        node.strides = None
+    if node.error is not None:
+        node.error = None
+    if node.payload is not None:
+        node.payload = None
+    if node.info is not None:
+        node.info = None
+    if node.observers is not None:
+        node.observers = None
+    if node.scratch is not None:
+        node.scratch = None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _retire(dying: cython.pointer(PyObject)) -> cython.void:
+    """Free a node (tp_dealloc): emptied, it waits to be used again."""
+    revive(dying)
+    unsee(dying)
+    _empty(cython.cast(Node, dying))
+    keep(cython.address(_dead_nodes), dying)
+    end_burial()
+
+
+reuse(cython.address(_dead_nodes), Node, _retire, POOL)
+keep_in_order(cython.address(_dead_nodes))
+
+
+@cython.cfunc
+@cython.inline
+def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
+    global _live
+    node: Node
+    if _dead_nodes.count > 0:
+        node = cython.cast(Node, take(cython.address(_dead_nodes)))
+        zero(cython.address(node.state), cython.address(node.tape))
+    else:
+        node = Node.__new__(Node)
+    _live += 1
+    node.seq = next_sequence()
+    node.row = row
+    node.shape = shape
+    node.numel = numel
+    node.dtype = dtype
+    node.qrow = -1
+    node.offset = 0
+    node.risky = False
+    return node
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _place(node: Node) -> cython.void:
+    """Note the user's line; a node that is used again often has it already."""
+    code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
+    if code != cython.cast(cython.pointer(PyObject), node.code):
+        node.code = None if code == cython.NULL else cython.cast(object, code)
+
+
+@cython.cfunc
+def new_node(
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+) -> Node:
+    """Append one operation to the calling thread's tape."""
+    return append(current_tape(), row, inputs, params, shape, numel, dtype, edges)
+
+
+@cython.cfunc
+def append(
+    tape: Tape,
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+) -> Node:
+    """`new_node` for callers that have the tape of the calling thread at hand."""
+    node: Node = _blank(row, shape, numel, dtype)
+    hide(shape)
+    node.inputs = inputs
+    hide(inputs)
+    if params is not None:
+        node.params = params
+        if isinstance(params, tuple):
+            hide(params)
+    if edges is not None:
+        node.edges = edges
+        hide(edges)
+        acquire_saves(node, edges)
+    _place(node)
+    link(tape, node)
+    if _danger or row.kind == INDEX or row.kind == SCATTER:
+        _judge(tape, node)
+    if ambient > 0 and row.kind != COMPOSITE and tape.running is None:
+        packer(node)
+    return node
+
+
+@cython.cfunc
+def new_record(
+    row: OpRow,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    edges: tuple,
+    payload: tuple,
+    beside: Node,
+) -> Node:
+    """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` are the shapes of
+    the inputs; `beside` is a record that the same call has made, or None."""
+    node: Node = _blank(row, shape, numel, dtype)
+    hide(shape)
+    node.params = params
+    if isinstance(params, tuple):
+        hide(params)
+    node.edges = edges
+    hide(edges)
+    node.payload = payload
+    hide(payload)
+    if beside is None:
+        _place(node)
+    else:
+        node.offset_in_code, node.code = beside.offset_in_code, beside.code
+    if ambient > 0 and row.kind != COMPOSITE and current_tape().running is None:
+        packer(node)
+    return node
+
+
+@cython.cfunc
+def append_again(
+    tape: Tape,
+    row: OpRow,
+    inputs: tuple,
+    params,
+    shape: tuple,
+    numel: cython.longlong,
+    dtype: DType,
+    code,
+    place: cython.int,
+) -> Node:
+    """Append an operation without gradient edges that has been recorded like this before. The caller has looked for
+    the user's code and place, and knows that nobody watches what is recorded."""
+    node: Node = _blank(row, shape, numel, dtype)
+    node.inputs = inputs
+    hide(inputs)
+    if params is not None:
+        node.params = params
+    node.offset_in_code = place
+    if node.code is not code:
+        node.code = code
+    link(tape, node)
+    if _danger or row.kind == INDEX or row.kind == SCATTER:
+        _judge(tape, node)
+    return node
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _judge(tape: Tape, node: Node) -> cython.int:
+    """Note whether a new node may fail when it runs: for an index that nobody has seen yet, or an input that may; or
+    whether it is on the device meta, as an input is.
+
+    Errors: DimensionError where a dimension to look up in is none of the operand's."""
+    global _danger
+    source: Node
+    if node.inputs is None:
+        return 0
+    for source in node.inputs:
+        if is_meta(source):
+            _leave_without_data(node)
+            return 0
+    if node.row.kind == INDEX or node.row.kind == SCATTER:
+        source = node.inputs[0]
+        if not 0 <= node.params[0] < len(source.shape):
+            raise _no_such_dimension(node)
+        if not within(node.inputs[1], source.shape[node.params[0]]):
+            node.risky = True
+            _danger = _danger or tape.running is None
+            return 0
+    for source in node.inputs:
+        if source.risky and source.state != DONE:
+            node.risky = True
+            return 0
+    return 0
+
+
+@cython.cfunc
+def _leave_without_data(node: Node) -> cython.void:
+    """A new node will not be computed. Its inputs stay only where a derivative may ask for them."""
+    node.state = FAILED
+    node.error = no_data
+    unlink(node)
+    if node.edges is None and ambient == 0:
+        bury(node.inputs)
+        node.inputs = None
+        end_burial()
+
+
+def make_meta(dtype: DType, shape: tuple):
+    """A node on the device meta: a shape and a dtype, without memory."""
+    global _danger
+    _danger = True  # from now on new nodes are looked at
+    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node.state = FAILED
+    node.error = no_data
+    return node
+
+
+def _no_such_dimension(node: Node) -> DimensionError:
+    rank: int = len(node.inputs[0].shape)
+    return DimensionError(
+        f"{node.row.name}: Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], "
+        f"but got {node.params[0]})",
+        expected=f"a dimension of a tensor of shape {list(node.inputs[0].shape)}",
+        got=f"dim={node.params[0]}",
+        fix="count the dimensions of the tensor with .ndim",
+    )
+
+
+def mark_failed(node: Node, error):
+    """A node could not be computed, and will not be."""
+    global _danger
+    _danger = node.risky = True
+    node.state, node.error = FAILED, error
+    finish(node)
+
+
+@cython.cfunc
+def show_records(record: Node, root: Node) -> cython.void:
+    """Make pending values of the records of a view, from the value `root` on; what is one already stays."""
+    below: Node = record.edges[0]
+    if record.inputs is not None:
+        return
+    if below is not root:
+        show_records(below, root)
+    record.inputs = record.edges
+    record.risky = below.risky and below.state != DONE
+    link(current_tape(), record)
+
+
+@cython.cfunc
+def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> Node:
+    """A node that is done from the start: contiguous elements of a buffer."""
+    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node.state = DONE
+    node.buffer = buffer
+    node.offset = offset
+    tape: Tape = current_tape()
+    tape.arrived_bytes += _arrived_weight * node.numel * dtype.itemsize
+    return node
+
+
+@cython.cfunc
+def new_scalar(value, dtype: DType) -> Node:
+    """A Python number as a run-time zero-dimensional argument; `params` is the number. Errors: at the call for
+    what is no number, or none of this type."""
+    if type(value) is float:
+        if dtype.category < 2:
+            value = representable(value, dtype)
+    elif type(value) is int:
+        if not -(1 << 62) < value < 1 << 62:
+            value = representable(value, dtype)
+    elif type(value) is not bool:
+        value = representable(value, dtype)
+    node: Node = _blank(scalar_row, (), 1, dtype)
+    node.state = DONE
+    node.params = value
+    return node
+
+
+_ENDS = (1 << 63, 1 << 64)  # beyond the largest int64, beyond the largest uint64
+
+
+def representable(value, dtype: DType):
+    """A number as a type can hold it: a Python number. Errors: RuntimeError and TypeError at the user's call."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    fits: bool = isinstance(value, (bool, int, float, complex))
+    if not fits or (isinstance(value, complex) and dtype.category < 3):
+        raise ArgumentTypeError(
+            f"not a number of type {dtype.name}",
+            expected=f"a number that {dtype.name} can hold",
+            got=f"{value!r} of type {type(value).__name__}",
+            fix="pass a Python number, or a tensor",
+        )
+    if isinstance(value, (complex, bool)):
+        return value
+    if dtype.category >= 2:
+        fits = isinstance(value, float) or abs(value) < 1 << 1023
+    else:
+        fits = value == value and -(1 << 63) <= value < _ENDS[dtype.name == "uint64"]
+    if not fits:
+        raise ArgumentError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"a number that {dtype.name} can hold",
+            got=str(value)[:40],
+            fix="choose a wider dtype, or a smaller number",
+        )
+    return value
+
+
+def make_node(row: OpRow, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
+    """`new_node` for interpreted callers (schedule, tests)."""
+    return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
+
+
+def make_value(dtype: DType, shape: tuple, buffer, offset: int):
+    """`new_value` for interpreted callers."""
+    return new_value(dtype, shape, buffer, offset)
+
+
+def make_scalar(value, dtype: DType):
+    """`new_scalar` for interpreted callers."""
+    return new_scalar(value, dtype)
+
+
+def count_live_nodes():
+    """How many nodes exist in this process."""
+    return _live

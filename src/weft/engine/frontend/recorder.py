@@ -1,0 +1,535 @@
+# cython: language_level=3
+"""The recorder: operators and rows on handles become nodes on the tape.
+
+In come rows, handles and Python numbers; out go new handles. Broadcasting and promotion of elementwise rows are
+decided here; what an op means is left to the op table, running to the pipeline.
+"""
+
+import cython
+from cython.cimports.weft.engine.dispatch.core_hooks import cast_row, late
+from cython.cimports.weft.engine.frontend.node_factory import (
+    append,
+    count_elements,
+    new_node,
+    new_scalar,
+    shapes_of,
+)
+from cython.cimports.weft.engine.frontend.recorder import (
+    RULE_COMPARE,
+    RULE_INTEGRAL,
+    RULE_LOGICAL,
+    RULE_PROMOTE,
+    RULE_SELECT,
+    RULE_TO_FLOAT,
+    PyTuple_GET_ITEM,
+)
+from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
+from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
+from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
+
+from weft._build.compiled import require
+from weft.engine.dispatch.type_names import TYPE_NAMES
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
+from weft.errors import DTypeError
+
+require(__name__, cython.compiled)
+
+# As RULE_... in the .pxd, for compiled code.
+PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(6)
+
+_budget_nodes = 100_000
+FIRST_BUDGET = 1 << 27  # asked for more, the recorder looks how much memory the machine has
+_budget_bytes = FIRST_BUDGET
+_bool = dtypes.bool_
+_inference_used = False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def after_record(tape: Tape) -> cython.int:
+    """Run what is pending where the budget or eager mode asks for it, unless it is to stay as it is recorded."""
+    if (
+        tape.count - tape.left > _budget_nodes
+        or tape.pending_bytes + tape.arrived_bytes > _budget_bytes
+        or tape.mode.eager
+    ):
+        _relieve(tape)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _relieve(tape: Tape) -> cython.int:
+    global _budget_bytes
+    if tape.running is not None or tape.mode.intact > 0:
+        return 0
+    if _budget_bytes == FIRST_BUDGET and not tape.mode.eager:
+        _budget_bytes = late["most_pending_bytes"]()
+        return after_record(tape)
+    late["flush"]()
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_budget() -> cython.int:
+    return after_record(current_tape())
+
+
+def set_budget(nodes: int, nbytes: int):
+    """How many pending nodes and bytes make the recorder run what is pending."""
+    global _budget_nodes, _budget_bytes
+    previous = (_budget_nodes, _budget_bytes)
+    _budget_nodes, _budget_bytes = nodes, nbytes
+    return previous
+
+
+def note_inference():
+    """From now on recording checks that no inference tensor is saved."""
+    global _inference_used
+    _inference_used = True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _same_shape(one: tuple, other: tuple) -> cython.bint:
+    """Whether two shapes are surely equal: one tuple, or the same number objects in both."""
+    if one is other:
+        return True
+    rank: cython.Py_ssize_t = len(one)
+    if rank != len(other):
+        return False
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        if PyTuple_GET_ITEM(one, axis) != PyTuple_GET_ITEM(other, axis):
+            return False
+    return True
+
+
+@cython.cfunc
+def binary(row: OpRow, a, b):
+    """Record an elementwise row on two operands, of which at least one is a tensor."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        x: Tensor = cython.cast(Tensor, a)
+        y: Tensor = cython.cast(Tensor, b)
+        if (
+            x._dtype is y._dtype
+            and x.strides is None
+            and y.strides is None
+            and 0 < x._dtype.category < 3
+            and (
+                row.rule == RULE_PROMOTE
+                or row.rule == RULE_COMPARE
+                or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
+            )
+        ):
+            if _same_shape(x._shape, y._shape) or x._shape == y._shape:
+                return _record_pair(row, x, y, None)
+            return _record_pair(row, x, y, common_shape(x._shape, y._shape, row.name))
+        return record_elementwise(row, (a, b), None)
+    if isinstance(a, Tensor):
+        if (type(b) is float or type(b) is int) and _keeps_type(row, cython.cast(Tensor, a)):
+            return _record_scalar(row, cython.cast(Tensor, a), b, False)
+    elif (type(a) is float or type(a) is int) and _keeps_type(row, cython.cast(Tensor, b)):
+        return _record_scalar(row, cython.cast(Tensor, b), a, True)
+    if not _is_operand(a) or not _is_operand(b):
+        pair = late["with_arrays"](a, b)
+        if pair is None:
+            return late["ask_operand"](row.name, a, b)
+        return record_elementwise(row, pair, None)
+    return record_elementwise(row, (a, b), None)
+
+
+@cython.cfunc
+@cython.inline
+def need_type(row: OpRow, dtype: DType) -> cython.bint:
+    """Errors: DTypeError where a row has no kernel for an operand type."""
+    return True if row.types >> dtype.code & 1 else _refuse_type(row, dtype)
+
+
+@cython.cfunc
+def _refuse_type(row: OpRow, dtype: DType) -> cython.bint:
+    raise DTypeError(
+        f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+        expected=f"one of {', '.join(row.takes)}",
+        got=dtype.name,
+        fix="convert the operand first, or take .abs() or .real of complex numbers",
+    )
+
+
+@cython.cfunc
+@cython.inline
+def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
+    """Whether a real Python number leaves the operand's type as it is."""
+    return (
+        x._dtype.category >= 2
+        and x.strides is None
+        and (
+            row.rule == RULE_PROMOTE
+            or row.rule == RULE_TO_FLOAT
+            or (row.rule == RULE_COMPARE and x._dtype.category == 2)
+        )
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_float16(dtype: DType) -> cython.bint:
+    return dtype.category == 2 and dtype.itemsize == 2 and dtype.numpy is not None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _outside(number, dtype: DType) -> cython.bint:
+    """Whether a Python number is finite and not 0, and float16 has no normal number of its size."""
+    size: cython.double = 0.0
+    if not _is_float16(dtype):
+        return False
+    if type(number) is float or type(number) is int and -(1 << 62) < number < 1 << 62:
+        size = abs(cython.cast(cython.double, number))
+    return 65504.0 < size <= 1.7976931348623157e308 or 0.0 < size < 2.0**-14
+
+
+@cython.cfunc
+def _record_wide(row: OpRow, operands: tuple):
+    """A row on a float16 and a number outside its range, in float32 as PyTorch computes it: the result is what has to
+    fit. Loss scales and counts of elements are such numbers."""
+    wide: list = [
+        cast(operand, dtypes.float32) if isinstance(operand, Tensor) else operand
+        for operand in operands
+    ]
+    result: Tensor = record_elementwise(row, tuple(wide), None)
+    if result._dtype is dtypes.float32:
+        result = cast(result, dtypes.float16)
+    layouts: list = [(x._shape, x.strides) for x in operands if isinstance(x, Tensor)]
+    result.strides = elementwise_strides(result._shape, layouts)
+    return result
+
+
+@cython.cfunc
+def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tensor:
+    if _outside(number, x._dtype):
+        return _record_wide(row, (number, x) if swapped else (x, number))
+    need_type(row, x._dtype)
+    a: Node = value(x)
+    b: Node = new_scalar(number, x._dtype)
+    edges: tuple = None
+    tape: Tape = current_tape()
+    if tape.mode.grad and row.differentiable and row.rule != RULE_COMPARE and needs_grad(x):
+        edges = two(None, edge_of(x)) if swapped else two(edge_of(x), None)
+    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
+    node: Node = append(
+        tape, row, two(b, a) if swapped else two(a, b), None, a.shape, a.numel, dtype, edges
+    )
+    result: Tensor = wrap(node, node if edges is not None else None)
+    after_record(tape)
+    return result
+
+
+@cython.cfunc
+def _record_pair(row: OpRow, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
+    """A row on two tensors of one dtype; `shape` is what they broadcast to, None where they have it."""
+    need_type(row, x._dtype)
+    a: Node = value(x)
+    b: Node = value(y)
+    edges: tuple = None
+    tape: Tape = current_tape()
+    if (
+        tape.mode.grad
+        and row.differentiable
+        and row.rule != RULE_COMPARE
+        and x._dtype.category >= 2
+        and (needs_grad(x) or needs_grad(y))
+    ):
+        edges = two(edge_of(x), edge_of(y))
+        if _inference_used:
+            late["check_saved"](row, (x, y), edges)
+    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
+    inputs: tuple = edges
+    if edges is None or edges[0] is not a or edges[1] is not b:
+        inputs = two(a, b)
+    node: Node
+    if shape is None:
+        node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
+    else:
+        node = append(tape, row, inputs, None, shape, count_elements(shape), dtype, edges)
+        if edges is not None:
+            node.payload = shapes_of(inputs)
+    result: Tensor = wrap(node, node if edges is not None else None)
+    after_record(tape)
+    return result
+
+
+@cython.cfunc
+def _is_operand(other) -> cython.bint:
+    if isinstance(other, (Tensor, float, int, complex)):
+        return True
+    return late["is_scalar"](other)
+
+
+@cython.ccall
+def record_elementwise(row: OpRow, operands: tuple, params):
+    """Record an elementwise row: promote, cast, broadcast. `operands` are tensors and Python numbers."""
+    if len(operands) == 1 and row.dtype is None and isinstance(operands[0], Tensor):
+        x: Tensor = cython.cast(Tensor, operands[0])
+        if x.strides is None and (
+            row.rule == RULE_PROMOTE or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
+        ):
+            return record_unary(row, x, params)
+    dtype: DType = _compute_dtype(row, operands)
+    if _is_float16(dtype) and params is None and row.rule != RULE_SELECT:
+        for operand in operands:
+            if _outside(operand, dtype):
+                return _record_wide(row, operands)
+    return _record_operands(row, operands, params, dtype)
+
+
+@cython.cfunc
+def record_unary(row: OpRow, x: Tensor, params) -> Tensor:
+    need_type(row, x._dtype)
+    a: Node = value(x)
+    edges: tuple = None
+    tape: Tape = current_tape()
+    if tape.mode.grad and row.differentiable and a.dtype.category >= 2 and needs_grad(x):
+        edges = one(edge_of(x))
+    inputs: tuple = edges
+    if edges is None or edges[0] is not a:
+        inputs = one(a)
+    node: Node = append(tape, row, inputs, params, a.shape, a.numel, a.dtype, edges)
+    result: Tensor = wrap(node, node if edges is not None else None)
+    after_record(tape)
+    return result
+
+
+@cython.cfunc
+def _shared_dtype(operands: tuple, first: cython.Py_ssize_t):
+    """The dtype of all tensors among the operands where it is one, and no number brings in a higher category."""
+    dtype: DType = None
+    category: cython.int = 0
+    index: cython.Py_ssize_t
+    for index in range(first, len(operands)):
+        operand = operands[index]
+        if isinstance(operand, Tensor):
+            if dtype is not None and dtype is not cython.cast(Tensor, operand)._dtype:
+                return None
+            dtype = cython.cast(Tensor, operand)._dtype
+        elif type(operand) is float:
+            category = 2
+        elif type(operand) is int:
+            category = max(category, 1)
+        elif type(operand) is not bool:
+            return None
+    return dtype if dtype is not None and dtype.category >= category else None
+
+
+@cython.cfunc
+def _compute_dtype(row: OpRow, operands: tuple):
+    dtype: DType = _shared_dtype(operands, 1 if row.rule == RULE_SELECT else 0)
+    if dtype is None:
+        dtype = _joined_dtype(row, operands)
+    if row.rule == RULE_TO_FLOAT and dtype.category < 2:
+        return dtypes.get_default()
+    if row.rule == RULE_LOGICAL:
+        return dtypes.bool_
+    if row.rule == RULE_INTEGRAL and dtype.category > 1:
+        raise DTypeError(
+            f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            expected="integer or boolean tensors",
+            got=dtype.name,
+            fix="convert with .long() or .bool() first",
+        )
+    return dtype
+
+
+@cython.cfunc
+def _joined_dtype(row: OpRow, operands: tuple):
+    pairs: list = []
+    first: cython.Py_ssize_t = 1 if row.rule == RULE_SELECT else 0
+    index: cython.Py_ssize_t
+    for index in range(first, len(operands)):
+        operand = operands[index]
+        if isinstance(operand, Tensor):
+            pairs.append(
+                (
+                    cython.cast(Tensor, operand)._dtype,
+                    2 if cython.cast(Tensor, operand)._shape else 1,
+                )
+            )
+        else:
+            pairs.append((late["scalar_dtype"](operand), 0))
+    return dtypes.result_dtype(pairs)
+
+
+@cython.cfunc
+def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
+    count: cython.Py_ssize_t = len(operands)
+    nodes: list = [None] * count
+    tensors: list = [None] * count
+    layouts: list = []
+    tape: Tape = current_tape()
+    grad: cython.bint = False
+    tracked: cython.bint = tape.mode.grad and row.differentiable
+    index: cython.Py_ssize_t
+    shape: tuple = None
+    same: cython.bint = True
+    plain: cython.bint = True
+    for index in range(count):
+        operand = operands[index]
+        if isinstance(operand, Tensor):
+            tensor: Tensor = cython.cast(Tensor, operand)
+            if tensor._dtype is not dtype and not (row.rule == RULE_SELECT and index == 0):
+                tensor = cast(tensor, dtype)
+            tensors[index] = tensor
+            node: Node = value(tensor)
+            nodes[index] = node
+            layouts.append((tensor._shape, tensor.strides))
+            if tensor.strides is not None:
+                plain = False
+            if shape is None:
+                shape = tensor._shape
+            elif shape is not tensor._shape and shape != tensor._shape:
+                same = False
+            if tracked and not grad and needs_grad(tensor):
+                grad = True
+        else:
+            nodes[index] = new_scalar(operand, dtype)
+            if shape is not None and shape != ():
+                same = same and True
+    if not same:
+        shape = broadcast_shapes([layout[0] for layout in layouts], row.name)
+    elif shape is None:
+        shape = ()
+    result_dtype: DType = (
+        dtypes.bool_ if row.rule == RULE_COMPARE or row.rule == RULE_LOGICAL else dtype
+    )
+    if row.dtype is not None:
+        result_dtype = row.dtype(params, dtype)
+    need_type(row, dtype)
+    edges: tuple = None
+    if grad and result_dtype.category >= 2:
+        edges = _edges(tensors)
+        if _inference_used:
+            late["check_saved"](row, tensors, edges)
+    node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
+    if edges is not None and not same:
+        node.payload = shapes_of(node.inputs)
+    result: Tensor = wrap(node, node if edges is not None else None)
+    if not plain:
+        result.strides = elementwise_strides(shape, layouts)
+    check_budget()
+    return result
+
+
+@cython.cfunc
+def _edge(tensor):
+    if tensor is None or cython.cast(Tensor, tensor)._dtype.category < 2:
+        return None
+    return edge_of(cython.cast(Tensor, tensor))
+
+
+@cython.cfunc
+def _edges(tensors) -> tuple:
+    if len(tensors) == 1:
+        return one(_edge(tensors[0]))
+    if len(tensors) == 2:
+        return two(_edge(tensors[0]), _edge(tensors[1]))
+    if len(tensors) == 3:
+        return three(_edge(tensors[0]), _edge(tensors[1]), _edge(tensors[2]))
+    return tuple([_edge(tensor) for tensor in tensors])
+
+
+@cython.cfunc
+def _values(tensors: tuple) -> tuple:
+    if len(tensors) == 1:
+        return one(value(cython.cast(Tensor, tensors[0])))
+    if len(tensors) == 2:
+        return two(value(cython.cast(Tensor, tensors[0])), value(cython.cast(Tensor, tensors[1])))
+    if len(tensors) == 3:
+        return three(
+            value(cython.cast(Tensor, tensors[0])),
+            value(cython.cast(Tensor, tensors[1])),
+            value(cython.cast(Tensor, tensors[2])),
+        )
+    return tuple([value(cython.cast(Tensor, tensor)) for tensor in tensors])
+
+
+@cython.ccall
+def cast(tensor: Tensor, dtype: DType):
+    """Record a conversion; the tensor itself where the type is already right."""
+    if tensor._dtype is dtype:
+        return tensor
+    result: Tensor = record(cast_row, (tensor,), (tensor._dtype,), tensor._shape, dtype)
+    result.strides = kept_strides(tensor._shape, tensor.strides)
+    return result
+
+
+@cython.ccall
+def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
+    """Record one node of any row on tensors, with shape and dtype already decided."""
+    if tensors:
+        need_type(row, cython.cast(Tensor, tensors[0])._dtype)
+    tape: Tape = current_tape()
+    nodes: tuple = _values(tensors)
+    grad: cython.bint = False
+    if tape.mode.grad and row.differentiable and dtype.category >= 2:
+        for item in tensors:
+            if needs_grad(cython.cast(Tensor, item)):
+                grad = True
+                break
+    edges: tuple = _edges(tensors) if grad else None
+    if edges is not None and _inference_used:
+        late["check_saved"](row, tensors, edges)
+    node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
+    if edges is not None:
+        node.payload = shapes_of(nodes)
+    result: Tensor = wrap(node, node if edges is not None else None)
+    after_record(tape)
+    return result
+
+
+@cython.ccall
+def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
+    """Put one gradient record of a composite row behind an already computed, untracked result."""
+    tape: Tape = current_tape()
+    if ambient > 0 and tape.mode.duals is not None:
+        late["follow_composite"](row, tensors, params, result)
+    if not tape.mode.grad or result._dtype.category < 2:
+        return result
+    grad: cython.bint = False
+    for item in tensors:
+        if needs_grad(cython.cast(Tensor, item)):
+            grad = True
+    if not grad:
+        return result
+    nodes: list = [value(cython.cast(Tensor, item)) for item in tensors]
+    edges: tuple = _edges(tensors)
+    if _inference_used:
+        late["check_saved"](row, tensors, edges)
+    node: Node = new_node(
+        row,
+        tuple(nodes),
+        params,
+        result._shape,
+        count_elements(result._shape),
+        result._dtype,
+        edges,
+    )
+    node.payload = shapes_of(node.inputs)
+    node.result = value(result)
+    node.result.live += 1
+    if ambient > 0:
+        packer(node)
+    finish(node)
+    result.edge = node
+    return result

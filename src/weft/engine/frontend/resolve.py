@@ -1,0 +1,186 @@
+# cython: language_level=3
+"""What a handle stands for at this moment: the node of its value, and the gradient edge that leads on from it.
+
+In come handles; out go nodes and edges. The value of a view is a region of its storage's; its edge is replayed on
+its base's where that has been mutated since.
+"""
+
+import cython
+from cython.cimports.weft.engine.dispatch.core_hooks import late, strided_row
+from cython.cimports.weft.engine.frontend.node_factory import (
+    count_elements,
+    new_node,
+    new_record,
+    show_records,
+)
+from cython.cimports.weft.engine.frontend.resolve import STEPS, edge_of, value
+from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
+from cython.cimports.weft.engine.frontend.views import (
+    KIND_BITS,
+    KIND_IN_FUNCTION,
+    KIND_UNDER_INFERENCE,
+    KIND_UNDER_NO_GRAD,
+)
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.grad_edges import OutputEdge
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.split_specs import Joint
+from cython.cimports.weft.engine.ir.strides import contiguous_strides
+from cython.cimports.weft.engine.ir.tape import ambient, view_kind
+from cython.cimports.weft.engine.ir.tuple_cache import one
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+def stored(tensor: Tensor) -> Node:
+    """The node of a value that lies in a storage."""
+    storage: Storage = tensor.storage
+    if tensor.lens != 0:
+        return late["seen_through"](tensor)
+    if storage.foreign is not None:
+        return late["snapshot"](tensor)
+    if not tensor.recipe and storage.node.shape is tensor._shape:
+        return storage.node
+    if (
+        tensor.base is not None
+        and ambient == 0  # forward mode, or a hook on saves, has to see a value of its own
+        and isinstance(tensor.edge, Node)
+        and _shows(tensor, storage.node)
+    ):
+        return tensor.edge
+    if tensor.offset == 0 and tensor.strides is None and storage.node.shape == tensor._shape:
+        return storage.node
+    strides = tensor.strides
+    if strides is None:
+        strides = contiguous_strides(tensor._shape)
+    return new_node(
+        strided_row,
+        (storage.node,),
+        (tensor.offset, strides),
+        tensor._shape,
+        count_elements(tensor._shape),
+        tensor._dtype,
+        None,
+    )
+
+
+@cython.cfunc
+def _shows(tensor: Tensor, root: Node) -> cython.bint:
+    """Whether the gradient records of a view are its value too: where all its steps lead to the node that its storage
+    holds, and none of them has run. They become pending values then, which spares a second node for every view."""
+    step: cython.Py_ssize_t = len(tensor.recipe)
+    node: Node = tensor.edge
+    if root.state != PENDING or step > STEPS:
+        return False
+    while node is not root:
+        step -= 1
+        if step < 0 or not _is_step(node, tensor.recipe[step]):
+            return False
+        below = node.edges[0]
+        if not isinstance(below, Node):
+            return False
+        node = below
+    if step != 0 or tensor.edge is root:
+        return False
+    show_records(tensor.edge, root)
+    return True
+
+
+@cython.cfunc
+def _is_step(node: Node, step: tuple) -> cython.bint:
+    """Whether a record is that of one step of a view, and can have a value."""
+    return (
+        node.state == PENDING
+        and node.row.kind == view_kind
+        and node.row is step[0]
+        and node.params is step[1]
+        and (node.inputs is not None or not node.considered)
+    )
+
+
+def value_of(tensor: Tensor):
+    """`value` for interpreted callers."""
+    return value(tensor)
+
+
+def edge_for(tensor: Tensor):
+    """`edge_of` for interpreted callers."""
+    return edge_of(tensor)
+
+
+def set_edge(tensor: Tensor, edge):
+    """Replace a tensor's gradient edge (custom Functions, tests)."""
+    tensor.edge = edge
+    watch(tensor)
+    if tensor.storage is not None:
+        tensor.seen = tensor.storage.version
+
+
+def rename_record(tensor: Tensor, name: str):
+    """Call the gradient record of a new result by the name of the function that it is the last operation of. Records
+    that the schedule knows by their row keep theirs."""
+    if tensor.base is None and isinstance(tensor.edge, Node):
+        node: Node = tensor.edge
+        if node.state == PENDING and node.quotient is None and node.row.name != "strided":
+            node.row = late["named"](node.row, name)
+    return tensor
+
+
+@cython.cfunc
+def function_of(edge):
+    """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
+    if edge is None or (type(edge) is not Node and isinstance(edge, Node)):
+        return edge  # nothing, or one that has been seen before
+    if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, Joint):
+        return late["several_outputs"](edge)
+    if not isinstance(edge, OutputEdge):
+        return late["as_seen"](edge)
+    function = cython.cast(OutputEdge, edge).function
+    return late["as_seen"](function) if function.behind is None else function_of(function.behind)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def regenerate(tensor: Tensor) -> cython.int:
+    """Replay the rows that made a view on its base's present edge."""
+    base: Tensor = tensor.base
+    kind: cython.int = tensor.creation & KIND_BITS
+    if kind == KIND_IN_FUNCTION:
+        raise late["base_of_function"](tensor)
+    edge = edge_of(base)
+    if edge is not None and (kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE)):
+        raise late["base_of_untracked"](tensor)
+    tensor.seen = tensor.storage.version
+    if edge is None:
+        tensor.edge = None
+        return 0
+    shape: tuple = base._shape
+    dtype: DType = base._dtype
+    first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
+    index: cython.Py_ssize_t
+    for index in range(first, len(tensor.recipe)):
+        row, params, target = tensor.recipe[index]
+        dtype = viewed_dtype(row, dtype)
+        edge = view_edge(row, params, shape, target, dtype, edge)
+        shape = target
+    tensor.edge = edge
+    if tensor.retains:
+        late["retain_again"](tensor)
+    return 0
+
+
+@cython.cfunc
+def viewed_dtype(row: OpRow, dtype: DType) -> DType:
+    """The dtype of a view: another one where it shows parts of complex numbers, or numbers made of parts."""
+    return dtype if row.dtype is None else row.dtype(None, dtype)
+
+
+@cython.cfunc
+def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edge):
+    """The gradient record of a view: no value inputs, so that it holds no memory."""
+    return new_record(row, params, target, count_elements(target), dtype, one(edge), (shape,), None)

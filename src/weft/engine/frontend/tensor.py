@@ -1,0 +1,507 @@
+# cython: language_level=3
+"""Tensor handles and storages.
+
+A Tensor is a handle: a value (its own node, or a strided region of a Storage that it shares), a gradient edge, a
+gradient. The operators of the class stand here; what they call is in `recording`, `mutation` and `views`, which in
+turn know the class. The methods beyond the operators are installed by the layers above (`install_methods`).
+"""
+
+import cython
+from cython.cimports.cpython.buffer import PyObject_GetBuffer
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.weft.engine.dispatch.core_hooks import (
+    add_row,
+    div_row,
+    late,
+    mul_row,
+    rows,
+    rsub_row,
+    sub_row,
+)
+from cython.cimports.weft.engine.dispatch.torch_function import answers, answers_within
+from cython.cimports.weft.engine.frontend.inplace import in_place
+from cython.cimports.weft.engine.frontend.meta import shows_meta
+from cython.cimports.weft.engine.frontend.recorder import binary, record_elementwise
+from cython.cimports.weft.engine.frontend.resolve import edge_now, function_of, needs_grad
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
+from cython.cimports.weft.engine.frontend.views import alias_of
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residuals import note_idle
+from cython.cimports.weft.engine.ir.tape import ambient
+
+from weft._build.compiled import require
+from weft.engine.capi.type_slots import (
+    add_to_type,
+    allow_dict,
+    open_type,
+    show_under,
+    take_from_type,
+)
+from weft.errors import ArgumentTypeError
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class VersionCounter:
+    """A version of its own, for `.data` aliases."""
+
+
+@cython.final
+@cython.cclass
+class Former:
+    """What a storage showed before writes that may fail: `entries` are (node, the base of the handle that wrote, where
+    the base's history stood), `kept` a handle of the value to go back to. `storage` points to nobody that is gone."""
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+@cython.cclass
+class Storage:
+    """A mutable cell: the current value in memory order (a row-major node) and the version counter. Aliases point to
+    it; it points to nobody. `apart` is how many of its versions were made by handles that count their own (`.data`),
+    `foreign` the buffer that others can write, or None; `former` what it goes back to where a write fails; `home` a
+    node in the memory whose address has been given out, or None; `shown` the object of bytes that stands for it."""
+
+    def __dealloc__(self):
+        if self.former is not None:
+            self.former.storage = cython.NULL
+        if self.node is not None:
+            _let_go(self.node)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _let_go(node: Node) -> cython.void:
+    """A handle no longer shows a value. Where a walk has been and records still hold the node, its memory can go."""
+    node.live -= 1
+    if (
+        node.live == 0
+        and node.released
+        and Py_REFCNT(cython.cast(cython.pointer(PyObject), node)) > 1
+    ):
+        note_idle(node)
+
+
+@cython.ccall
+def replace_node(storage: Storage, node: Node) -> cython.void:
+    """Make `node` the current value of a storage; versions are the caller's business."""
+    node.live += 1
+    if storage.node is not None:
+        _let_go(storage.node)
+    storage.node = node
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_bool(other) -> cython.bint:
+    """Whether the other operand of a subtraction is one that it does not take."""
+    if isinstance(other, Tensor):
+        return cython.cast(Tensor, other)._dtype.category == 0
+    return type(other) is bool
+
+
+@cython.cfunc
+@cython.inline
+def _asked(name: str, tensor: Tensor, other):
+    """What the type of the other operand of an in-place operator answers; NotImplemented where it leaves that to us."""
+    if not answers(cython.cast(cython.pointer(PyObject), other)):
+        return NotImplemented
+    return late["ask_others"](name, (tensor, other))
+
+
+@cython.cfunc
+@cython.inline
+def _updated(name: str, row: OpRow, tensor: Tensor, other):
+    """The tensor with the value of a binary operation, or what the other operand's type answers instead."""
+    made = _asked(name, tensor, other)
+    return in_place(tensor, binary(row, tensor, other)) if made is NotImplemented else made
+
+
+@cython.cclass
+class Tensor:
+    """A multi-dimensional array of one element type that remembers how it was computed."""
+
+    __array_priority__ = 1000
+
+    def __init__(self, *arguments, **keywords):
+        if type(self) is Tensor or arguments or keywords:
+            late["construct"](self, *arguments, **keywords)
+
+    def __dealloc__(self):
+        if self.node is not None:
+            _let_go(self.node)
+        if self.attributes != cython.NULL:
+            Py_DECREF(cython.cast(object, self.attributes))
+
+    # -- what a handle is ------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self):
+        return late["size"](self._shape)
+
+    @property
+    def dtype(self):
+        return self._dtype
+
+    @property
+    def ndim(self):
+        return len(self._shape)
+
+    @property
+    def device(self):
+        return late["meta_device"] if shows_meta(self) else late["device"]
+
+    @property
+    def is_leaf(self):
+        return self.leaf_grad or edge_now(self) is None
+
+    @property
+    def requires_grad(self):
+        return needs_grad(self)
+
+    @requires_grad.setter
+    def requires_grad(self, flag):
+        late["set_requires_grad"](self, flag)
+
+    @property
+    def grad_fn(self):
+        return None if self.leaf_grad else function_of(edge_now(self))
+
+    @property
+    def grad(self):
+        if self._grad is None and not self.leaf_grad and not self.retains and needs_grad(self):
+            late["warn_non_leaf_grad"]()
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient):
+        late["set_grad"](self, gradient)
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def _version(self):
+        if self.inference:
+            raise late["inference_version"]()
+        if self.counter is not None:
+            return self.counter.version
+        return 0 if self.storage is None else self.storage.version - self.storage.apart
+
+    @property
+    def _base(self):
+        return self.base
+
+    @property
+    def data(self):
+        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
+        alias.counter = VersionCounter()
+        return alias
+
+    @data.setter
+    def data(self, other):
+        late["set_data"](self, other)
+
+    def detach(self):
+        """The same value without its history; shares storage and version. A dual loses its tangent, by a copy."""
+        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
+        alias.counter = self.counter
+        if self.edge is not None:
+            watch(alias)  # a hook on the record that both have may hold it
+        return alias
+
+    def __hash__(self):
+        return id(self)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def __add__(self, other):
+        return binary(add_row, self, other)
+
+    def __radd__(self, other):
+        return binary(add_row, other, self)
+
+    def __sub__(self, other):
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](self, other)
+        return binary(sub_row, self, other)
+
+    def __rsub__(self, other):
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](other, self)
+        return binary(rsub_row, other, self)
+
+    def __mul__(self, other):
+        return binary(mul_row, self, other)
+
+    def __rmul__(self, other):
+        return binary(mul_row, other, self)
+
+    def __truediv__(self, other):
+        return binary(div_row, self, other)
+
+    def __rtruediv__(self, other):
+        return binary(div_row, other, self)
+
+    def __floordiv__(self, other):
+        if self._dtype.category < 2:
+            late["check_divisor"](self, other)
+        return binary(late["floor_divide_row"], self, other)
+
+    def __rfloordiv__(self, other):
+        if self._dtype.category < 2:
+            late["check_divisor"](other, self)
+        return binary(late["floor_divide_row"], other, self)
+
+    def __mod__(self, other):
+        if self._dtype.category < 2:
+            late["check_divisor"](self, other)
+        return binary(rows["remainder"], self, other)
+
+    def __rmod__(self, other):
+        if self._dtype.category < 2:
+            late["check_divisor"](other, self)
+        return binary(rows["remainder"], other, self)
+
+    def __pow__(self, other, modulo):
+        made = late["pow"](self, other)
+        return late["ask_operand"]("pow", self, other) if made is NotImplemented else made
+
+    def __rpow__(self, other, modulo):
+        made = late["pow"](other, self)
+        return late["ask_operand"]("pow", other, self) if made is NotImplemented else made
+
+    def __matmul__(self, other):
+        made = late["matmul"](self, other)
+        return late["ask_operand"]("matmul", self, other) if made is NotImplemented else made
+
+    def __rmatmul__(self, other):
+        made = late["matmul"](other, self)
+        return late["ask_operand"]("matmul", other, self) if made is NotImplemented else made
+
+    def __and__(self, other):
+        return binary(rows["bitwise_and"], self, other)
+
+    def __rand__(self, other):
+        return binary(rows["bitwise_and"], other, self)
+
+    def __or__(self, other):
+        return binary(rows["bitwise_or"], self, other)
+
+    def __ror__(self, other):
+        return binary(rows["bitwise_or"], other, self)
+
+    def __xor__(self, other):
+        return binary(rows["bitwise_xor"], self, other)
+
+    def __rxor__(self, other):
+        return binary(rows["bitwise_xor"], other, self)
+
+    def __lshift__(self, other):
+        return binary(rows["bitwise_left_shift"], self, other)
+
+    def __rshift__(self, other):
+        return binary(rows["bitwise_right_shift"], self, other)
+
+    def __rlshift__(self, other):
+        return binary(rows["bitwise_left_shift"], other, self)
+
+    def __rrshift__(self, other):
+        return binary(rows["bitwise_right_shift"], other, self)
+
+    def __neg__(self):
+        return late["neg"](self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return record_elementwise(rows["abs"], (self,), None)
+
+    def __invert__(self):
+        return late["invert"](self)
+
+    def __eq__(self, other):
+        return binary(rows["eq"], self, other)
+
+    def __ne__(self, other):
+        return binary(rows["ne"], self, other)
+
+    def __lt__(self, other):
+        return binary(rows["lt"], self, other)
+
+    def __le__(self, other):
+        return binary(rows["le"], self, other)
+
+    def __gt__(self, other):
+        return binary(rows["gt"], self, other)
+
+    def __ge__(self, other):
+        return binary(rows["ge"], self, other)
+
+    def __iadd__(self, other):
+        return _updated("__iadd__", add_row, self, other)
+
+    def __isub__(self, other):
+        made = _asked("__isub__", self, other)
+        if made is not NotImplemented:
+            return made
+        if self._dtype.category == 0 or _is_bool(other):
+            late["check_subtraction"](self, other)
+        return in_place(self, binary(sub_row, self, other))
+
+    def __imul__(self, other):
+        return _updated("__imul__", mul_row, self, other)
+
+    def __itruediv__(self, other):
+        return _updated("__itruediv__", div_row, self, other)
+
+    def __ifloordiv__(self, other):
+        made = _asked("__ifloordiv__", self, other)
+        if made is not NotImplemented:
+            return made
+        if self._dtype.category < 2:
+            late["check_divisor"](self, other)
+        return in_place(self, binary(late["floor_divide_row"], self, other))
+
+    def __imod__(self, other):
+        made = _asked("__imod__", self, other)
+        if made is not NotImplemented:
+            return made
+        if self._dtype.category < 2:
+            late["check_divisor"](self, other)
+        return in_place(self, binary(rows["remainder"], self, other))
+
+    def __ipow__(self, other):
+        made = _asked("__ipow__", self, other)
+        if made is not NotImplemented:
+            return made
+        return in_place(self, late["pow"](self, other))
+
+    def __iand__(self, other):
+        return _updated("__iand__", rows["bitwise_and"], self, other)
+
+    def __ior__(self, other):
+        return _updated("__ior__", rows["bitwise_or"], self, other)
+
+    def __ilshift__(self, other):
+        return _updated("__ilshift__", rows["bitwise_left_shift"], self, other)
+
+    def __irshift__(self, other):
+        return _updated("__irshift__", rows["bitwise_right_shift"], self, other)
+
+    def __ixor__(self, other):
+        return _updated("__ixor__", rows["bitwise_xor"], self, other)
+
+    # -- special methods whose meaning lies above ------------------------------------------------------------------
+
+    def __getitem__(self, index):
+        if answers_within(index):
+            made = late["ask_others"]("__getitem__", (self, index))
+            if made is not NotImplemented:
+                return made
+        return late["getitem"](self, index)
+
+    def __setitem__(self, index, new):
+        asked: cython.bint = answers_within(index)
+        asked = asked or answers(cython.cast(cython.pointer(PyObject), new))
+        args: tuple = (self, index, new)
+        if asked and late["ask_others"]("__setitem__", args) is not NotImplemented:
+            return
+        late["setitem"](self, index, new)
+
+    def __delitem__(self, index):
+        raise ArgumentTypeError(
+            "Tensor does not support deleting items",
+            expected="a tensor of the remaining elements, made anew",
+            got=f"del tensor[{index!r:.60}]",
+            fix="index what is to stay: x[mask], or weft.cat([x[:i], x[i + 1:]])",
+        )
+
+    def __len__(self):
+        if not self._shape:
+            raise ArgumentTypeError(
+                "len() of a 0-d tensor",
+                expected="at least one dimension",
+                got="a tensor of shape []",
+                fix="use .item(), or unsqueeze(0) first",
+            )
+        return self._shape[0]
+
+    def __iter__(self):
+        return late["iterate"](self)
+
+    def __contains__(self, element):
+        return late["contains"](self, element)
+
+    def __bool__(self):
+        return late["truth"](self)
+
+    def __float__(self):
+        return float(late["number"](self))
+
+    def __int__(self):
+        return int(late["number"](self))
+
+    def __complex__(self):
+        return complex(late["number"](self))
+
+    def __index__(self):
+        return late["index"](self)
+
+    def __repr__(self):
+        return late["repr"](self)
+
+    def __format__(self, spec):
+        return late["format"](self, spec)
+
+    def __array__(self, dtype=None, copy=None):
+        return late["array"](self, dtype)
+
+    def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):
+        array = late["buffer"](self)
+        Py_DECREF(None)  # which Cython has put into the buffer
+        PyObject_GetBuffer(array, buffer, flags)
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return late["array_wrap"](array)
+
+    def __deepcopy__(self, memo):
+        return late["deepcopy"](self, memo)
+
+    def __reduce_ex__(self, protocol):
+        return late["reduce"](self, protocol)
+
+    def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+        return late["dlpack"](self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def install_methods(methods):
+    """Add methods and properties to Tensor: the functions of the layers above, under PyTorch's names. Python finds the
+    field `storage` as `_cell`, since users call `tensor.storage()`."""
+    add_to_type(Tensor, {"_cell": take_from_type(Tensor, "storage")})
+    add_to_type(Tensor, methods)
+
+
+def _allow_attributes():
+    """Let users set attributes on tensors; the dict is made by the first one (Cython's own would be made each time)."""
+    probe: Tensor = Tensor.__new__(Tensor)
+    start: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, probe))
+    place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, cython.address(probe.attributes))
+    allow_dict(Tensor, place - start)
+
+
+_allow_attributes()
+show_under(Tensor, b"weft.Tensor")
+open_type(Tensor)  # packages give it methods of their own

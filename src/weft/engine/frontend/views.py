@@ -1,0 +1,263 @@
+# cython: language_level=3
+"""Handles that share a storage: aliases and views.
+
+In come handles and regions (shape, strides, offset in the storage's memory); out go handles of the same storage. A
+view's edge is a gradient record; writing through one is left to `mutation`.
+"""
+
+import cython
+from cython.cimports.cpython.tuple import PyTuple_New
+from cython.cimports.weft.engine.dispatch.core_hooks import late, permute_row
+from cython.cimports.weft.engine.frontend.node_factory import new_node, new_record
+from cython.cimports.weft.engine.frontend.resolve import (
+    edge_of,
+    needs_grad,
+    view_edge,
+    viewed_dtype,
+)
+from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor, replace_node
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import blank, watch, wrap
+from cython.cimports.weft.engine.frontend.views import (
+    KIND_BITS,
+    KIND_MULTIPLE_OUTPUTS,
+    PART_SHIFT,
+    kind_of_view,
+)
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.split_specs import Cut, Joint, Region, new_joint
+from cython.cimports.weft.engine.ir.strides import contiguous_strides, is_contiguous
+from cython.cimports.weft.engine.ir.tape import Mode, ambient, current_tape
+from cython.cimports.weft.engine.ir.tuple_cache import one, put
+
+from weft._build.compiled import require
+from weft.engine.ir.strides import dense_order
+
+require(__name__, cython.compiled)
+
+# How a view was made, as KIND_... in the .pxd.
+NORMAL, UNDER_NO_GRAD, MULTIPLE_OUTPUTS, UNDER_INFERENCE, IN_FUNCTION = range(5)
+KIND_OF_VIEW = KIND_BITS
+OUTPUT_SHIFT = PART_SHIFT
+
+
+@cython.cfunc
+def share(tensor: Tensor) -> Storage:
+    """The storage of a tensor, made on the first alias; its node is the value in memory order."""
+    if tensor.storage is not None:
+        return tensor.storage
+    storage: Storage = Storage.__new__(Storage)
+    node: Node = tensor.node
+    if tensor.strides is not None:
+        order = dense_order(tensor._shape, tensor.strides)
+        shape = tuple([tensor._shape[axis] for axis in order])
+        node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
+        if ambient > 0:
+            late["follow_moved"](node)
+    replace_node(storage, node)
+    tensor.storage = storage
+    tensor.node.live -= 1
+    tensor.node = None
+    tensor.recipe = ()
+    tensor.seen = 0
+    return storage
+
+
+def storage_of(tensor: Tensor):
+    """`share` for interpreted callers."""
+    return share(tensor)
+
+
+@cython.ccall
+def alias_of(tensor: Tensor):
+    """An untracked handle of the same region."""
+    alias: Tensor = blank()
+    _show_region(alias, tensor)
+    alias.inference = tensor.inference
+    return alias
+
+
+@cython.cfunc
+def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
+    """Make a handle without a node of its own show the region that another shows."""
+    storage: Storage = share(other)
+    tensor.storage = storage
+    tensor._shape = other._shape
+    tensor._dtype = other._dtype
+    tensor.strides = other.strides
+    tensor.offset = other.offset
+    tensor.recipe = other.recipe
+    tensor.lens = other.lens
+    tensor.seen = storage.version
+
+
+@cython.ccall
+def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong):
+    """A view of a tensor: `strides` and `offset` are of its storage's memory."""
+    storage: Storage = share(tensor)
+    result: Tensor = blank()
+    watch(result)
+    result.storage = storage
+    result._shape = shape
+    result._dtype = viewed_dtype(row, tensor._dtype)
+    result.strides = None if is_contiguous(shape, strides) else strides
+    result.offset = offset
+    result.lens = tensor.lens
+    result.recipe = tensor.recipe + ((row, params, shape),)
+    result.counter = tensor.counter
+    result.inference = tensor.inference
+    mode: Mode = current_tape().mode
+    result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
+    result.creation = kind_of_view(tensor, mode)
+    if mode.grad and needs_grad(tensor):
+        result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
+    result.seen = storage.version
+    return result
+
+
+def retyped(
+    tensor: Tensor,
+    row: OpRow,
+    dtype: DType,
+    shape: tuple,
+    strides: tuple,
+    offset: cython.longlong,
+    lens: cython.int,
+):
+    """An untracked handle of the same memory as elements of another type, which `strides` and `offset` count; for
+    autograd no view of the tensor, but one more name of its storage. `row` is its recipe."""
+    result: Tensor = blank()
+    _show_region(result, tensor)
+    watch(result)
+    result._shape = shape
+    result._dtype = dtype
+    result.strides = None if is_contiguous(shape, strides) else strides
+    result.offset = offset
+    result.lens = lens
+    result.recipe = ((row, None, shape),)
+    result.counter = tensor.counter
+    result.inference = tensor.inference
+    return result
+
+
+@cython.cfunc
+def parts_of(tensor: Tensor, cut: Cut) -> tuple:
+    """The views that a cut makes of a tensor: the outputs of one operation."""
+    storage: Storage = share(tensor)
+    mode: Mode = current_tape().mode
+    grad: cython.bint = mode.grad
+    edges: object = edge_of(tensor) if grad and needs_grad(tensor) else None
+    joint: Joint = None if edges is None else new_joint(cut)
+    dtype: DType = viewed_dtype(cut.row, tensor._dtype)
+    count: cython.Py_ssize_t = len(cut.regions)
+    parts: tuple = PyTuple_New(count)
+    number: cython.Py_ssize_t
+    record: Node = None
+    for number in range(count):
+        region: Region = cut.regions[number]
+        part: Tensor = blank()
+        watch(part)
+        part.storage = storage
+        part._shape = region.shape
+        part._dtype = dtype
+        part.strides = region.strides
+        part.offset = tensor.offset + region.start
+        part.lens = tensor.lens
+        part.recipe = tensor.recipe + region.steps if tensor.recipe else region.steps
+        part.counter = tensor.counter
+        part.inference = tensor.inference
+        part.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
+        part.creation = kind_of_view(tensor, mode)
+        if part.creation == 0:
+            part.creation = KIND_MULTIPLE_OUTPUTS + (number << PART_SHIFT)
+        if joint is not None:
+            record = new_record(
+                cut.row,
+                region.params,
+                region.shape,
+                region.numel,
+                dtype,
+                one(edges),
+                cut.payload,
+                record,
+            )
+            record.info = joint
+            part.edge = record
+        part.seen = storage.version
+        put(parts, number, part)
+    return parts
+
+
+def handle_of_storage(tensor: Tensor):
+    """An untracked handle of all elements of a tensor's storage, in memory order."""
+    storage: Storage = share(tensor)
+    whole: Tensor = wrap(storage.node, None)
+    storage.node.live -= 1
+    whole.node = None
+    whole.storage = storage
+    whole.recipe = ()
+    whole.seen = storage.version
+    return whole
+
+
+@cython.ccall
+def logical_strides(tensor: Tensor):
+    """The strides of a tensor as PyTorch counts them."""
+    return contiguous_strides(tensor._shape) if tensor.strides is None else tensor.strides
+
+
+def replace_value(tensor: Tensor, other: Tensor):
+    """Make a handle show another tensor's storage (`x.data = y`); gradient state stays. Gradients of what is recorded
+    with it from now on have another shape or dtype than its history if the other has."""
+    shape, dtype = tensor._shape, tensor._dtype
+    share(other)  # first: it may be the same handle
+    if tensor.node is not None:
+        tensor.node.live -= 1
+        tensor.node = None
+    _show_region(tensor, other)
+    if tensor._shape != shape:
+        if tensor.accumulator != cython.NULL:
+            _keep_shape(tensor, shape, dtype)
+    elif tensor._dtype is dtype:
+        return
+    if tensor.edge is not None:
+        late["refit"](tensor, shape, dtype)
+
+
+@cython.cfunc
+def _keep_shape(leaf: Tensor, shape: tuple, dtype: DType) -> cython.void:
+    """A leaf that has been recorded has another shape now: its sink goes on expecting gradients of the one that it had.
+    With another dtype as well, what is recorded from now on has a sink of its own."""
+    sink: AccumulateGrad = cython.cast(AccumulateGrad, cython.cast(object, leaf.accumulator))
+    if sink.expects is None:
+        sink.expects = shape
+    if leaf._dtype is not dtype:
+        sink.known_at = cython.NULL
+        leaf.accumulator = cython.NULL
+
+
+def become(tensor: Tensor, source: Tensor):
+    """Initialise an empty handle of a subclass from a tensor (`Parameter`, `Tensor(...)`): shares its value."""
+    replace_value(tensor, source)
+
+
+def moved_into(tensor: Tensor, cls: type):
+    """An instance of a subclass that is all that a fresh view is: its region, its edge, its base. The view itself is to
+    be forgotten."""
+    made: Tensor = Tensor.__new__(cls)
+    made.storage = tensor.storage
+    made._shape = tensor._shape
+    made._dtype = tensor._dtype
+    made.strides = tensor.strides
+    made.edge = tensor.edge
+    made.base = tensor.base
+    made.recipe = tensor.recipe
+    made.counter = tensor.counter
+    made.offset = tensor.offset
+    made.seen = tensor.seen
+    made.creation = tensor.creation
+    made.lens = tensor.lens
+    made.inference = tensor.inference
+    return made

@@ -1,0 +1,36 @@
+from weft.engine.ir.free_list cimport Waiting
+
+cdef extern from "Python.h":
+    void PyObject_GC_Track(void*)
+    void PyObject_GC_UnTrack(void*)
+
+cdef enum:
+    SINKS = 256  # dead sinks that wait to be used again
+
+cdef class GradientFunction:
+    cdef public tuple edges
+    cdef public long long seq
+    cdef public int outputs
+    cdef public long long mark
+    cdef public long long count
+    cdef public object scratch
+    cdef public object observers
+    cdef public bint released
+
+cdef class OutputEdge:
+    cdef readonly GradientFunction function
+    cdef readonly int number
+
+cdef class AccumulateGrad:
+    cdef readonly object variable
+    cdef public tuple expects
+    cdef void** known_at
+    cdef public long long mark
+    cdef public long long count
+    cdef public object scratch
+    cdef public object observers
+
+cdef OutputEdge new_edge(GradientFunction function, int number)
+cdef AccumulateGrad new_sink(object variable, void** known_at)
+
+cdef Waiting _dead_sinks

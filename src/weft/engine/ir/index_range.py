@@ -1,0 +1,152 @@
+# cython: language_level=3
+"""What is known about the values of index tensors when they are used.
+
+In come nodes of integers; out goes whether all of their elements are positions within a dimension. A node's `bound`
+is one more than its largest element where all are known to be at least 0, and -1 where it is known that they are
+not; it is found once. What is not known here is checked by the kernel.
+"""
+
+import cython
+from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.weft.engine.ir.elements import dense_elements
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import scalar_row
+from cython.cimports.weft.engine.ir.tape import view_kind
+
+from weft._build.compiled import require
+from weft.errors import IndexRangeError
+
+require(__name__, cython.compiled)
+
+Whole = cython.fused_type(int32_t, int64_t)
+
+_STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that are looked through
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def within(index: Node, size: cython.longlong) -> cython.bint:
+    """Whether all elements of a value are surely positions within a dimension of a size."""
+    bound: cython.longlong = _bound(index, _STEPS)
+    return index.numel == 0 or 0 < bound <= size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _bound(node: Node, steps: cython.int) -> cython.longlong:
+    """The bound of what a value is a view of, or a choice among: of more elements perhaps, which does no harm."""
+    low: cython.longlong = 0
+    high: cython.longlong = 0
+    source: Node
+    while steps > 0 and node.bound == 0 and node.state == PENDING and node.inputs:
+        source = node.inputs[0]
+        if node.row.name == "argmax" or node.row.name == "argmin":
+            return source.numel // node.numel if node.numel > 0 else 0
+        if node.row.name == "where":
+            return _larger(_bound(node.inputs[1], steps // 2), _bound(node.inputs[2], steps // 2))
+        if not _keeps_elements(node, source):
+            return 0
+        node = source
+        steps -= 1
+    if node.state == PENDING and node.row.name == "iota":
+        return node.numel
+    if (
+        node.bound == 0
+        and node.state == DONE
+        and scan(node, 0, node.numel, cython.address(low), cython.address(high))
+    ):
+        node.bound = high + 1 if low >= 0 else -1
+    return node.bound
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _larger(one: cython.longlong, other: cython.longlong) -> cython.longlong:
+    """The larger of two bounds, 0 where one is not known to be one."""
+    return max(one, other) if one > 0 and other > 0 else 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _keeps_elements(node: Node, source: Node) -> cython.bint:
+    """Whether a node has no other elements than its operand: a view, or a conversion to int64."""
+    if node.row.kind == view_kind:
+        return node.dtype is source.dtype
+    return node.row.name == "cast" and source.dtype.category == 1 and node.dtype.itemsize == 8
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def scan(
+    node: Node,
+    offset: cython.longlong,
+    count: cython.longlong,
+    low: cython.p_longlong,
+    high: cython.p_longlong,
+) -> cython.bint:
+    """The least and the largest of some elements in a row of a value that is there; whether they could be read."""
+    view: Py_buffer
+    if node.dtype.category != 1 or count == 0:
+        return False
+    if node.row is scalar_row:
+        low[0] = high[0] = node.params
+        return True
+    if node.dtype.itemsize < 4:
+        return False
+    start: cython.p_char = dense_elements(node, offset, count, cython.address(view))
+    if start == cython.NULL:
+        return False
+    if node.dtype.itemsize == 8:
+        _range_of(cython.cast(cython.pointer(int64_t), start), count, low, high)
+    else:
+        _range_of(cython.cast(cython.pointer(int32_t), start), count, low, high)
+    PyBuffer_Release(cython.address(view))
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _range_of(
+    values: cython.pointer(Whole),
+    count: cython.longlong,
+    low: cython.p_longlong,
+    high: cython.p_longlong,
+) -> cython.void:
+    least: Whole = values[0]
+    most: Whole = values[0]
+    place: cython.longlong
+    for place in range(count):
+        least = min(least, values[place])
+        most = max(most, values[place])
+    low[0] = least
+    high[0] = most
+
+
+def trust(node: Node, size: cython.longlong):
+    """All elements of a value are known to be positions within a dimension of a size."""
+    if not 0 < node.bound <= size:
+        node.bound = size
+
+
+def range_error(name, values, size, dimension, wraps, where=None):
+    """The error of an index outside its dimension: `values` is the index as an array, and `wraps` says whether
+    negative positions count from the end."""
+    least = -size if wraps else 0
+    bad = (values < least) | (values >= size)
+    flat = int(bad.reshape(-1).argmax()) if values.size else 0
+    value = int(values.reshape(-1)[flat])
+    place: list = []
+    for extent in reversed(values.shape):
+        place.insert(0, flat % extent)
+        flat //= extent
+    got = f"{value}" + (f" at position {place}" if place else "")
+    table = " in self" if name == "embedding" else ""  # PyTorch's words
+    return IndexRangeError(
+        f"{name}: index out of range{table}: index {value} is out of bounds for dimension {dimension} with size {size}",
+        where=where,
+        expected=f"{least} <= index < {size}" if size else "no index: the dimension is empty",
+        got=f"{got} of an index {list(values.shape)}",
+        fix="check the index tensor: vocabulary size, off-by-one, padding value",
+    )

@@ -1,0 +1,52 @@
+from weft.engine.ir.dtype cimport DType
+from weft.engine.ir.primitive cimport OpRow
+
+cdef enum:
+    PENDING = 0
+    DONE = 1
+    FAILED = 2
+    RESULT_SHIFT = 40
+
+cdef class Node:
+    # A graph does not fit the nearest caches, and a node is four lines of 64 bytes (its header lies before the first). What
+    # decides how it runs comes first; what it is asked for as the operand of another stands in that line alone.
+    cdef readonly OpRow row
+    cdef public tuple inputs
+    cdef public tuple edges
+    cdef readonly tuple shape
+    cdef public Node quotient
+    cdef readonly DType dtype
+    cdef public long long qrow
+    # From here to `tape`: zero in a new node.
+    cdef public int state
+    cdef public int live
+    # The second line.
+    cdef public int members
+    cdef public unsigned char released
+    cdef public unsigned char batched
+    cdef public unsigned char holds
+    cdef public unsigned char considered
+    cdef public long long index
+    cdef Py_ssize_t position  # where it stands on its tape
+    cdef public long long saved
+    cdef public long long mark
+    cdef public long long count
+    cdef public long long bound
+    cdef void* tape
+    # The third: what it was recorded with.
+    cdef readonly object params
+    cdef readonly long long numel
+    cdef readonly object code
+    cdef readonly int offset_in_code
+    cdef public unsigned char risky
+    cdef readonly long long seq
+    cdef public object observers
+    cdef public object scratch
+    cdef public object info
+    # The fourth: what few nodes have.
+    cdef public object payload
+    cdef public object buffer
+    cdef public long long offset
+    cdef public tuple strides
+    cdef public Node result
+    cdef public object error

@@ -1,0 +1,116 @@
+# cython: language_level=3
+"""How operations with several outputs cut a tensor: the regions that `split` and `unbind` show.
+
+In come shapes and what the user asked for; out come the cuts, the same ones each time as far as they are remembered.
+So what the parts of equal tensors have in common exists once: shapes, params, the steps of a view. The views themselves
+are made in `views`.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.split_specs import MOST_PARTS, ROOM
+from cython.cimports.weft.engine.ir.strides import is_contiguous
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+_known = cython.declare(list, [None] * ROOM)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Region:
+    """One part: the params and shape of its record, its steps as a view, and where it lies from the whole's start."""
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Cut:
+    """The regions of all parts of a tensor of one shape, which lies in row-major order if the cut is remembered."""
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Joint:
+    """What the records of the parts of one tensor have in common. `seen` is the record of the whole operation, made
+    when a user looks."""
+
+    def number_of(self, params):
+        """The number of the part whose record has these params."""
+        number: cython.Py_ssize_t
+        for number in range(len(self.cut.regions)):
+            if cython.cast(Region, self.cut.regions[number]).params is params:
+                return number
+        raise ValueError("a record of another operation")
+
+
+@cython.cfunc
+def new_region(row: OpRow, params, shape: tuple, strides: tuple, start: cython.longlong) -> Region:
+    """The region that a row with these params shows; `strides` and `start` are of the storage's memory."""
+    region: Region = Region.__new__(Region)
+    region.params = params
+    region.shape = shape
+    region.strides = None if is_contiguous(shape, strides) else strides
+    region.steps = ((row, params, shape),)
+    region.start = start
+    region.numel = 1
+    size: cython.longlong
+    for size in shape:
+        region.numel *= size
+    return region
+
+
+@cython.cfunc
+def new_cut(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
+    """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
+    cut: Cut = Cut.__new__(Cut)
+    cut.row, cut.shape, cut.axis, cut.key = row, shape, axis, key
+    cut.payload = (shape,)
+    cut.regions = tuple(regions)
+    return cut
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _place(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
+    """Where a cut would be remembered; a few do well for a program."""
+    size: cython.longlong = shape[axis]
+    number: cython.size_t = cython.cast(cython.size_t, row.code) * 7
+    number += 5 * (cython.cast(cython.size_t, size) + cython.cast(cython.size_t, size) // ROOM)
+    number += cython.cast(cython.size_t, axis) + 3 * cython.cast(cython.size_t, hash(key))
+    return cython.cast(cython.Py_ssize_t, number % ROOM)
+
+
+@cython.cfunc
+def known_cut(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
+    """The cut that was made before of a tensor of this shape; or None."""
+    cut: Cut = _known[_place(row, shape, axis, key)]
+    if (
+        cut is None
+        or cut.row is not row
+        or cut.axis != axis
+        or (cut.shape is not shape and cut.shape != shape)
+        or (cut.key is not key and cut.key != key)
+    ):
+        return None
+    return cut
+
+
+@cython.cfunc
+def keep_cut(cut: Cut) -> cython.void:
+    """Remember a cut, in place of another."""
+    if len(cut.regions) <= MOST_PARTS:
+        _known[_place(cut.row, cut.shape, cut.axis, cut.key)] = cut
+
+
+@cython.cfunc
+def new_joint(cut: Cut) -> Joint:
+    """What the records of one operation will share."""
+    joint: Joint = Joint.__new__(Joint)
+    joint.cut = cut
+    return joint

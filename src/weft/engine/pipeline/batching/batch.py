@@ -1,0 +1,376 @@
+# cython: language_level=3
+"""Batch: equal operations of separate examples run as one.
+
+In come recorded nodes; out goes a quotient, as a side relation: members get `quotient` (a node over a leading batch
+dimension) and `qrow` (`members`); the recorded graph keeps its inputs and edges. Which nodes are a group says the
+`agenda`; its order keeps groups from waiting for each other. How operands come together says `stacking`, what the
+reverse walk needs of a quotient `forms`.
+"""
+
+import cython
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.batching.batch_key import (
+    LEAST_ROWS,
+    adds_rows,
+    edge_identity,
+    goes_on,
+    identity,
+    is_one_gather,
+    role_of,
+)
+from cython.cimports.weft.engine.pipeline.batching.membership import (
+    adopt,
+    height_in,
+    in_ragged,
+    with_height,
+)
+from cython.cimports.weft.engine.pipeline.batching.operand_columns import (
+    IN_ORDER,
+    OUT_OF_ORDER,
+    Column,
+    column_of,
+    read_columns,
+)
+from cython.cimports.weft.engine.pipeline.batching.operand_packing import (
+    gathered,
+    gathered_sums,
+    in_place,
+    stack,
+)
+from cython.cimports.weft.engine.pipeline.batching.ragged import (
+    EQUAL,
+    MIXED,
+    axis_of_operands,
+    height_of,
+    of_one_height,
+    ragged_operands,
+)
+
+from weft._build.compiled import require
+from weft.config import config
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO
+from weft.engine.pipeline.batching.membership import batched_operands
+from weft.engine.pipeline.batching.operand_packing import FOLLOWED
+from weft.engine.pipeline.batching.scheduler import form_groups
+from weft.errors import VerificationError
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_cat_row = cython.declare(OpRow, TABLE["cat"])
+_stack_row = cython.declare(OpRow, TABLE["stack"])
+_watcher = None
+
+
+def enabled():
+    """Whether batching is on (`weft.config.config.batch`)."""
+    return config.batch
+
+
+# -- grouping ------------------------------------------------------------------------------------------------------
+
+
+def group(nodes: list):
+    """Put pending nodes (oldest first) that have not been considered into groups; whether any were formed."""
+    if not config.batch:
+        return False
+    stacks: dict = {}
+    notes: list = None if _watcher is None else []
+    groups: list = form_groups(nodes, notes)
+    for members in groups:
+        _build(members, stacks)
+    if notes:
+        _watcher(notes, [_quotient_of(members) for members in groups])
+    node: Node
+    position: cython.Py_ssize_t
+    followed: list = stacks.pop(FOLLOWED, None)
+    if followed is not None:
+        groups.append(followed)
+    for members in groups:
+        for position in range(len(members)):
+            prefetch_edges(members, position)
+            node = members[position]
+            if node.live == 0 and node.quotient is not None:
+                finish(node)  # computed with its quotient; nothing can ask for it by itself
+    return len(groups) > 0
+
+
+def watch(watcher):
+    """Tell a function of every search for batches (None: nobody): what the agenda noted, and the quotient of each of
+    its groups (None where all members turned out to be one value). Returns who was told before."""
+    global _watcher
+    former, _watcher = _watcher, watcher
+    return former
+
+
+def watcher():
+    """Who is told of searches for batches, or None."""
+    return _watcher
+
+
+@cython.cfunc
+def _quotient_of(members: list) -> Node:
+    return cython.cast(Node, members[0]).quotient
+
+
+# -- quotients -----------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def _build(members: list, stacks: dict) -> cython.void:
+    """The quotient of a group, unless all its members are one value."""
+    first: Node = members[0]
+    arity: cython.Py_ssize_t = len(first.inputs)
+    columns: list = read_columns(members, arity)
+    _bring_in_order(members, columns)
+    first = members[0]
+    if _goes_on(members):
+        _build_sums(members, stacks)
+        return
+    axis: cython.Py_ssize_t = axis_of_operands(members)
+    if axis != EQUAL:
+        _build_ragged(members, columns, axis, stacks)
+        return
+    row: OpRow = first.row
+    count: cython.Py_ssize_t = len(members)
+    flags: list = []
+    index: cython.Py_ssize_t
+    for index in range(arity):
+        flags.append(count == 1 or not _shared(members, columns[index], index))
+    if True not in flags:
+        if not _is_row_by_weight(first):
+            return
+        flags[0] = True
+    aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
+    if not aligned and "s" not in row.batch_operands:
+        flags = [True] * arity
+    shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
+    operands: list = []
+    params = first.params
+    if row.batch is not None:
+        params = row.batch(first.params, shapes, tuple(flags), count)
+        if params is None and first.params is not None:
+            return
+    if row.code in (_cat_row.code, _stack_row.code) and is_one_gather(first):
+        operands = [_joined_blocks(members, stacks)]
+        _stack_quotient(members, operands, params, shapes, [True] * arity)
+        return
+    for index in range(arity):
+        operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
+    if count == 1 or (operands[0] is None and operands[arity - 1] is None and adds_rows(first)):
+        _build_sums(members, stacks)
+        return
+    for index in range(arity):
+        if not flags[index]:
+            continue
+        if operands[index] is None:
+            operands[index] = gathered(columns[index], stacks)
+        if aligned:
+            operands[index] = _align(operands[index], len(shapes[index]), first)
+    _stack_quotient(members, operands, params, shapes, flags)
+
+
+@cython.cfunc
+def _goes_on(members: list) -> cython.bint:
+    """Whether some members are sums that begin with another sum, which nothing else reads."""
+    node: Node
+    if not adds_rows(members[0]):
+        return False
+    for node in members:
+        if goes_on(node.inputs[0]):
+            return True
+    return False
+
+
+@cython.cfunc
+def _build_sums(members: list, stacks: dict) -> cython.void:
+    """The quotient of sums of rows, each of any number of them, which is a gather."""
+    first: Node = members[0]
+    node: Node
+    operands: list = [gathered_sums(members, stacks)]
+    _stack_quotient(members, operands, first.params, (first.shape, first.shape), [True, True])
+    for node in members:
+        while goes_on(node.inputs[0]):
+            node = node.inputs[0]
+            finish(node)
+
+
+@cython.cfunc
+def _build_ragged(
+    members: list, columns: list, axis: cython.Py_ssize_t, stacks: dict
+) -> cython.void:
+    """The quotient of members that differ in height along a dimension; where that or an operand cannot be laid out so,
+    the quotients of those that are as high as each other."""
+    first: Node = members[0]
+    found = None if axis == MIXED else ragged_operands(members, columns, axis)
+    if found is not None:
+        operands, flags = found
+        shape: tuple = with_height(first.shape, axis, height_of(members, axis))
+        shapes: tuple = tuple([cython.cast(Node, operand).shape for operand in operands])
+        _make_quotient(members, operands, first.params, shape, shapes, flags)
+        return
+    for alike in of_one_height(members):
+        if len(alike) >= LEAST_ROWS:
+            _build(alike, stacks)
+
+
+@cython.cfunc
+def _stack_quotient(
+    members: list, operands: list, params, shapes: tuple, flags: list
+) -> cython.void:
+    """The quotient of members that are one row each. Where blocks or rows are joined by a gather, that is the only
+    operand, and the value."""
+    lead: tuple = (len(members),)
+    stacked: tuple
+    if len(operands) == len(shapes):
+        stacked = tuple([cython.cast(Node, operand).shape for operand in operands])
+    else:
+        stacked = tuple([lead + each for each in shapes])
+    shape: tuple = lead + cython.cast(Node, members[0]).shape
+    _make_quotient(members, tuple(operands), params, shape, stacked, tuple(flags))
+
+
+@cython.cfunc
+def _make_quotient(
+    members: list, operands: tuple, params, shape: tuple, shapes: tuple, flags: tuple
+) -> cython.void:
+    """The node that stands for a group, which becomes its rows; `shapes` are those of its operands for a derivative."""
+    first: Node = members[0]
+    quotient: Node = new_node(
+        first.row, operands, params, shape, count_elements(shape), first.dtype, None
+    )
+    quotient.payload = shapes
+    adopt(quotient, members, flags)
+    quotient.considered = True
+
+
+@cython.cfunc
+def _align(stacked: Node, rank: cython.Py_ssize_t, like: Node) -> Node:
+    """A stacked operand of fewer dimensions than its result has, with dimensions of size 1 behind the first."""
+    if rank >= len(like.shape):
+        return stacked
+    ones: tuple = (1,) * (len(like.shape) - rank)
+    return _view(stacked, stacked.shape[:1] + ones + stacked.shape[1:])
+
+
+@cython.cfunc
+def _joined_blocks(members: list, stacks: dict) -> Node:
+    """All blocks of all members in order, as the joined value."""
+    sources: list = []
+    node: Node
+    position: cython.Py_ssize_t
+    for position in range(len(members)):
+        prefetch_sources(members, position)
+        node = members[position]
+        sources.extend(node.inputs)
+    shape: tuple = (len(members),) + cython.cast(Node, members[0]).shape
+    return _view(stack(column_of(sources), stacks), shape)
+
+
+@cython.cfunc
+def _bring_in_order(members: list, columns: list) -> cython.void:
+    """Sort members by where the rows of an operand lie, so that what reads them in turn finds them in order; where no
+    operand is in order as it is, and one is made of rows of one batch throughout."""
+    chosen: Column = None
+    column: Column
+    for column in columns:
+        if column.order == IN_ORDER:
+            return
+        if column.order == OUT_OF_ORDER and chosen is None:
+            chosen = column
+    if chosen is None:
+        return
+    places: list = chosen.places()
+    members[:] = [members[place] for place in places]
+    for column in columns:
+        if not column.same:
+            column.arrange(places)
+
+
+@cython.cfunc
+def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether an operand is one value with one gradient edge for all members."""
+    first: Node = members[0]
+    node: Node
+    if not column.same and not _one_value(column):
+        return False
+    if first.edges is None:
+        return True
+    edge = edge_identity(first.edges[index])
+    for node in members:
+        if node.edges[index] is not first.edges[index] and edge_identity(node.edges[index]) != edge:
+            return False
+    return True
+
+
+@cython.cfunc
+def _is_row_by_weight(node: Node) -> cython.bint:
+    """Whether a node multiplies a vector with a weight, for its gradient: where such nodes are all one value, as of the
+    zeros that recurrent cells start from, each is a row none the less, and the reverse walk comes to all at once."""
+    return (
+        node.row.kind == CONTRACT
+        and node.edges is not None
+        and len(cython.cast(Node, node.inputs[0]).shape) == 1
+        and role_of(node, 0) == "b"
+    )
+
+
+@cython.cfunc
+def _one_value(column: Column) -> cython.bint:
+    """Whether different operands are one value: equal numbers, or the same view of what is there."""
+    same = identity(column.at(0))
+    position: cython.Py_ssize_t
+    if same is None:
+        return False
+    for position in range(1, column.count):
+        if column.items[position] != column.items[0] and identity(column.at(position)) != same:
+            return False
+    return True
+
+
+@cython.cfunc
+def _view(node: Node, shape: tuple) -> Node:
+    """A row-major view of a stacked operand with dimensions of size 1 inserted."""
+    result: Node = new_node(TABLE["view"], (node,), shape, shape, node.numel, node.dtype, None)
+    result.considered = True
+    return result
+
+
+def verify(nodes: list):
+    """Every member of a quotient has its own row, and equals the quotient's op."""
+    seen: set = set()
+    for node in nodes:
+        quotient = node.quotient
+        if quotient is None:
+            continue
+        last = node.qrow + height_in(quotient, node)
+        shape = quotient.shape[1:]
+        if in_ragged(node):
+            shape = with_height(quotient.shape, quotient.info[2], last - node.qrow)
+        places = {(quotient, row) for row in range(node.qrow, last)}
+        if (
+            places & seen
+            or not 0 <= node.qrow < last <= quotient.info[1]
+            or quotient.row is not node.row
+            or shape != node.shape
+            or quotient.dtype is not node.dtype
+        ):
+            raise VerificationError(
+                "batch", expected=f"{node!r} in rows of its own", got=f"row {node.qrow}"
+            )
+        seen |= places
+
+
+def text(nodes: list):
+    """One line per quotient: op, rows, which operands are shared."""
+    lines = []
+    for node in nodes:
+        flags = batched_operands(node)
+        if flags is not None and node.inputs is not None:
+            roles = ", ".join("batched" if flag else "shared" for flag in flags)
+            lines.append(f"{node.row.name} x {node.info[1]} {list(node.shape[1:])} ({roles})")
+    return "\n".join(lines)

@@ -1,0 +1,32 @@
+from weft.engine.ir.node cimport Node
+
+cdef enum:
+    ROW_BYTES = 32768  # copying larger rows takes longer than company saves
+    PRODUCT_BYTES = 131072  # except for a product with a weight that all share
+    LONG_BYTES = 524288  # of operations on rows that lie in batches already
+    LEAST_ROWS = 3  # smaller groups cost more in gathering than they save
+
+cdef enum:
+    ADDED_UP = -2  # the `qrow` of a sum that only one other sum goes on from: it is added up in that one's row
+
+cdef inline bint goes_on(Node node) noexcept:
+    """Whether a sum is nothing but the beginning of its only reader."""
+    return node.qrow == ADDED_UP and node.quotient is None
+
+cdef object identity(Node node)
+cdef object edge_identity(object edge)
+cdef long long most_bytes(Node node)
+cdef str role_of(Node node, Py_ssize_t index)
+cdef long long line_of(Node node)
+cdef int way_of(Node node)
+cdef unsigned long long hash_of(Node node)
+cdef long long address_of(Node node)
+cdef bint alike(Node one, Node other)
+cdef bint same_line(Node one, Node other)
+cdef bint operands_alike(Node one, Node other, Py_ssize_t index)
+cdef bint edge_matters(Node node, Py_ssize_t index) except -1
+cdef bint adds_rows(Node node)
+cdef Py_ssize_t operand_axis(Node node, Py_ssize_t index, Py_ssize_t axis)
+cdef Py_ssize_t axis_between(tuple one, tuple other)
+cdef bint same_for_all(Node one, Node other, Py_ssize_t index)
+cdef bint is_one_gather(Node node)

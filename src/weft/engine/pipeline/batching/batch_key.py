@@ -1,0 +1,326 @@
+# cython: language_level=3
+"""Likeness: what makes two recorded operations equal, so that they can run as one.
+
+In come nodes; out go hashes and comparisons of op, params, operand shapes and types, shared operands and gradient
+pattern, and of the place in the user's program. Nothing is computed for it, and nothing is changed.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.batching.batch_key import LONG_BYTES, ROW_BYTES
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_ROW, VIEW
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_VIEW = cython.declare(cython.int, VIEW)
+_ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
+_CONTRACT = cython.declare(cython.int, CONTRACT)
+_MACRO = cython.declare(cython.int, MACRO)
+_add_row = cython.declare(OpRow, TABLE["add"])
+
+
+@cython.cfunc
+def identity(node: Node):
+    """What makes two operands the same value without computing them: a value, or a view of one."""
+    if node.state == DONE:
+        if node.row is SCALAR_ROW:
+            return (node.dtype.code, repr(node.params))
+        return id(node)
+    if node.row.kind == VIEW:
+        below: Node = node.inputs[0]
+        if below.state == DONE:
+            if below.row is SCALAR_ROW:
+                return (node.row.code, node.params, below.dtype.code, repr(below.params))
+            return (id(below), node.row.code, node.params)
+    return None
+
+
+@cython.cfunc
+def edge_identity(edge):
+    """What makes two gradient edges lead to the same place through the same views."""
+    if edge is None:
+        return None
+    if isinstance(edge, Node):
+        node: Node = cython.cast(Node, edge)
+        if node.row.kind == VIEW and node.edges is not None and node.observers is None:
+            return (node.row.code, node.params, edge_identity(node.edges[0]))
+    return id(edge)
+
+
+@cython.cfunc
+def most_bytes(node: Node) -> cython.longlong:
+    """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
+    too large to be copied."""
+    rowwise: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    return LONG_BYTES if rowwise else ROW_BYTES
+
+
+@cython.cfunc
+def role_of(node: Node, index: cython.Py_ssize_t) -> str:
+    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
+    an example's own vector, and no weight)."""
+    roles: tuple = node.row.batch_operands
+    role: str = roles[index if index < len(roles) else len(roles) - 1]
+    if role == "w":
+        shape: tuple = cython.cast(Node, node.inputs[index]).shape
+        if len(shape) > 0 and shape[len(shape) - 1] == 1:
+            return "b"
+    return role
+
+
+@cython.cfunc
+def line_of(node: Node) -> cython.longlong:
+    """A number for the call in the user's program that recorded a node, and its way through the library."""
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
+
+
+@cython.cfunc
+def way_of(node: Node) -> cython.int:
+    """A number for the library's frames between the user's line and a node (`engine.capi.call_site`); 0 where there are
+    none."""
+    return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
+
+
+@cython.cfunc
+def hash_of(node: Node) -> cython.ulonglong:
+    """A hash of what `alike` compares; of shapes only the sizes, and of what may differ in height those of a row."""
+    h: cython.ulonglong = mix(1469598103, node.row.code * 8 + len(node.shape))
+    rows: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    h = mix(h, _width_of(node) if rows else node.numel)
+    if node.params is not None:
+        h = mix(h, hash(node.params))
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        source: Node = node.inputs[index]
+        if rows and len(source.shape) == len(node.shape):
+            h = mix(h, _width_of(source))
+        elif not rows and source.numel != node.numel:
+            h = mix(h, source.numel)
+        if role_of(node, index) != "b":
+            h = mix(h, _shared_place(node, index))
+    return h
+
+
+@cython.cfunc
+def _shared_place(node: Node, index: cython.Py_ssize_t) -> cython.longlong:
+    """A number for an operand that is not any row: `address_of`, and where only the operand itself will do because it
+    has to be computed, its own: what reads values between writes to them is not compared with all the others."""
+    source: Node = node.inputs[index]
+    place: cython.longlong = address_of(source)
+    if place == 0 and role_of(node, index) == "s" and identity(source) is None:
+        return cython.cast(cython.longlong, cython.cast(cython.p_void, source))
+    return place
+
+
+@cython.cfunc
+@cython.inline
+def _width_of(node: Node) -> cython.longlong:
+    """The size of the last dimension."""
+    return node.shape[len(node.shape) - 1]
+
+
+@cython.cfunc
+def address_of(node: Node) -> cython.longlong:
+    """Where the value stands that an operand is, or is a view of; 0 for numbers, and where it has to be computed."""
+    if node.state != DONE and node.row.kind == _VIEW and node.inputs is not None:
+        node = node.inputs[0]
+    if node is None or node.state != DONE or node.row is SCALAR_ROW:
+        return 0
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, node))
+
+
+@cython.cfunc
+def alike(one: Node, other: Node) -> cython.bint:
+    """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared. Operations
+    whose rows do not know each other may differ in height, and those that save nothing in which operands have a
+    gradient."""
+    if (
+        one.row is not other.row
+        or one.dtype is not other.dtype
+        or len(one.inputs) != len(other.inputs)
+        or (one.edges is None) != (other.edges is None)
+        or not equal(one.params, other.params)
+    ):
+        return False
+    if not equal(one.shape, other.shape):
+        return _rows_alike(one, other)
+    index: cython.Py_ssize_t
+    for index in range(len(one.inputs)):
+        if not operands_alike(one, other, index):
+            return False
+    return True
+
+
+@cython.cfunc
+def same_line(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes were recorded by the same call in the user's program, at the same place in the library."""
+    return one.code is other.code and one.offset_in_code == other.offset_in_code
+
+
+@cython.cfunc
+def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether an operand may be shared, or stacked, by two nodes."""
+    a: Node = one.inputs[index]
+    b: Node = other.inputs[index]
+    if a.dtype is not b.dtype or not equal(a.shape, b.shape):
+        return False
+    if (edge_matters(one, index) or edge_matters(other, index)) and (
+        (one.edges[index] is None) != (other.edges[index] is None)
+    ):
+        return False
+    role: str = role_of(one, index)
+    if role == "b":
+        if a is b or a.numel * a.dtype.itemsize <= most_bytes(one):
+            return True
+        same = identity(a)
+        return same is not None and same == identity(b)
+    if a is not b:
+        same = identity(a)
+        if role == "s" and same is None:
+            return False
+        if same != identity(b):
+            return False
+    else:
+        same = True
+    if same is None or one.edges is None or one.edges[index] is other.edges[index]:
+        return True
+    return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def edge_matters(node: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether equal operations agree in whether an operand has a gradient: it decides what they save, and which value
+    all of them share. Otherwise one rule serves those that have one and those that have none."""
+    return node.edges is not None and (node.saved != 0 or role_of(node, index) != "b")
+
+
+# -- of different heights --------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def operand_axis(
+    node: Node, index: cython.Py_ssize_t, axis: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The dimension of an operand that has a row for each row of a node along a dimension of its result; -1 where the
+    operand is the same for all rows."""
+    source: Node = node.inputs[index]
+    kind: cython.int = node.row.kind
+    rank: cython.Py_ssize_t = len(source.shape)
+    own: cython.Py_ssize_t = axis
+    if kind == _ELEMENTWISE:
+        own -= len(node.shape) - rank
+    elif kind in (_CONTRACT, _MACRO) and rank != len(node.shape):
+        return -1
+    if own < 0 or own >= rank or source.shape[own] != node.shape[axis]:
+        return -1
+    if role_of(node, index) != "b" or not _ones_before(source.shape, own):
+        return -1
+    return own
+
+
+@cython.cfunc
+def _ones_before(shape: tuple, axis: cython.Py_ssize_t) -> cython.bint:
+    """Whether all dimensions before one have one element."""
+    before: cython.Py_ssize_t
+    for before in range(axis):
+        if shape[before] != 1:
+            return False
+    return True
+
+
+@cython.cfunc
+def axis_between(one: tuple, other: tuple) -> cython.Py_ssize_t:
+    """The only dimension in which two shapes differ, with rows behind it and nothing but 1 before it; -1 else."""
+    rank: cython.Py_ssize_t = len(one)
+    axis: cython.Py_ssize_t = 0
+    if len(other) != rank:
+        return -1
+    while axis < rank and one[axis] == other[axis]:
+        if one[axis] != 1:
+            return -1
+        axis += 1
+    if axis >= rank - 1 or one[axis] == 0 or other[axis] == 0:
+        return -1
+    return axis if one[axis + 1 :] == other[axis + 1 :] else -1
+
+
+@cython.cfunc
+def _rows_alike(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes of one row, type and params are equal but for their height, and so are their operands."""
+    if one.row.rowwise is None:
+        return False
+    axis: cython.Py_ssize_t = axis_between(one.shape, other.shape)
+    if axis < 0:
+        return False
+    shapes: list = []
+    source: Node
+    index: cython.Py_ssize_t
+    for index in range(len(one.inputs)):
+        source = one.inputs[index]
+        if source.dtype is not cython.cast(Node, other.inputs[index]).dtype:
+            return False
+        if not _rows_of_both(one, other, index, axis) and not same_for_all(one, other, index):
+            return False
+        shapes.append(source.shape)
+    return one.row.rowwise(one.params, shapes, axis)
+
+
+@cython.cfunc
+def _rows_of_both(
+    one: Node, other: Node, index: cython.Py_ssize_t, axis: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether an operand of a node may be laid behind that of another: it has equal rows."""
+    if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
+        return False
+    own: cython.Py_ssize_t = operand_axis(one, index, axis)
+    if own < 0 or own != operand_axis(other, index, axis):
+        return False
+    a: tuple = cython.cast(Node, one.inputs[index]).shape
+    b: tuple = cython.cast(Node, other.inputs[index]).shape
+    return len(a) == len(b) and a[own + 1 :] == b[own + 1 :]
+
+
+@cython.cfunc
+def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
+    """Whether an operand of two nodes is one value, with one gradient edge."""
+    a: Node = one.inputs[index]
+    b: Node = other.inputs[index]
+    if a is not b:
+        same = identity(a)
+        if same is None or same != identity(b):
+            return False
+    if one.edges is None or one.edges[index] is other.edges[index]:
+        return True
+    return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
+
+
+@cython.cfunc
+def adds_rows(node: Node) -> cython.bint:
+    """Whether an operation is a sum of two whole rows, which a gather adds as it does: each sum rounded once."""
+    if node.row is not _add_row or node.dtype.name not in ("float32", "float64"):
+        return False
+    one: Node = node.inputs[0]
+    other: Node = node.inputs[1]
+    return (
+        one.dtype is node.dtype
+        and other.dtype is node.dtype
+        and one.shape == node.shape
+        and other.shape == node.shape
+    )
+
+
+@cython.cfunc
+def is_one_gather(node: Node) -> cython.bint:
+    """Whether equal blocks are joined: then all blocks of all members are rows of one gather."""
+    source: Node
+    first: Node = node.inputs[0]
+    for source in node.inputs:
+        if source.shape != first.shape:
+            return False
+    return node.params[0] == 0 and first.numel > 0

@@ -1,0 +1,279 @@
+# cython: language_level=3
+"""Forms: what the reverse walk asks of batches.
+
+In come members of a batch that a walk has reached; out go the params, shapes and saved values that a derivative rule
+needs for all of them at once (`form_of`), or for one by itself (`saved_input`, `saved_result`). Gradient-only records,
+which no flush computes, are put into groups when a walk meets them (`group_records`).
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.int_array import Integers, integers
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residual_mask import is_saved
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.batching.membership import (
+    adopt,
+    in_ragged,
+    row_axis,
+    with_height,
+)
+from cython.cimports.weft.engine.pipeline.batching.operand_columns import column_of
+from cython.cimports.weft.engine.pipeline.batching.operand_packing import stack
+from cython.cimports.weft.engine.pipeline.batching.ragged import EQUAL, height_of, in_shape_of, lay
+from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
+from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import COMPOSITE
+from weft.engine.ir.tape import is_record_only
+from weft.engine.pipeline.batching.operand_packing import part_of
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Form:
+    """What a derivative rule needs of a group: batched params, shapes, saved values, which operands are batched."""
+
+    params = cython.declare(object, visibility="readonly")
+    shapes = cython.declare(tuple, visibility="readonly")
+    shape = cython.declare(tuple, visibility="readonly")
+    inputs = cython.declare(list, visibility="readonly")
+    result = cython.declare(object, visibility="readonly")
+    flags = cython.declare(tuple, visibility="readonly")
+
+    def __cinit__(self, params, shapes: tuple, shape: tuple, inputs: list, result, flags: tuple):
+        self.params = params
+        self.shapes = shapes
+        self.shape = shape
+        self.inputs = inputs
+        self.result = result
+        self.flags = flags
+
+
+def saved_input(node: Node, index: int):
+    """The saved value of an input of one node, wherever its batch keeps it."""
+    quotient: Node = node.quotient
+    if quotient is None or quotient.inputs is None:
+        return node.inputs[index]
+    saved: Node = quotient.inputs[index]
+    if not quotient.info[0][index]:
+        return saved
+    row: Node = part_of(saved, node)
+    if in_ragged(node):
+        return row
+    if node.payload is not None:
+        return in_shape_of(row, node.payload[index])
+    return in_shape_of(row, node.shape if row.numel == node.numel else ())  # (): a number
+
+
+def saved_result(node: Node):
+    """The saved value of one node."""
+    quotient: Node = node.quotient
+    if quotient is None:
+        return node if node.row.kind != COMPOSITE else node.result
+    whole: Node = quotient.result if node.row.kind == COMPOSITE else quotient
+    return part_of(whole, node)
+
+
+def form_of(quotient: Node, first: Node, rows: Integers | None):
+    """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
+    have been reached."""
+    flags: tuple = quotient.info[0]
+    ragged: cython.bint = len(quotient.shape) == len(first.shape)
+    row: OpRow = first.row
+    mask: cython.longlong = first.saved
+    index: cython.Py_ssize_t
+    inputs: list = [None] * len(flags)
+    result = None
+    if rows is None:
+        for index in range(len(flags)):
+            if is_saved(mask, index):
+                inputs[index] = wrap(quotient.inputs[index], None)
+        if mask >> RESULT_SHIFT & 1:
+            result = wrap(quotient.result if row.kind == COMPOSITE else quotient, None)
+        return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
+    part: cython.Py_ssize_t = rows.count
+    for index in range(len(flags)):
+        if is_saved(mask, index):
+            saved: Node = quotient.inputs[index]
+            inputs[index] = wrap(_rows(saved, rows, ragged) if flags[index] else saved, None)
+    if mask >> RESULT_SHIFT & 1:
+        whole: Node = quotient.result if row.kind == COMPOSITE else quotient
+        result = wrap(_rows(whole, rows, ragged), None)
+    shapes: list = []
+    for index in range(len(flags)):
+        shape: tuple = quotient.payload[index]
+        if flags[index]:
+            shape = with_height(shape, row_axis(shape) if ragged else 0, part)
+        shapes.append(shape)
+    params = first.params
+    if row.batch is not None and not ragged:
+        own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
+        params = row.batch(first.params, own, flags, part)
+    own_shape: tuple = with_height(quotient.shape, quotient.info[2], part)
+    return Form(params, tuple(shapes), own_shape, inputs, result, flags)
+
+
+@cython.cfunc
+def _rows(node: Node, rows: Integers, ragged: cython.bint) -> Node:
+    """Some rows of a value, along the first dimension or that of a ragged batch."""
+    axis: cython.Py_ssize_t = row_axis(node.shape) if ragged else 0
+    height: cython.Py_ssize_t = rows.count
+    shape: tuple = (height,) + node.shape[axis + 1 :]
+    base: Node = in_shape_of(node, node.shape[axis:])
+    terms: Terms = terms_of(integers(height, 0), rows, None)
+    found: Node = gather((base,), terms, shape, node.dtype)
+    return in_shape_of(found, with_height(node.shape, axis, height))
+
+
+def group_records(records: list):
+    """Group gradient-only records that a walk has reached: views, region writes, composites."""
+    groups: dict = {}
+    numbers: dict = {}  # of records met before, so that chains of records join link by link
+    fresh: list = []
+    node: Node
+    for node in records:
+        if not node.considered and node.row.batchable and is_record_only(node):
+            fresh.append(node)
+    fresh.sort(key=_sequence)
+    for node in fresh:
+        node.considered = True
+        key = _record_key(node, numbers)
+        numbers[node] = numbers.setdefault(key, len(numbers))
+        members = groups.get(key)
+        if members is None:
+            groups[key] = [node]
+        else:
+            members.append(node)
+    stacks: dict = {}
+    for members in groups.values():
+        if len(members) > 1:
+            members.sort(key=_record_order)
+            _build_record(members, stacks)
+
+
+@cython.cfunc
+def _record_key(node: Node, numbers: dict):
+    """What equal records share: op, params, shapes (but for the height, where rows do not know each other), and where
+    their edges lead."""
+    parts: list = [node.row.code, node.params, node.dtype.code]
+    if _knows_no_height(node):
+        axis: cython.Py_ssize_t = row_axis(node.shape)
+        parts += (axis, node.shape[axis + 1 :], tuple([s[axis + 1 :] for s in node.payload]))
+    else:
+        parts += (node.shape, node.payload)
+    for edge in node.edges:
+        if edge is None:
+            parts.append(None)
+        elif isinstance(edge, Node):
+            below: Node = cython.cast(Node, edge)
+            number = numbers.get(below)
+            if number is None:
+                number = id(below if below.quotient is None else below.quotient)
+            parts.append(number)
+        else:
+            parts.append(id(edge))
+    if node.result is not None:
+        parts.append(id(node.result.quotient) if node.result.quotient is not None else 0)
+    return tuple(parts)
+
+
+@cython.cfunc
+def _knows_no_height(record: Node) -> cython.bint:
+    """Whether a record can be laid behind equal ones of other heights."""
+    row: OpRow = record.row
+    if row.rowwise is None or record.payload is None or len(record.shape) == 0:
+        return False
+    axis: cython.Py_ssize_t = row_axis(record.shape)
+    height = record.shape[axis]
+    lead: tuple = record.shape[: axis + 1]
+    for shape in record.payload:
+        if len(cython.cast(tuple, shape)) < axis + 2 or shape[: axis + 1] != lead:
+            return False
+    return height > 0 and row.rowwise(record.params, record.payload, axis)
+
+
+def _sequence(node: Node):
+    return node.seq
+
+
+def _record_order(node: Node):
+    for edge in node.edges:
+        if isinstance(edge, Node) and edge.quotient is not None:
+            return edge.qrow, node.seq
+    return 0, node.seq
+
+
+@cython.cfunc
+def _build_record(members: list, stacks: dict) -> cython.void:
+    """The record that stands for a group of them."""
+    first: Node = members[0]
+    axis: cython.Py_ssize_t = _height_axis(members)
+    flags: tuple = (True,) * len(first.payload)
+    params = first.params
+    lead: tuple = (len(members),)
+    behind: cython.Py_ssize_t = 0  # the first dimension that goes on as it is
+    if axis >= 0:
+        lead = with_height(first.shape[: axis + 1], axis, height_of(members, axis))
+        behind = axis + 1
+    elif first.row.batch is not None:  # the view through a lens of an elementwise row has none
+        params = first.row.batch(first.params, first.payload, flags, len(members))
+        if params is None and first.params is not None:
+            return
+    shape: tuple = lead + first.shape[behind:]
+    inputs: tuple = _saved_together(members, axis, stacks)
+    quotient: Node = new_node(
+        first.row, inputs, params, shape, count_elements(shape), first.dtype, None
+    )
+    finish(quotient)
+    quotient.payload = tuple([lead + each[behind:] for each in first.payload])
+    if first.result is not None:
+        results: list = [cython.cast(Node, node).result for node in members]
+        quotient.result = _together(results, axis, stacks)
+        quotient.result.live += 1
+    adopt(quotient, members, flags)
+    quotient.holds = True if first.result is not None else quotient.holds
+    quotient.considered = True
+
+
+@cython.cfunc
+def _height_axis(records: list) -> cython.Py_ssize_t:
+    """The dimension in which records that go together differ; EQUAL where they do not."""
+    first: Node = records[0]
+    node: Node
+    for node in records:
+        if node.shape != first.shape:
+            return row_axis(first.shape)
+    return EQUAL
+
+
+@cython.cfunc
+def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tuple:
+    """What the records of a group have saved of their operands; the first one's operands where nothing was saved."""
+    first: Node = members[0]
+    if first.inputs is None:
+        return None
+    found: list = []
+    node: Node
+    index: cython.Py_ssize_t
+    for index in range(len(first.payload)):
+        if not is_saved(first.saved, index):
+            found.append(first.inputs[index])
+            continue
+        sources: list = []
+        for node in members:
+            sources.append(node.inputs[index])
+        found.append(_together(sources, axis, stacks))
+    return tuple(found)
+
+
+@cython.cfunc
+def _together(sources: list, axis: cython.Py_ssize_t, stacks: dict) -> Node:
+    """Values along a dimension of theirs, or along a new one."""
+    return stack(column_of(sources), stacks) if axis < 0 else lay(sources, axis)

@@ -1,0 +1,163 @@
+# cython: language_level=3
+"""Members of batches: how nodes become rows of a quotient, and leave it.
+
+In come equal nodes and the node that stands for them; out go members, which keep their inputs and edges: only
+`quotient` and `qrow` are written, and what derivatives need moves to the quotient. A member is one row of a quotient
+that has a dimension more, or as many rows as it has itself of one that has not (`in_ragged`).
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.prefetch import prefetch_inputs
+from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
+from cython.cimports.weft.engine.ir.tape import Tape
+from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
+from cython.cimports.weft.engine.pipeline.batching.membership import row_axis
+
+from weft._build.compiled import require
+from weft.engine.ir.tape import rejoin
+
+require(__name__, cython.compiled)
+
+
+@cython.cfunc
+def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
+    """Make nodes members of a quotient, each behind the one before; it takes over what their derivatives need."""
+    first: Node = members[0]
+    ragged: cython.bint = len(quotient.shape) == len(first.shape)
+    axis: cython.Py_ssize_t = row_axis(quotient.shape) if ragged else 0
+    quotient.info = (flags, quotient.shape[axis], axis)
+    if first.edges is not None:
+        acquire_saves(quotient, first.edges)
+    place: cython.Py_ssize_t
+    node: Node
+    row: cython.longlong = 0
+    for place in range(len(members)):
+        prefetch_inputs(members, place)
+        node = members[place]
+        become_row(node, quotient, row)
+        row += cython.cast(cython.longlong, node.shape[axis]) if ragged else 1
+
+
+@cython.cfunc
+def height_in(quotient: Node, member: Node) -> cython.longlong:
+    """How many rows of its quotient a member is."""
+    if len(quotient.shape) != len(member.shape):
+        return 1
+    return member.shape[cython.cast(cython.Py_ssize_t, quotient.info[2])]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
+    """Make a node a row of a quotient (its first one), which holds what its derivative needs."""
+    node.quotient = quotient
+    node.qrow = row
+    quotient.members += 1
+    release_saves(node)
+
+
+def rows_along(node: Node):
+    """The dimension that the rows of a batch are along; 0 of other nodes."""
+    return 0 if batched_operands(node) is None else node.info[2]
+
+
+def batched_operands(node: Node):
+    """Of a quotient: whether each operand has a row for each example. None of other nodes."""
+    if not isinstance(node.info, tuple) or not isinstance(node.info[0], tuple):
+        return None
+    return node.info[0]
+
+
+def ungroup(nodes: list):
+    """Take pending members that live nodes need out of their batches, to run alone: where a batch fails, each example
+    is to answer for itself. Returns whether there were any."""
+    found: cython.bint = False
+    stack: list = [node for node in nodes if cython.cast(Node, node).live > 0]
+    met: set = set()
+    node: Node
+    while stack:
+        node = stack.pop()
+        if node.state != PENDING or node in met:
+            continue
+        met.add(node)
+        if node.inputs is not None:
+            stack.extend(node.inputs)
+        if node.quotient is not None and node.quotient.state == PENDING:
+            found = True
+            _leave(node)
+    return found
+
+
+@cython.cfunc
+def _sources(node: Node) -> tuple:
+    """What a node is computed of: as a member, of its quotient."""
+    if node.quotient is not None:
+        return (node.quotient,)
+    return () if node.inputs is None else node.inputs
+
+
+@cython.cfunc
+def _sequence(node: Node) -> cython.longlong:
+    return node.seq
+
+
+def needed_by(wanted: Node, tape: Tape):
+    """The pending nodes that a value is computed of, oldest first. Those that others on the tape read are held until
+    the run is over, so that these can be computed after it."""
+    needed: set = set()
+    stack: list = [wanted]
+    node: Node
+    source: Node
+    while stack:
+        node = stack.pop()
+        if node.state == PENDING and node not in needed:
+            needed.add(node)
+            stack.extend(_sources(node))
+    for node in tape.pending():
+        if node in needed:
+            continue
+        for source in _sources(node):
+            if source in needed:
+                source.live += 1
+                tape.held.append(source)
+    return sorted(needed, key=lambda node: _sequence(node))
+
+
+def needed_elsewhere(pending: list, tape: Tape):
+    """The pending nodes that a tape's own read on other tapes, with the batches that these are part of: what has not
+    run there reads them afterwards."""
+    place: cython.p_void = cython.cast(cython.p_void, tape)
+    met: set = set()
+    found: list = []
+    stack: list = [(node, False) for node in pending]
+    node: Node
+    source: Node
+    while stack:
+        node, elsewhere = stack.pop()
+        for source in _sources(node):
+            if source.state != PENDING or source.tape == place or source in met:
+                continue
+            below: cython.bint = elsewhere or source.tape != cython.NULL
+            met.add(source)
+            if below:
+                found.append(source)
+            stack.append((source, below))
+    return found
+
+
+@cython.cfunc
+def _leave(node: Node) -> cython.void:
+    """Make a member a node of its own again."""
+    quotient: Node = node.quotient
+    node.quotient = None
+    node.qrow = -1
+    if node.edges is not None and not node.released:
+        acquire_saves(node, node.edges)
+    release_saves(quotient)
+    rejoin(node, quotient)
+    while goes_on(node.inputs[0]):
+        node = node.inputs[0]
+        node.qrow = -1
+        rejoin(node, quotient)

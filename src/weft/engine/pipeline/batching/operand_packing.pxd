@@ -1,0 +1,7 @@
+from weft.engine.ir.node cimport Node
+from weft.engine.pipeline.batching.operand_columns cimport Column
+
+cdef Node stack(Column column, dict stacks)
+cdef Node in_place(Column column, dict stacks)
+cdef Node gathered(Column column, dict stacks)
+cdef Node gathered_sums(list members, dict stacks)

@@ -1,0 +1,406 @@
+# cython: language_level=3
+"""Stacking: the operands of a group as one value with a leading dimension.
+
+In come the operands of equal nodes, in order; out goes a node with a row for each. Rows of one batch in order are used
+in place, views of members become the same view of their batch, and only what is left is gathered.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residuals import acquire_saves, drop_inputs, note_idle
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on, identity
+from cython.cimports.weft.engine.pipeline.batching.membership import (
+    become_row,
+    height_in,
+    in_ragged,
+    row_axis,
+)
+from cython.cimports.weft.engine.pipeline.batching.operand_columns import (
+    Column,
+    column_of,
+    same_operands,
+)
+from cython.cimports.weft.engine.pipeline.batching.ragged import piece
+from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
+from cython.cimports.weft.engine.pipeline.program_ir import row_major
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_VIEW = cython.declare(cython.int, VIEW)
+_expand_row = cython.declare(OpRow, TABLE["expand"])
+# A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
+_NARROWEST = cython.declare(cython.longlong, 4)
+_LONGEST = cython.declare(cython.longlong, 4096)
+FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Layer:
+    """A view of a batch, and which of its rows are members already."""
+
+    whole: Node
+    taken: bytearray
+
+    def __cinit__(self, whole: Node):
+        self.whole = whole
+        self.taken = bytearray(cython.cast(cython.Py_ssize_t, whole.shape[0]))
+
+    @cython.cfunc
+    def take(self, node: Node, stacks: dict) -> cython.bint:
+        """Make a view of a member the row of that member, if it is free."""
+        row: cython.longlong = cython.cast(Node, node.inputs[0]).qrow
+        if self.taken[row]:
+            return False
+        self.taken[row] = True
+        become_row(node, self.whole, row)
+        if node.live == 0:
+            finish(node)
+        else:  # it may be for the sake of a save that its batch is about to take over
+            stacks.setdefault(FOLLOWED, []).append(node)
+        return True
+
+
+@cython.cfunc
+def stack(column: Column, stacks: dict) -> Node:
+    """The operands of a group as one value with a leading dimension: in place where they lie in order."""
+    found: Node = in_place(column, stacks)
+    return gathered(column, stacks) if found is None else found
+
+
+@cython.cfunc
+def in_place(column: Column, stacks: dict) -> Node:
+    """The operands of a group where they lie in order, or have been gathered before; None where they have not."""
+    first: Node = column.at(0)
+    if column.viewed:
+        _follow(column, stacks)
+    if first.quotient is not None and first.state == PENDING:
+        run = None if in_ragged(first) else _consecutive(column)
+        if run is not None:
+            return run
+    elif first.state == DONE and first.buffer is not None:
+        run = _adjacent(column)
+        if run is not None:
+            return run
+    return _gathered_before(column, stacks)
+
+
+@cython.cfunc
+def _gathered_before(column: Column, stacks: dict) -> Node:
+    """The gather of the same operands, if there is one."""
+    for other, known in stacks.get(column.hash()) or ():
+        if same_operands(column, other):
+            return known
+    return None
+
+
+@cython.cfunc
+def gathered(column: Column, stacks: dict) -> Node:
+    """A gather of operands that do not lie in order, from wherever they are."""
+    known: Node = _gathered_before(column, stacks)
+    if known is not None:
+        return known
+    first: Node = column.at(0)
+    if _is_one_number(column):
+        return _number_in_rows(first, column.count)
+    if _views_one_batch(column):
+        return _view_of_gathered(column, stacks)
+    sources: Sources = Sources()
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        sources.add(column.at(index))
+    shape: tuple = (column.count,) + first.shape
+    result: Node = sources.gather(None, shape, first.dtype)
+    stacks.setdefault(column.hash(), []).append((column, result))
+    return result
+
+
+@cython.cfunc
+def _is_one_number(column: Column) -> cython.bint:
+    """Whether operands are all one number, expanded to some shape: zeros that something is written into, as a rule."""
+    first: Node = column.at(0)
+    index: cython.Py_ssize_t
+    if first.state != PENDING or first.row is not _expand_row:
+        return False
+    number: Node = first.inputs[0]
+    if number.row is not SCALAR_ROW or number.state != DONE:
+        return False
+    same: tuple = identity(first)
+    for index in range(1, column.count):
+        if identity(column.at(index)) != same:
+            return False
+    return True
+
+
+@cython.cfunc
+def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
+    """A number, expanded to so many rows."""
+    shape: tuple = (count,) + like.shape
+    result: Node = new_node(
+        _expand_row, like.inputs, shape, shape, count_elements(shape), like.dtype, None
+    )
+    result.considered = True
+    return result
+
+
+@cython.cfunc
+def _views_one_batch(column: Column) -> cython.bint:
+    """Whether operands are the same view, not too narrow, of members of one batch."""
+    first: Node = column.at(0)
+    batch: Node = first.quotient
+    index: cython.Py_ssize_t
+    if batch is None or first.state != PENDING or first.row.kind != _VIEW or in_ragged(first):
+        return False
+    below: Node = first.inputs[0]
+    if first.numel * _NARROWEST < below.numel or below.numel * below.dtype.itemsize > _LONGEST:
+        return False
+    for index in range(column.count):
+        if column.at(index).quotient is not batch:
+            return False
+    return True
+
+
+@cython.cfunc
+def _view_of_gathered(column: Column, stacks: dict) -> Node:
+    """A view of what operands view, gathered: the pieces of a split are brought together at once."""
+    below: Column = Column(column.count)
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        below.put(index, column.at(index).inputs[0])
+    first: Node = column.at(0)
+    base: Node = stack(below, stacks)
+    params = first.row.batch(first.params, (below.at(0).shape,), (True,), column.count)
+    shape: tuple = (column.count,) + first.shape
+    result: Node = new_node(
+        first.row, (base,), params, shape, count_elements(shape), first.dtype, None
+    )
+    result.considered = True
+    return result
+
+
+@cython.cfunc
+def gathered_sums(members: list, stacks: dict) -> Node:
+    """A gather of sums, each of all rows that an addition and those that it goes on from add up, in their order."""
+    sources: Sources = Sources()
+    terms: list = []
+    offsets: Integers = integers(1, 0)
+    node: Node
+    index: cython.Py_ssize_t
+    for index in range(len(members)):
+        prefetch_sources(members, index)
+        _list_terms(members[index], terms)
+        push(offsets, cython.cast(cython.int, len(terms)))
+    column: Column = column_of(terms)
+    if column.viewed:
+        _follow(column, stacks)
+    for node in terms:
+        sources.add(node)
+    first: Node = members[0]
+    return sources.gather(offsets, (len(members),) + first.shape, first.dtype)
+
+
+@cython.cfunc
+def _list_terms(node: Node, terms: list) -> cython.void:
+    """List what a sum adds up, the first one first."""
+    start: cython.Py_ssize_t = len(terms)
+    terms.append(node.inputs[1])
+    while goes_on(node.inputs[0]):
+        node = node.inputs[0]
+        terms.append(node.inputs[1])
+    terms.append(node.inputs[0])
+    terms[start:] = terms[start:][::-1]
+
+
+@cython.cfunc
+def _follow(column: Column, stacks: dict) -> cython.void:
+    """Put operands that view members of batches into batches too: of the same view, over all rows."""
+    source: Node
+    like: Node = None  # the view that was put into `layer`
+    layer: Layer = None
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        if index + NEXT < column.count:
+            prefetch_node(cython.cast(cython.p_void, column.items[index + NEXT]))
+        source = column.at(index)
+        if source.row.kind != _VIEW or source.quotient is not None or source.state != PENDING:
+            continue
+        if layer is None or not _views_alike(source, like) or not layer.take(source, stacks):
+            like, layer = source, _follow_view(source, stacks)
+
+
+@cython.cfunc
+def _views_alike(one: Node, other: Node) -> cython.bint:
+    """Whether two nodes are the same view of members of one batch."""
+    below: Node = one.inputs[0]
+    batch: Node = below.quotient
+    return (
+        batch is not None
+        and not in_ragged(below)
+        and below.state == PENDING
+        and batch is cython.cast(Node, other.inputs[0]).quotient
+        and one.row is other.row
+        and one.dtype is other.dtype
+        and equal(one.params, other.params)
+        and equal(one.shape, other.shape)
+    )
+
+
+@cython.cfunc
+def _follow_view(node: Node, stacks: dict) -> Layer:
+    """Make a view of a member a member of the same view of the batch; one of a value that is there has it at once."""
+    below: Node = node.inputs[0]
+    if below.state == DONE:
+        _settle_view(node, below)
+        return None
+    if below.state != PENDING or not node.row.batchable:
+        return None
+    if below.quotient is None and below.row.kind == _VIEW:
+        _follow_view(below, stacks)
+        if below.state == DONE:
+            _settle_view(node, below)
+            return None
+    if below.quotient is None or in_ragged(below):
+        return None
+    views: dict = stacks.get(below.quotient)
+    if views is None:
+        views = stacks[below.quotient] = {}
+    key = (node.row, node.params, node.shape, node.dtype.code)
+    return _in_free_layer(views.setdefault(key, []), node, below, stacks)
+
+
+@cython.cfunc
+def _settle_view(node: Node, below: Node) -> cython.void:
+    """Give a view of a value its place in that value's memory. Programs then read a value from outside, and one that
+    reads the next row at each step is the same program."""
+    if below.buffer is None or node.dtype is not below.dtype:
+        return
+    strides = row_major(below.shape)
+    if below.strides is not None and below.strides != strides:
+        if node.row.name == "strided":
+            return  # counts in row-major order
+        strides = below.strides
+    strides, offset = node.row.strides(node.params, below.shape, strides, 0)
+    if strides is None:
+        return
+    node.buffer = below.buffer
+    node.offset = below.offset + offset * node.dtype.itemsize
+    node.strides = None if strides == row_major(node.shape) else strides
+    node.state = DONE
+    finish(node)
+    drop_inputs(node)
+    if node.live == 0:
+        note_idle(node)
+
+
+@cython.cfunc
+def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Layer:
+    """Put a view into a view of the batch in which the row of what it views is free: each of several equal views of a
+    member has a row of its own."""
+    layer: Layer
+    for layer in layers:
+        if layer.take(node, stacks):
+            return layer
+    made: Node = _view_of_batch(node, below)
+    if made is None:
+        return None
+    layer = Layer(made)
+    layers.append(layer)
+    layer.take(node, stacks)
+    return layer
+
+
+@cython.cfunc
+def _view_of_batch(node: Node, below: Node):
+    """The view of one member, over all rows of the batch that it is of; None where there is no such view."""
+    row: OpRow = node.row
+    count: cython.Py_ssize_t = below.quotient.shape[0]
+    params = row.batch(node.params, (below.shape,), (True,), count)
+    if params is None:
+        return None
+    shape: tuple = (count,) + node.shape
+    whole: Node = new_node(
+        row, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
+    )
+    whole.payload = (below.quotient.shape,)
+    whole.info = ((True,), count, 0)
+    if node.edges is not None:
+        acquire_saves(whole, node.edges)
+    whole.considered = True
+    return whole
+
+
+@cython.cfunc
+def _consecutive(column: Column):
+    """Rows of one quotient in order, each so far from the one before: the quotient itself, or a slice of it."""
+    first: Node = column.at(0)
+    quotient: Node = first.quotient
+    count: cython.Py_ssize_t = column.count
+    step: cython.longlong = 1
+    index: cython.Py_ssize_t
+    if count > 1:
+        step = column.at(1).qrow - first.qrow
+    if step < 1:
+        return None
+    for index in range(count):
+        node: Node = column.at(index)
+        if node.quotient is not quotient or node.qrow != first.qrow + index * step:
+            return None
+    if count == quotient.info[1]:
+        return quotient
+    shape: tuple = (count,) + quotient.shape[1:]
+    result: Node = new_node(
+        TABLE["slice"],
+        (quotient,),
+        (0, first.qrow, count, step),
+        shape,
+        count_elements(shape),
+        quotient.dtype,
+        None,
+    )
+    result.considered = True
+    return result
+
+
+@cython.cfunc
+def _adjacent(column: Column):
+    """Values that lie one behind the other in one buffer: that region."""
+    first: Node = column.at(0)
+    step: cython.longlong = first.numel * first.dtype.itemsize
+    index: cython.Py_ssize_t
+    for index in range(column.count):
+        node: Node = column.at(index)
+        if (
+            node.buffer is not first.buffer
+            or node.strides is not None
+            or node.state != DONE
+            or node.offset != first.offset + index * step
+        ):
+            return None
+    return new_value(first.dtype, (column.count,) + first.shape, first.buffer, first.offset)
+
+
+def part_of(batched: Node, member: Node):
+    """What a value that is batched as its members are has for one of them, as a node."""
+    if in_ragged(member):
+        height: cython.longlong = height_in(member.quotient, member)
+        return piece(batched, row_axis(batched.shape), member.qrow, height)
+    return row_of(batched, member.qrow)
+
+
+def row_of(quotient: Node, row: int):
+    """One row of a batched value, as a node."""
+    shape: tuple = quotient.shape[1:]
+    return new_node(
+        TABLE["select"], (quotient,), (0, row), shape, count_elements(shape), quotient.dtype, None
+    )

@@ -1,0 +1,342 @@
+# cython: language_level=3
+"""Ragged batches: members of different heights, one behind the other along the dimension in which they differ.
+
+Operations whose rows do not know each other (a linear layer, an activation, an embedding) are the same operation on all
+rows of all members. In come members that differ in one dimension only, the first one of more than one element; out go
+their operands laid one behind the other, in place where they lie so already, so that the quotient is the recorded
+operation itself on more rows. A member has the rows from `qrow` on, as many as it is high. Derivatives are those of the
+operation: nothing has a dimension more.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.batching.batch_key import (
+    axis_between,
+    operand_axis,
+    same_for_all,
+)
+from cython.cimports.weft.engine.pipeline.batching.membership import (
+    height_in,
+    in_ragged,
+    row_axis,
+    with_height,
+)
+from cython.cimports.weft.engine.pipeline.batching.operand_columns import Column
+from cython.cimports.weft.engine.pipeline.batching.ragged import EQUAL, MIXED
+from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
+
+from weft._build.compiled import require
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_cat_row = cython.declare(OpRow, TABLE["cat"])
+_slice_row = cython.declare(OpRow, TABLE["slice"])
+_expand_row = cython.declare(OpRow, TABLE["expand"])
+_view_row = cython.declare(OpRow, TABLE["view"])
+_permute_row = cython.declare(OpRow, TABLE["permute"])
+
+
+# -- heights -------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def height_axis(members: list) -> cython.Py_ssize_t:
+    """The dimension in which members of one signature differ; EQUAL where they do not, MIXED where it is not one."""
+    first: Node = members[0]
+    node: Node
+    axis: cython.Py_ssize_t = EQUAL
+    between: cython.Py_ssize_t
+    if first.row.rowwise is None or len(first.shape) == 0:
+        return EQUAL
+    for node in members:
+        if equal(node.shape, first.shape):
+            continue
+        between = axis_between(first.shape, node.shape)
+        if between < 0 or (axis >= 0 and axis != between):
+            return MIXED
+        axis = between
+    return axis
+
+
+@cython.cfunc
+def axis_of_operands(members: list) -> cython.Py_ssize_t:
+    """`height_axis`, but MIXED also where equally high members have operands of different shapes."""
+    first: Node = members[0]
+    node: Node
+    index: cython.Py_ssize_t
+    axis: cython.Py_ssize_t = height_axis(members)
+    if axis != EQUAL or first.row.rowwise is None or len(first.inputs) < 2:
+        return axis
+    for node in members:
+        for index in range(len(first.inputs)):
+            own: tuple = cython.cast(Node, node.inputs[index]).shape
+            if not equal(own, cython.cast(Node, first.inputs[index]).shape):
+                return MIXED
+    return EQUAL
+
+
+@cython.cfunc
+def of_one_height(members: list) -> list:
+    """Members of one signature, put beside those that are as high and have operands of equal shapes."""
+    heights: dict = {}
+    node: Node
+    for node in members:
+        shapes: list = [cython.cast(Node, source).shape for source in node.inputs]
+        heights.setdefault((node.shape, tuple(shapes)), []).append(node)
+    return list(heights.values())
+
+
+@cython.cfunc
+def height_of(members: list, axis: cython.Py_ssize_t) -> cython.longlong:
+    """The height of members one behind the other."""
+    height: cython.longlong = 0
+    node: Node
+    for node in members:
+        height += cython.cast(cython.longlong, node.shape[axis])
+    return height
+
+
+# -- operands ------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def ragged_operands(members: list, columns: list, axis: cython.Py_ssize_t) -> tuple:
+    """(operands, flags) of the quotient of members of different heights; None where an operand is neither the same
+    for all nor has a row for each row of its member."""
+    first: Node = members[0]
+    column: Column
+    node: Node
+    operands: list = []
+    flags: list = []
+    own: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    for index in range(len(columns)):
+        column = columns[index]
+        own = -1 if column.same else _axis_of(members, index, axis)
+        if own >= 0:
+            operands.append(lay([column.at(position) for position in range(column.count)], own))
+        else:
+            for node in members:
+                if not same_for_all(first, node, index):
+                    return None
+            operands.append(first.inputs[index])
+        flags.append(own >= 0)
+    return tuple(operands), tuple(flags)
+
+
+@cython.cfunc
+def _axis_of(members: list, index: cython.Py_ssize_t, axis: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The dimension of an operand along which it has a row for each row of every member; -1 where there is none."""
+    own: cython.Py_ssize_t = operand_axis(members[0], index, axis)
+    node: Node
+    for node in members:
+        if own < 0 or operand_axis(node, index, axis) != own:
+            return -1
+    return own
+
+
+@cython.cfunc
+def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
+    """Values one behind the other along a dimension: where they lie so, in place; rows that are one row each, repeated,
+    by a gather; else joined."""
+    first: Node = sources[0]
+    repeated: Node = _repeated(sources, axis)
+    if repeated is not None:
+        return repeated
+    pieces: list = []
+    run: Run = None
+    source: Node
+    for source in sources:
+        if run is None or not run.goes_on(source):
+            run = Run(source, axis)
+            pieces.append(run)
+    parts: list = [run.node() for run in pieces]
+    if len(parts) == 1:
+        return parts[0]
+    shape: tuple = with_height(first.shape, axis, height_of(parts, axis))
+    joined: Node = new_node(
+        _cat_row, tuple(parts), (axis,), shape, count_elements(shape), first.dtype, None
+    )
+    joined.considered = True
+    return joined
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Run:
+    """Values that lie one behind the other in a whole (a batch, a value that slices are of) or in a buffer."""
+
+    first = cython.declare(Node)
+    axis = cython.declare(cython.Py_ssize_t)
+    whole = cython.declare(Node)
+    along = cython.declare(cython.Py_ssize_t)  # the dimension of the whole
+    start = cython.declare(cython.longlong)
+    height = cython.declare(cython.longlong)
+
+    def __cinit__(self, source: Node, axis: cython.Py_ssize_t):
+        self.first = source
+        self.axis = axis
+        self.whole, self.along, self.start = _whole_of(source, axis)
+        self.height = source.shape[axis]
+
+    @cython.cfunc
+    def goes_on(self, source: Node) -> cython.bint:
+        """Take one more value, if it comes next."""
+        whole, along, start = _whole_of(source, self.axis)
+        if whole is None:
+            if not self._is_next(source):
+                return False
+        elif whole is not self.whole or along != self.along or start != self.start + self.height:
+            return False
+        self.height += cython.cast(cython.longlong, source.shape[self.axis])
+        return True
+
+    @cython.cfunc
+    def _is_next(self, source: Node) -> cython.bint:
+        """Whether a computed value lies right behind the others in memory."""
+        first: Node = self.first
+        if self.whole is not None or first.state != DONE or source.state != DONE:
+            return False
+        if first.buffer is None or source.buffer is not first.buffer:
+            return False
+        if first.strides is not None or source.strides is not None:
+            return False
+        rows: cython.longlong = first.shape[self.axis]
+        row: cython.longlong = first.numel // rows * first.dtype.itemsize
+        return source.offset == first.offset + self.height * row
+
+    @cython.cfunc
+    def node(self) -> Node:
+        """What the values are together."""
+        first: Node = self.first
+        shape: tuple = with_height(first.shape, self.axis, self.height)
+        if self.whole is not None:
+            return in_shape_of(piece(self.whole, self.along, self.start, self.height), shape)
+        if self.height == first.shape[self.axis]:
+            return first
+        return new_value(first.dtype, shape, first.buffer, first.offset)
+
+
+@cython.cfunc
+def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
+    """(what a value is some rows of, the dimension that they are along, the first of them): a ragged batch, or what the
+    value is a slice of; (None, 0, 0) else."""
+    below: Node = source
+    if (
+        source.state == PENDING
+        and source.quotient is None
+        and source.row.code == _slice_row.code
+        and source.params[0] == axis
+        and source.params[3] == 1
+    ):
+        return source.inputs[0], axis, source.params[1]
+    while below.state == PENDING and below.quotient is None and _keeps_order(below):
+        below = below.inputs[0]
+    if below.state != PENDING or below.quotient is None or not in_ragged(below):
+        return None, 0, 0
+    if height_in(below.quotient, below) != source.shape[axis] or below.numel != source.numel:
+        return None, 0, 0
+    return below.quotient, below.quotient.info[2], below.qrow
+
+
+@cython.cfunc
+def _keeps_order(view: Node) -> cython.bint:
+    """Whether a node is a view of all elements of its operand in their order."""
+    code: cython.int = view.row.code
+    if code == _view_row.code:
+        return True
+    if code == _expand_row.code:
+        return cython.cast(Node, view.inputs[0]).numel == view.numel
+    if code != _permute_row.code:
+        return False
+    shape: tuple = cython.cast(Node, view.inputs[0]).shape
+    last: cython.Py_ssize_t = -1
+    for axis in view.params:
+        if shape[axis] != 1:
+            if axis < last:
+                return False
+            last = axis
+    return True
+
+
+@cython.cfunc
+def piece(
+    whole: Node, axis: cython.Py_ssize_t, start: cython.longlong, count: cython.longlong
+) -> Node:
+    """Some rows of a value; the value where these are all."""
+    if count == whole.shape[axis]:
+        return whole
+    shape: tuple = with_height(whole.shape, axis, count)
+    found: Node = new_node(
+        _slice_row,
+        (whole,),
+        (axis, start, count, 1),
+        shape,
+        count_elements(shape),
+        whole.dtype,
+        None,
+    )
+    found.considered = True
+    return found
+
+
+@cython.cfunc
+def in_shape_of(node: Node, shape: tuple) -> Node:
+    """A value in another shape of as many elements."""
+    if node.shape == shape:
+        return node
+    found: Node = new_node(_view_row, (node,), shape, shape, node.numel, node.dtype, None)
+    found.considered = True
+    return found
+
+
+@cython.cfunc
+def _repeated(sources: list, axis: cython.Py_ssize_t) -> Node:
+    """A gather of values that are each one row, repeated; None where some are not."""
+    found: Sources = Sources()
+    source: Node
+    row: Node
+    for source in sources:
+        row = _row_of(source, axis)
+        if row is None:
+            return None
+        for _ in range(cython.cast(cython.longlong, source.shape[axis])):
+            found.add(row)
+    first: Node = sources[0]
+    height: cython.longlong = height_of(sources, axis)
+    shape: tuple = (height,) + first.shape[axis + 1 :]
+    return in_shape_of(
+        found.gather(None, shape, first.dtype), with_height(first.shape, axis, height)
+    )
+
+
+@cython.cfunc
+def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
+    """The row that all rows of a value are; None where they may differ."""
+    height = source.shape[axis]
+    if height == 1:
+        return source
+    node: Node = _below_reshapes(source)
+    if node.state != PENDING or node.quotient is not None or node.row.code != _expand_row.code:
+        return None
+    below: Node = node.inputs[0]
+    along: cython.Py_ssize_t = row_axis(node.shape)
+    own: cython.Py_ssize_t = along - (len(node.shape) - len(below.shape))
+    if node.shape[along] != height or below.numel * height != node.numel:
+        return None
+    if own >= 0 and below.shape[own] != 1:
+        return None  # it is the elements of rows that are repeated
+    return _below_reshapes(below)
+
+
+@cython.cfunc
+def _below_reshapes(node: Node) -> Node:
+    """What a value is the elements of, in their order."""
+    while node.row.code == _view_row.code and node.state == PENDING and node.quotient is None:
+        node = node.inputs[0]
+    return node

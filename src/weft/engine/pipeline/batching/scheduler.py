@@ -1,0 +1,621 @@
+# cython: language_level=3
+"""The agenda: which pending operations can run as one, and in which order.
+
+In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
+shared operands, gradient pattern, the user's line and the way from there through the library), each after the groups
+that it reads from. First come signatures of which every node is ready, then those of which a whole level is (`order`),
+then the others; among equals the one with the longest way still to go. So equal operations at different depths meet,
+the cells of one level of all trees are one group, and what many paths end in (a loss) waits until all have come. The
+line is part of the signature because the operations of one cell then stay row by row beside each other, and fuse. What
+runs by itself is in no group. The quotients are made in `batch`.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.weft.engine.capi.hashing import mix
+from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.prefetch import (
+    FAR,
+    PyList_GET_ITEM,
+    prefetch_node,
+    prefetch_operands,
+)
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.batching.batch_key import (
+    ADDED_UP,
+    LEAST_ROWS,
+    PRODUCT_BYTES,
+    ROW_BYTES,
+    address_of,
+    adds_rows,
+    alike,
+    edge_matters,
+    hash_of,
+    is_one_gather,
+    line_of,
+    most_bytes,
+    role_of,
+    same_line,
+    way_of,
+)
+from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, SOURCE, VIEW
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_SOURCE = cython.declare(cython.int, SOURCE)
+_VIEW = cython.declare(cython.int, VIEW)
+_ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
+_CONTRACT = cython.declare(cython.int, CONTRACT)
+_NEVER = cython.declare(cython.longlong, 1 << 60)
+_FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's number in `turn_of`
+_FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
+_RECENT = cython.declare(cython.int, 256)
+_LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
+_PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
+_stack_row = cython.declare(OpRow, TABLE["stack"])
+_LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
+# What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
+_ALL = cython.declare(cython.int, 0)
+_LEVEL = cython.declare(cython.int, 1)
+_PART = cython.declare(cython.int, 2)
+_DEAR_PART = cython.declare(cython.int, 3)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Signature:
+    """The nodes of equal signature: how many have not run, which are ready, the longest way to go from one of those.
+
+    Of levels, where they are counted (`slot`): how many nodes of each are not ready, the lowest of which some is not
+    (`front`), the highest of which one is (`reached`). Where nodes read each other (`links` of them), their levels say
+    nothing: none is counted, and they go on one by one."""
+
+    first = cython.declare(Node)
+    number = cython.declare(cython.Py_ssize_t)
+    remaining = cython.declare(cython.Py_ssize_t)
+    ready = cython.declare(Integers)  # places of nodes
+    height = cython.declare(cython.int)
+    links = cython.declare(cython.Py_ssize_t)  # operands of its nodes that are its nodes too
+    uneven = cython.declare(cython.bint)  # its nodes differ in height
+    longest = cython.declare(cython.int)  # way of nodes that read each other, in steps
+    slot = cython.declare(cython.int)
+    unready = cython.declare(cython.p_int)
+    levels = cython.declare(cython.int)
+    front = cython.declare(cython.int)
+    reached = cython.declare(cython.int)
+    others = cython.declare(list)  # signatures that differ in the line only, itself among them
+    facts = cython.declare(tuple)  # what `weft.explain` says of it, once it has been asked for
+
+    def __cinit__(self, first: Node, number: cython.Py_ssize_t, others: list):
+        self.first = first
+        self.number = number
+        self.ready = integers(0, 0)
+        self.slot = -1
+        self.others = others
+        others.append(self)
+
+    def __dealloc__(self):
+        free(self.unready)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def count_levels(self, deepest: cython.int) -> cython.int:
+        """Make room for levels up to one of them."""
+        self.levels = deepest + 1
+        self.unready = cython.cast(cython.p_int, calloc(self.levels + 1, cython.sizeof(cython.int)))
+        if self.unready == cython.NULL:
+            raise MemoryError
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def reach(self, level: cython.int) -> cython.bint:
+        """Note that a node of a level is ready; whether with it all are ready whose levels have been reached."""
+        self.unready[level] -= 1
+        self.reached = max(self.reached, level)
+        while self.front < self.levels and self.unready[self.front] == 0:
+            self.front += 1
+        return self.front > self.reached
+
+
+@cython.final
+@cython.cclass
+class Agenda:
+    """One run over the pending nodes: their signatures and order, what is ready."""
+
+    nodes = cython.declare(list)
+    signatures = cython.declare(list)  # one per node; None runs by itself
+    table = cython.declare(dict)
+    recent = cython.declare(list)  # per slot of a line: the signature that was found last
+    families = cython.declare(dict)
+    heap = cython.declare(list)  # turns of signatures (`turn_of`)
+    alone = cython.declare(Integers)  # places of ready nodes that run by themselves
+    crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
+    known = cython.declare(list)  # all signatures, in the order in which they were met
+    order = cython.declare(Order)
+    needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
+    joined = cython.declare(cython.p_char)  # per node: whether it is in a group
+    steps = cython.declare(cython.p_int)  # per node: the way of its own signature that ends in it
+    begun = cython.declare(Integers)  # places of sums that others of equal signature go on from
+    notes = cython.declare(
+        list
+    )  # for `weft.explain`: what was taken, in order; None where nobody asks
+    later = cython.declare(
+        list
+    )  # (where a reader stands, its operand): operands met after their readers
+
+    def __cinit__(self, nodes: list, notes: list | None):
+        count: cython.size_t = len(nodes)
+        self.nodes = nodes
+        self.notes = notes
+        self.signatures = [None] * len(nodes)
+        self.table = {}
+        self.recent = [None] * _RECENT
+        self.families = {}
+        self.heap = []
+        self.alone = integers(0, 0)
+        self.later = []
+        self.begun = integers(0, 0)
+        self.known = []
+        self.order = Order(len(nodes))
+        self.needed = cython.cast(cython.p_char, calloc(count + 1, 1))
+        self.joined = cython.cast(cython.p_char, calloc(count + 1, 1))
+        self.steps = cython.cast(cython.p_int, calloc(count + 1, cython.sizeof(cython.int)))
+        if self.needed == cython.NULL or self.joined == cython.NULL or self.steps == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.needed)
+        free(self.joined)
+        free(self.steps)
+
+    @cython.cfunc
+    def place_of(self, source: Node) -> cython.longlong:
+        """Where an operand, or the batch that it is a row of, stands among the nodes; -1 where it is computed."""
+        place: cython.longlong = source.index
+        if place < len(self.nodes) and self.nodes[place] is source:
+            return place
+        if source.quotient is not None and source.state == PENDING:
+            return self.place_of(source.quotient)
+        return -1
+
+    @cython.cfunc
+    def read(self) -> cython.void:
+        """Look at every node once, oldest first: give it a signature if it has not been considered before, and note
+        what it waits for. A large graph does not fit the caches: to look at it twice would take twice as long."""
+        position: cython.Py_ssize_t
+        node: Node
+        source: Node
+        signature: Signature
+        for position in range(len(self.nodes)):
+            prefetch_operands(self.nodes, position)
+            node = self.nodes[position]
+            node.index = position
+            self.needed[position] = node.live > 0
+            if not node.considered and node.state == PENDING:
+                node.considered = True
+                if may_join(node):
+                    signature = self.signature_of(node)
+                    signature.remaining += 1
+                    if node.shape is not signature.first.shape:
+                        signature.uneven = signature.uneven or node.shape != signature.first.shape
+                    self.crowded = self.crowded or signature.remaining >= LEAST_ROWS
+                    self.signatures[position] = signature
+            if node.quotient is not None:
+                self.await_operand(position, node.quotient, True)
+            elif node.inputs is not None:
+                for source in node.inputs:
+                    self.await_operand(position, source, True)
+
+    @cython.cfunc
+    @cython.inline
+    def await_operand(
+        self, position: cython.Py_ssize_t, source: Node, again: cython.bint
+    ) -> cython.void:
+        """Note that a node waits for an operand, unless that is computed already."""
+        if source is None or source.state != PENDING:
+            return
+        place: cython.longlong = self.place_of(source)
+        if place < 0:
+            if again:
+                self.later.append((position, source))
+            return
+        self.order.note(place, position)
+        signature: Signature = self.signatures[place]
+        if signature is not None and signature is self.signatures[position]:
+            signature.links += 1
+            self.note_sum(position, place)
+            self.steps[position] = max(self.steps[position], self.steps[place] + 1)
+            signature.longest = max(signature.longest, self.steps[position])
+
+    @cython.cfunc
+    @cython.inline
+    def note_sum(self, position: cython.Py_ssize_t, place: cython.longlong) -> cython.void:
+        """Keep where a sum of rows goes on from one of equal signature, if that might be its beginning and no more."""
+        node: Node = self.nodes[position]
+        below: Node = self.nodes[place]
+        if (
+            adds_rows(node)
+            and node.inputs[0] is below
+            and below.observers is None
+            and (node.edges is None or node.edges[0] is below or node.edges[0] is None)
+        ):
+            push(self.begun, cython.cast(cython.int, place))
+
+    @cython.cfunc
+    def signature_of(self, node: Node) -> Signature:
+        """The signature of a node: that of the last one of its line, as a rule; else found by hash. Confirmed by
+        comparison."""
+        slot: cython.Py_ssize_t = mix(line_of(node), node.row.code) % _RECENT
+        recent: Signature = self.recent[slot]
+        if recent is None or not same_line(recent.first, node) or not alike(recent.first, node):
+            recent = self.recent[slot] = self.look_up(node)
+        return recent
+
+    @cython.cfunc
+    def look_up(self, node: Node) -> Signature:
+        """The signature of a node, by hash; a new one where there is none."""
+        base: cython.ulonglong = hash_of(node)
+        key = cython.cast(cython.longlong, mix(base, line_of(node)) >> 1)
+        candidates: list = self.table.get(key)
+        signature: Signature
+        if candidates is None:
+            candidates = self.table[key] = []
+        else:
+            for signature in candidates:
+                if same_line(signature.first, node) and alike(signature.first, node):
+                    return signature
+        others: list = self.family_of(node, mix(base, way_of(node)))
+        signature = Signature(node, len(self.known) + 1, others)
+        candidates.append(signature)
+        self.known.append(signature)
+        return signature
+
+    @cython.cfunc
+    def family_of(self, node: Node, base: cython.ulonglong) -> list:
+        """The signatures that differ from a node's in the line only, not in the way from there through the library:
+        the gates of a cell are no company for each other."""
+        key = cython.cast(cython.longlong, base >> 1)
+        families: list = self.families.get(key)
+        first: Node
+        if families is None:
+            families = self.families[key] = []
+        for family in families:
+            first = cython.cast(Signature, cython.cast(list, family)[0]).first
+            if way_of(first) == way_of(node) and alike(first, node):
+                return family
+        families.append([])
+        return families[len(families) - 1]
+
+    @cython.cfunc
+    def arrange(self) -> cython.void:
+        """Find what waits for what, how far each node is from the end, and the levels of the signatures."""
+        position: cython.Py_ssize_t
+        signature: Signature
+        for position, source in self.later:
+            self.await_operand(position, source, False)
+        self.order.link()
+        self.order.measure(self.needed)
+        for position in range(len(self.nodes)):
+            signature = self.signatures[position]
+            if signature is not None and self.order.height[position] == 0:
+                signature.remaining -= 1  # dead: it may have lost operands, and joins nobody
+                self.signatures[position] = None
+        self.add_up()
+        self.find_levels()
+
+    @cython.cfunc
+    def add_up(self) -> cython.void:
+        """Take sums that grow for one operation of as many operands: all but the last addition run by themselves, if
+        the last is in no group, or not at all."""
+        order: Order = self.order
+        index: cython.Py_ssize_t
+        for index in range(self.begun.count):
+            place: cython.int = self.begun.items[index]
+            signature: Signature = self.signatures[place]
+            if signature is None or signature.uneven or self.needed[place]:
+                continue
+            if order.starts[place + 1] - order.starts[place] != 1:
+                continue  # something else reads it
+            cython.cast(Node, self.nodes[place]).qrow = ADDED_UP
+            self.signatures[place] = None
+            signature.remaining -= 1
+            signature.links -= 1
+
+    @cython.cfunc
+    def find_levels(self) -> cython.void:
+        """Count how many nodes of each signature are on each level: of those with the most nodes, dear ones first."""
+        position: cython.Py_ssize_t
+        signature: Signature
+        counted: list = []
+        for signature in self.known:
+            if signature.remaining >= LEAST_ROWS and signature.links == 0:
+                cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
+                counted.append((cheap, -signature.remaining, signature.number, signature))
+        counted.sort()
+        del counted[MOST_SLOTS:]
+        for position in range(len(counted)):
+            signature = counted[position][3]
+            signature.slot = position
+        for position in range(len(self.nodes)):
+            signature = self.signatures[position]
+            if signature is not None:
+                self.order.slot[position] = signature.slot
+        deepest: cython.int = self.order.rank(len(counted))
+        for _, _, _, signature in counted:
+            signature.count_levels(deepest)
+        for position in range(len(self.nodes)):
+            if self.order.level[position] > 0:
+                signature = self.signatures[position]
+                signature.unready[self.order.level[position]] += 1
+
+    @cython.cfunc
+    def make_ready(self, position: cython.Py_ssize_t) -> cython.void:
+        signature: Signature = self.signatures[position]
+        if signature is None:
+            push(self.alone, position)
+            return
+        push(signature.ready, position)
+        height: cython.int = self.order.height[position]
+        first: cython.bint = signature.ready.count == 1
+        higher: cython.bint = first or height > signature.height
+        rank: cython.int = self.rank_of(signature, position)
+        if higher:
+            signature.height = height
+        if higher or rank == _ALL or (rank == _LEVEL and signature.slot >= 0):
+            heapq.heappush(self.heap, turn_of(rank, signature))
+
+    @cython.cfunc
+    def rank_of(self, signature: Signature, position: cython.Py_ssize_t) -> cython.int:
+        """When a signature is to be taken, now that one more node is ready."""
+        level: cython.bint = signature.slot < 0 or signature.reach(self.order.level[position])
+        if signature.ready.count == signature.remaining:
+            return _ALL
+        if level:
+            return _LEVEL
+        return _PART if signature.first.row.kind == _ELEMENTWISE else _DEAR_PART
+
+    @cython.cfunc
+    def ran(self, position: cython.Py_ssize_t) -> cython.void:
+        """Tell the readers of a node that it has run."""
+        index: cython.int
+        order: Order = self.order
+        for index in range(order.starts[position], order.starts[position + 1]):
+            reader: cython.int = order.readers[index]
+            order.waits[reader] -= 1
+            if order.waits[reader] == 0:
+                self.make_ready(reader)
+
+    @cython.cfunc
+    def take(self, signature: Signature) -> Integers:
+        """Where the ready nodes of a signature stand, oldest first; where they are few, with those of other lines that
+        are few."""
+        places: Integers = _ready_of(signature)
+        other: Signature
+        if places.count < LEAST_ROWS and signature.links == 0:
+            for other in signature.others:
+                if 0 < other.ready.count < LEAST_ROWS and other.links == 0:
+                    extend(places, _ready_of(other), 0)
+        places.sort()
+        return places
+
+    @cython.cfunc
+    def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
+        """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
+        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched; of short
+        ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end,
+        also for one example."""
+        nbytes: cython.longlong = node.numel * node.dtype.itemsize
+        if not self.copies_little(node):
+            return _NEVER
+        batched: cython.bint = self.reads_batch(node)
+        if batched and node.row.code == _stack_row.code and len(node.inputs) >= _LONG_SUM:
+            return 1 if is_one_gather(node) else LEAST_ROWS
+        if node.row.kind != _ELEMENTWISE or nbytes > ROW_BYTES:
+            return max(_PAIR, min(LEAST_ROWS, nbytes >> 10)) if batched else LEAST_ROWS
+        if not batched:
+            return max(_LEAST_LONE, nbytes >> 7)
+        if signature.longest >= _LONG_SUM and adds_rows(node):
+            return 1
+        return max(_PAIR, nbytes >> 10)
+
+    @cython.cfunc
+    def reads_batch(self, node: Node) -> cython.bint:
+        """Whether some operand is a row of a batch."""
+        for source in node.inputs:
+            if self.is_in_batch(source):
+                return True
+        return False
+
+    @cython.cfunc
+    def copies_little(self, node: Node) -> cython.bint:
+        """Whether all large operands of a node are rows of batches, or the same for all; windows, which are the larger
+        for each place that repeats, are taken for examples' own."""
+        source: Node
+        index: cython.Py_ssize_t
+        if most_bytes(node) <= ROW_BYTES:
+            return True  # its operands are no larger
+        most: cython.longlong = PRODUCT_BYTES if _multiplies_weight(node) else ROW_BYTES
+        for index in range(len(node.inputs)):
+            source = node.inputs[index]
+            if source.numel * source.dtype.itemsize <= most:
+                continue
+            if role_of(node, index) != "b" and not _repeats(source):
+                continue
+            if not self.is_in_batch(source):
+                return False
+        return True
+
+    @cython.cfunc
+    def is_in_batch(self, source: Node) -> cython.bint:
+        """Whether an operand is a row of a batch, or a view of one."""
+        while source.state == PENDING and source.row.kind == _VIEW and source.quotient is None:
+            source = source.inputs[0]
+        if source.state != PENDING:
+            return False
+        if source.quotient is not None:
+            return True
+        place: cython.longlong = self.place_of(source)
+        return place >= 0 and self.joined[place]
+
+    @cython.cfunc
+    def join(self, places: Integers) -> list:
+        """The nodes at some places, as a group."""
+        members: list = []
+        position: cython.Py_ssize_t
+        index: cython.Py_ssize_t
+        for index in range(places.count):
+            if index + FAR < places.count:
+                position = places.items[index + FAR]
+                prefetch_node(cython.cast(cython.p_void, PyList_GET_ITEM(self.nodes, position)))
+            position = places.items[index]
+            self.joined[position] = True
+            members.append(self.nodes[position])
+        return members
+
+    @cython.cfunc
+    def part(self) -> cython.void:
+        """Undo the cycles of signatures that know each other, so that no node waits for the collector."""
+        for families in self.families.values():
+            for family in families:
+                cython.cast(list, family).clear()
+
+    @cython.cfunc
+    def run(self) -> list:
+        """All groups that are worth it, in order."""
+        groups: list = []
+        signature: Signature
+        position: cython.Py_ssize_t
+        for position in range(len(self.nodes)):
+            if self.order.waits[position] == 0:
+                self.make_ready(position)
+        while self.alone.count > 0 or self.heap:
+            if self.alone.count > 0:
+                self.alone.count -= 1
+                self.ran(self.alone.items[self.alone.count])
+                continue
+            signature = self.known[_number_in(heapq.heappop(self.heap)) - 1]
+            if signature.ready.count == 0:
+                continue  # taken already: an entry from before more of it was ready
+            places: Integers = self.take(signature)
+            least: cython.longlong = self.least_rows(signature, self.nodes[places.items[0]])
+            if self.notes is not None:
+                self.notes.append((facts_of(signature), places.count, least))
+            if places.count >= least:
+                groups.append(self.join(places))
+            for position in range(places.count):
+                self.ran(places.items[position])
+        return groups
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def turn_of(rank: cython.int, signature: Signature) -> cython.longlong:
+    """When a signature is taken, as a number that is less where that is sooner: by rank, by the longest way to go, by
+    age."""
+    turn: cython.longlong = (cython.cast(cython.longlong, rank) << _FIELD_BITS) + _FIELD
+    return ((turn - signature.height) << _FIELD_BITS) + signature.number
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _number_in(turn: cython.longlong) -> cython.Py_ssize_t:
+    """The number of the signature whose turn it is."""
+    return turn & _FIELD
+
+
+@cython.cfunc
+def _ready_of(signature: Signature) -> Integers:
+    """The places of the ready nodes of a signature, which are ready no longer."""
+    places: Integers = signature.ready
+    signature.ready = integers(0, 0)
+    signature.remaining -= places.count
+    signature.height = 0
+    signature.reached = 0
+    return places
+
+
+@cython.cfunc
+def facts_of(signature: Signature) -> tuple:
+    """What `weft.explain` says of a signature: number, place, op, params, result, operands (type, shape, the number of
+    a value that has to be shared or 0, whether it has a gradient). No nodes: they would live as long."""
+    if signature.facts is None:
+        node: Node = signature.first
+        operands: list = []
+        index: cython.Py_ssize_t
+        for index in range(len(node.inputs)):
+            source: Node = node.inputs[index]
+            operands.append(
+                (
+                    source.dtype.name,
+                    source.shape,
+                    address_of(source) if role_of(node, index) != "b" else 0,
+                    edge_matters(node, index) and node.edges[index] is not None,
+                )
+            )
+        signature.facts = (
+            signature.number,
+            (node.code, node.offset_in_code),
+            node.row.name,
+            node.params,
+            (node.dtype.name, node.shape),
+            tuple(operands),
+        )
+    return signature.facts
+
+
+@cython.cfunc
+def _repeats(node: Node) -> cython.bint:
+    """Whether a pending value is a view with more elements than what it views."""
+    while node.state == PENDING and node.row.kind == _VIEW:
+        below: Node = node.inputs[0]
+        if node.numel > below.numel:
+            return True
+        node = below
+    return False
+
+
+@cython.cfunc
+def _multiplies_weight(node: Node) -> cython.bint:
+    """Whether a node is a product with a value that is there, as layers' weights are."""
+    return node.row.kind == _CONTRACT and address_of(node.inputs[1]) != 0
+
+
+def form_groups(nodes: list, notes: list | None = None) -> list:
+    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once. In
+    `notes` comes, for each group and each lot that is none: its signature's facts, its size, the least for a group."""
+    start: cython.Py_ssize_t = 0
+    while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
+        start += 1  # nothing older than the first fresh node reads from one
+    agenda: Agenda = Agenda(nodes[start:] if start else nodes, notes)
+    try:
+        agenda.read()
+        if not agenda.crowded:
+            return []
+        agenda.arrange()
+        return agenda.run()
+    finally:
+        agenda.part()
+
+
+@cython.cfunc
+def may_join(node: Node) -> cython.bint:
+    """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
+    batch where something reads it (`stacking.stack`)."""
+    row: OpRow = node.row
+    return (
+        row.batchable
+        and row.kind != _SOURCE
+        and row.kind != _VIEW
+        and node.numel * node.dtype.itemsize <= most_bytes(node)
+        and node.inputs is not None
+        and len(node.inputs) > 0
+    )

@@ -1,0 +1,17 @@
+from weft.engine.ir.dtype cimport DType
+from weft.engine.capi.int_array cimport Integers
+from weft.engine.ir.node cimport Node
+from weft.engine.pipeline.segment_index cimport Terms
+
+cdef class Sources:
+    cdef Integers numbers
+    cdef Integers rows
+    cdef readonly dict positions
+    cdef Node last
+    cdef int number  # of `last`
+
+    cdef void add(self, Node source)
+    cdef void add_row(self, Node root, long long row)
+    cdef Node gather(self, Integers offsets, tuple shape, DType dtype)
+
+cdef Node gather(tuple sources, Terms terms, tuple shape, DType dtype)

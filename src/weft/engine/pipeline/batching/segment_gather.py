@@ -1,0 +1,170 @@
+# cython: language_level=3
+"""Gathers: rows from here and there, each the sum of those that are listed, as one value.
+
+In come values and which of their rows; out goes a `gather_rows` node. What is gathered from a gather comes from where
+that has it: cotangents that many sums hand on, and sums that grow term by term, are never laid down in between.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
+from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+
+from weft._build.compiled import require
+from weft.engine.pipeline.segment_index import listed_terms
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_gather_row = cython.declare(OpRow, TABLE["gather_rows"])
+_add_row = cython.declare(OpRow, TABLE["add"])
+_view_row = cython.declare(OpRow, TABLE["view"])
+_select_row = cython.declare(OpRow, TABLE["select"])
+_slice_row = cython.declare(OpRow, TABLE["slice"])
+MOST_TERMS = 16  # of a sum that is added up again where it goes on
+_most_terms = cython.declare(cython.Py_ssize_t, MOST_TERMS)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Sources:
+    """Where the rows of a gather come from, as they are listed: which values (by number), and which rows of those."""
+
+    def __cinit__(self):
+        self.positions = {}
+        self.numbers = integers(0, 0)
+        self.rows = integers(0, 0)
+
+    @cython.cfunc
+    def add(self, source: Node) -> cython.void:
+        """List a value: itself, or as a row of its batch."""
+        if source.quotient is not None and source.state == PENDING and not in_ragged(source):
+            self.add_row(source.quotient, source.qrow)
+        else:
+            self.add_row(source, -1)
+
+    @cython.cfunc
+    def add_row(self, root: Node, row: cython.longlong) -> cython.void:
+        """List a row of a value; -1 is the value as a whole."""
+        if root is not self.last:
+            self.number = self.positions.setdefault(root, len(self.positions))
+            self.last = root
+        push(self.numbers, self.number)
+        push(self.rows, cython.cast(cython.int, row))
+
+    @cython.cfunc
+    def gather(self, offsets: Integers, shape: tuple, dtype: DType) -> Node:
+        """The gather of what is listed; `offsets` part it into sums (None: each is one row)."""
+        return gather(
+            tuple(self.positions), terms_of(self.numbers, self.rows, offsets), shape, dtype
+        )
+
+
+def gather_rows(
+    sources: tuple, numbers: list, rows: list, offsets: list | None, shape: tuple, dtype
+):
+    """`gather`, of lists."""
+    return gather(sources, listed_terms(numbers, rows, offsets), shape, dtype)
+
+
+@cython.cfunc
+def gather(sources: tuple, terms: Terms, shape: tuple, dtype: DType) -> Node:
+    """Record rows (or sums of rows) of several values as one."""
+    inner: list = [_gather_below(source) for source in sources]
+    if any(inner):
+        sources, terms = _composed(sources, inner, terms)
+    node: Node = new_node(_gather_row, sources, None, shape, count_elements(shape), dtype, None)
+    node.payload = terms
+    node.considered = True
+    return node
+
+
+@cython.cfunc
+def _gather_below(node: Node):
+    """The gather that a value is, or is rows of, and where its rows are there: (gather, first, step), with step 0 where
+    the whole value is one row. None for others."""
+    first: cython.longlong = 0
+    step: cython.longlong = 1
+    below: Node
+    if node.row is _select_row and node.state == PENDING and node.quotient is None:
+        if node.params[0] != 0:
+            return None
+        first, step, node = node.params[1], 0, node.inputs[0]
+    while node.state == PENDING and node.quotient is None and node.row is not _gather_row:
+        if len(node.inputs) != 1 or not node.shape:
+            return None
+        below = node.inputs[0]
+        if node.row is _slice_row and node.params[0] == 0:
+            first = cython.cast(cython.longlong, node.params[1]) + first * cython.cast(
+                cython.longlong, node.params[3]
+            )
+            step *= cython.cast(cython.longlong, node.params[3])
+        elif node.row is _add_row or node.row is _view_row:
+            if not below.shape or below.shape[0] != node.shape[0]:
+                return None
+        else:
+            return None
+        node = below
+    if node.state != PENDING or node.quotient is not None:
+        return None
+    return node, first, step
+
+
+@cython.cfunc
+def _composed(sources: tuple, inner: list, terms: Terms) -> tuple:
+    """A gather without the gathers that it reads, where it can be: what makes it, as `gather` takes it."""
+    listed: Sources = Sources()
+    offsets: Integers = terms.offsets
+    count: cython.Py_ssize_t = terms.numbers.count if offsets is None else offsets.count - 1
+    bounds: Integers = integers(count + 1, 0)
+    place: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    for row in range(count):
+        begin: cython.Py_ssize_t = row if offsets is None else offsets.items[row]
+        end: cython.Py_ssize_t = row + 1 if offsets is None else offsets.items[row + 1]
+        for place in range(begin, end):
+            number: cython.Py_ssize_t = terms.numbers.items[place]
+            below = inner[number]
+            if below is None or not _add_below(
+                listed, below, terms.rows.items[place], place == begin
+            ):
+                listed.add_row(sources[number], terms.rows.items[place])
+        bounds.items[row + 1] = cython.cast(cython.int, listed.rows.count)
+    if bounds.ascending():
+        bounds = None
+    return tuple(listed.positions), terms_of(listed.numbers, listed.rows, bounds)
+
+
+@cython.cfunc
+def _add_below(
+    listed: Sources, below: tuple, row: cython.Py_ssize_t, leads: cython.bint
+) -> cython.bint:
+    """List what a gather below has in a row. A sum only where it leads one, of numbers that are added as they are kept:
+    the order and the rounding stay as they were."""
+    node: Node = below[0]
+    step: cython.Py_ssize_t = below[2]
+    if (row < 0) != (
+        step == 0
+    ):  # a whole value that is many rows, or a part of a value that is one
+        return False
+    terms: Terms = node.payload
+    row = cython.cast(cython.Py_ssize_t, below[1]) + row * step
+    begin: cython.Py_ssize_t = row
+    end: cython.Py_ssize_t = row + 1
+    if terms.offsets is not None:
+        begin, end = terms.offsets.items[row], terms.offsets.items[row + 1]
+        if end == begin:
+            return False
+        if end > begin + 1 and not (
+            leads and end - begin <= _most_terms and node.dtype.name in ("float32", "float64")
+        ):
+            return False
+    place: cython.Py_ssize_t
+    for place in range(begin, end):
+        listed.add_row(node.inputs[terms.numbers.items[place]], terms.rows.items[place])
+    return True

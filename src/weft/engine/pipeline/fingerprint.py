@@ -1,0 +1,305 @@
+# cython: language_level=3
+"""Signatures: recognising a program that has run before.
+
+In come the pending nodes; out goes a Signature: their structure, sizes, liveness and wiring as one array of words, its
+hash, and the values from outside in order of first use. Equal hashes are confirmed by full comparison (`matches`), so
+a collision costs time and never a wrong program. Numbers in the program are run-time arguments and no part of it, but
+which of them are equal is. Nodes that have not been considered for a batch are told from those that have, so that a
+program without batches is recognised before anybody looks for them.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
+from cython.cimports.weft.engine.pipeline.segment_index import Terms
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ROWS, SCALAR_ROW
+
+require(__name__, cython.compiled)
+
+_stamp = 0
+_numbered = 0
+_others = {}
+_OUTSIDE = cython.declare(cython.longlong, 1 << 31)
+_LOW = cython.declare(cython.longlong, (1 << 32) - 1)
+_ROWS = cython.declare(cython.int, ROWS)
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_WORD = cython.declare(cython.Py_ssize_t, 8)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(8)
+@cython.cclass
+class Signature:
+    """The structure of a list of pending nodes. `external` are the values read, `nodes` the nodes in order; `live` is
+    whether any of them is. It is `complete` unless a value read is pending on another thread's tape, and `tracked` if a
+    node that batches may still be formed of has gradient edges."""
+
+    def __cinit__(self, nodes: list):
+        self.nodes = nodes
+        self.external = []
+        self.complete = True
+        self.reserve(16 + 12 * len(nodes))
+
+    def __dealloc__(self):
+        free(self.words)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reserve(self, more: cython.Py_ssize_t) -> cython.int:
+        """Make room for so many more words."""
+        if self.count + more <= self.room:
+            return 0
+        room: cython.Py_ssize_t = 2 * self.room + more
+        words: cython.p_void = realloc(self.words, room * _WORD)
+        if words == cython.NULL:
+            raise MemoryError
+        self.words = cython.cast(cython.p_longlong, words)
+        self.room = room
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put(result: Signature, word: cython.longlong) -> cython.void:
+    result.words[result.count] = word
+    result.count += 1
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_numbers(result: Signature, numbers: tuple) -> cython.int:
+    """Append a tuple of integers and room for eight words more."""
+    result.reserve(len(numbers) + 9)
+    _put(result, len(numbers))
+    number: cython.longlong
+    for number in numbers:
+        _put(result, number)
+    return 0
+
+
+@cython.ccall
+def signature(nodes: list, batched: cython.bint = True) -> Signature:
+    """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them. Members of
+    batches that they read, and that are not on the tape, are appended to the list."""
+    result: Signature = Signature(nodes)
+    position: cython.longlong = 0
+    h: cython.ulonglong = batched
+    node: Node
+    next_stamp()
+    for node in nodes:
+        node.index = _stamp << 32 | position
+        position += 1
+    for node in nodes:
+        h = _describe(result, node, h)
+    for node in result.external:
+        _describe_outside(result, node)
+    _put(result, batched)
+    _forget_numbers()
+    result.hash = _digest(result, h)
+    return result
+
+
+@cython.cfunc
+def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulonglong:
+    """Append one node; the hash of what words cannot say is mixed into h."""
+    source: Node
+    arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
+    result.reserve(arity + 8)
+    tracked: cython.bint = node.edges is not None and not node.considered
+    if node.live > 0:
+        result.live = True
+    if tracked:
+        result.tracked = True
+    _put(
+        result,
+        cython.cast(cython.longlong, node.row.code)
+        | cython.cast(cython.longlong, node.dtype.code) << 20
+        | cython.cast(cython.longlong, node.live > 0) << 28
+        | cython.cast(cython.longlong, node.considered) << 29
+        | cython.cast(cython.longlong, node.quotient is not None) << 30
+        | cython.cast(cython.longlong, node.params is not None) << 31
+        | cython.cast(cython.longlong, tracked) << 32
+        | cython.cast(cython.longlong, arity + 1) << 33,
+    )
+    if node.quotient is not None:
+        _put(result, _link(result, node.quotient))
+        _put(result, node.qrow)
+    elif arity > 0:
+        for source in node.inputs:
+            _put(result, _link(result, source))
+    _put_numbers(result, node.shape)
+    if node.params is not None:
+        h = mix(h, hash(node.params))
+    if node.row.kind == _ROWS:
+        _put(result, cython.cast(Terms, node.payload).numbers.count)
+    return h
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_outside(result: Signature, node: Node) -> cython.int:
+    result.reserve(4)
+    _put(
+        result,
+        cython.cast(cython.longlong, node.dtype.code)
+        | cython.cast(cython.longlong, node.row is _scalar_row) << 8
+        | cython.cast(cython.longlong, node.strides is not None) << 9,
+    )
+    _put_numbers(result, node.shape)
+    if node.strides is not None:
+        _put_numbers(result, node.strides)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _digest(result: Signature, h: cython.ulonglong) -> cython.longlong:
+    """The hash of all words, in two strands that a processor works on at once."""
+    one: cython.ulonglong = h
+    other: cython.ulonglong = 1469598103
+    index: cython.Py_ssize_t = 0
+    while index + 1 < result.count:
+        one = mix(one, result.words[index])
+        other = mix(other, result.words[index + 1])
+        index += 2
+    if index < result.count:
+        one = mix(one, result.words[index])
+    return cython.cast(cython.longlong, mix(one, other) >> 1)
+
+
+# -- wiring --------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+def _link(result: Signature, source: Node) -> cython.longlong:
+    """How an input is named: a pending node by its position, a value from outside by its order of first use. The name
+    stands in `index` under the stamp of this signature; `mark` belongs to the walk that may be going on."""
+    if source.index >> 32 != _stamp:
+        _name(result, source)
+    return source.index & _LOW
+
+
+@cython.cfunc
+def _name(result: Signature, source: Node):
+    """Name a value from outside. Equal numbers are one value, whichever node carries them. A member that left the tape
+    with its batch is not from outside: it joins the nodes."""
+    if source.state == PENDING and source.quotient is not None:
+        source.index = _stamp << 32 | len(result.nodes)
+        result.nodes.append(source)
+        return
+    link: cython.longlong = _stamp << 32 | _OUTSIDE + len(result.external) + 1
+    if source.row is _scalar_row:
+        link = _number_link(source, link)
+    source.index = link
+    if link & _LOW > _OUTSIDE + len(result.external):
+        result.external.append(source)
+        if source.state == PENDING:
+            result.complete = False
+
+
+@cython.cfunc
+def _number_link(source: Node, link: cython.longlong) -> cython.longlong:
+    """The link of a number that has come before, else the given one, which it then has."""
+    kind: cython.longlong = source.dtype.code * 4
+    bits: cython.longlong
+    value: cython.double
+    number = source.params
+    if type(number) is float:
+        value = number
+        bits = 0x7FF8000000000000
+        if value == value:
+            memcpy(cython.address(bits), cython.address(value), 8)
+    elif type(number) is int and -(1 << 62) < number < (1 << 62):
+        bits = number
+        kind += 1
+    else:
+        return _rare_link(source, link)
+    found: cython.longlong = _place_number(kind, bits, link)
+    return found if found >= 0 else _rare_link(source, link)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _place_number(
+    kind: cython.longlong, bits: cython.longlong, link: cython.longlong
+) -> cython.longlong:
+    """The link of a number in the table, where there is room put there now; -1 where there is none."""
+    global _numbered
+    place: cython.Py_ssize_t = (mix(kind, bits) >> 7) % NUMBERS
+    entry: cython.pointer(Number) = cython.address(_numbers[place])
+    while entry.stamp == _stamp:
+        if entry.kind == kind and entry.bits == bits:
+            return entry.index
+        place = (place + 1) % NUMBERS
+        entry = cython.address(_numbers[place])
+    if _numbered >= NUMBERS // 2:
+        return -1
+    entry.stamp = _stamp
+    entry.kind = kind
+    entry.bits = bits
+    entry.index = link
+    _numbered += 1
+    return link
+
+
+@cython.cfunc
+def _rare_link(source: Node, link: cython.longlong) -> cython.longlong:
+    """The same for numbers of other types, and for those beyond the first few hundred."""
+    key = (source.dtype.code, type(source.params), repr(source.params))
+    return _others.setdefault(key, link)
+
+
+@cython.cfunc
+def _forget_numbers():
+    global _numbered
+    _numbered = 0
+    if _others:
+        _others.clear()
+
+
+# -- confirmation --------------------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Record:
+    """What a stored program keeps of the nodes that it was made from, to confirm a match."""
+
+    def __cinit__(self, like: Signature):
+        self.words = cython.cast(cython.p_char, like.words)[: like.count * _WORD]
+        self.details = []
+        node: Node
+        index: cython.Py_ssize_t
+        for index in range(len(like.nodes)):
+            node = like.nodes[index]
+            if node.params is not None or node.row.kind == _ROWS:
+                self.details.append(
+                    (index, node.params, node.payload if node.row.kind == _ROWS else None)
+                )
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def matches(self, other: Signature) -> cython.bint:
+        """Full comparison: same rows, params, shapes, dtypes, liveness, wiring, and outside layouts."""
+        if len(self.words) != other.count * _WORD:
+            return False
+        if memcmp(cython.cast(cython.p_char, self.words), other.words, other.count * _WORD) != 0:
+            return False
+        node: Node
+        index: cython.Py_ssize_t
+        for index, params, payload in self.details:
+            node = other.nodes[index]
+            if not equal(params, node.params):
+                return False
+            if payload is not None and node.payload != payload:
+                return False
+        return True

@@ -1,0 +1,215 @@
+# cython: language_level=3
+"""Twins: what is quickly computed from one array is computed again where it is read, instead of being stored.
+
+In comes a fused Program. A kernel stores a value that a few additions, subtractions and products make of one array,
+which is in memory anyway, and of much smaller values; later kernels read it element by element. Each of them gets
+*twins* of these operations, and reads the array: as much is read, and less is written. Batch norm stores neither its
+differences from the mean nor the normalised values. Bits are the same.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import put
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.rematerialization import copy_of
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    maker,
+    operand,
+    place_of,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE
+
+require(__name__, cython.compiled)
+
+QUICK = frozenset(("add", "sub", "mul", "neg"))
+MOST_NODES = 3  # operations of one value
+MOST_READERS = 4  # kernels that compute it again
+SMALLER = 16  # times smaller than an array is what counts as nothing beside it
+LEAST = 1 << 18  # bytes of a value that are worth it
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_least = cython.declare(cython.longlong, LEAST)
+
+
+def set_least(nbytes: int = LEAST):
+    """From how many bytes on values are computed again instead of being stored. Returns the old number."""
+    global _least
+    previous = _least
+    _least = nbytes
+    return previous
+
+
+@cython.cfunc
+def make_twins(program: Program, most: cython.int) -> cython.bint:
+    """Let kernels of at most so many nodes compute again what they read. Whether there were any."""
+    kernel: Kernel
+    node: Node
+    found: cython.bint = False
+    readers: dict = _readers(program)
+    originals: dict = {place.root: node for node, place in (program.again or {}).items()}
+    for kernel in program.kernels if readers else ():
+        if kernel.kind != _elementwise or kernel.staged:
+            continue
+        left: cython.Py_ssize_t = len(kernel.stores)
+        for node in kernel.stores:
+            reads: list = readers.get(place_of(program, node).value)
+            if not reads or left < 2 or node in program.kept or node.live > 0:
+                continue
+            chain: list = _chain(program, kernel, node)
+            if chain and _have_room(reads, len(chain), most):
+                _give(program, node, chain, reads, originals)
+                left -= 1
+                found = True
+    return found
+
+
+@cython.cfunc
+def _readers(program: Program) -> dict:
+    """Large value -> (kernel, node, number of the operand) of all that read it in other kernels; none of a value
+    that one of them does not read element by element."""
+    found: dict = {}
+    kernel: Kernel
+    node: Node
+    number: cython.Py_ssize_t
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for number in range(len(node.inputs)):
+                place: Place = operand(program, node, number)
+                root: Node = place.root
+                if root.numel * root.dtype.itemsize < _least or place.value.kernel is None:
+                    continue
+                if _may_compute(kernel, place):
+                    if maker(place) is not kernel:
+                        found.setdefault(place.value, []).append((kernel, node, number))
+                else:
+                    found.setdefault(place.value, []).append(None)
+    return {value: reads for value, reads in found.items() if None not in reads}
+
+
+@cython.cfunc
+def _may_compute(kernel: Kernel, place: Place) -> cython.bint:
+    """Whether a kernel reads a place element by element, and may compute what lies there."""
+    if kernel.kind != _elementwise or kernel.staged:
+        return False
+    return place.whole and equal(place.shape, kernel.shape)
+
+
+@cython.cfunc
+def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
+    """The nodes of a kernel, in order, that make a value of one array of its size in memory and of small values; None
+    where they are too many, or not quick."""
+    chain: set = {node}
+    stack: list = [node]
+    array: Value = None
+    one: Node
+    number: cython.Py_ssize_t
+    while stack:
+        one = stack.pop()
+        if one.row.name not in QUICK or one.dtype is not node.dtype or one.shape != node.shape:
+            return None
+        for number in range(len(one.inputs)):
+            place: Place = operand(program, one, number)
+            stored: cython.bint = place.value.kernel is None or place.value.stored
+            if place.root.numel * SMALLER <= node.numel and stored:
+                continue
+            if not stored and _may_compute(kernel, place):
+                chain.add(place.root)
+                stack.append(place.root)
+            elif stored and _is_array(place, node) and (array is None or array is place.value):
+                array = place.value
+            else:
+                return None
+        if len(chain) > MOST_NODES:
+            return None
+    return None if array is None else [one for one in kernel.nodes if one in chain]
+
+
+@cython.cfunc
+def _is_array(place: Place, node: Node) -> cython.bint:
+    """Whether a place is all of a value in memory, in the order of a node that is no smaller."""
+    root: Node = place.root
+    if place.offset != 0 or root.numel != node.numel or root.dtype.itemsize > node.dtype.itemsize:
+        return False
+    return equal(place.shape, node.shape) and equal(place.strides, row_major(node.shape))
+
+
+@cython.cfunc
+def _have_room(reads: list, count: cython.Py_ssize_t, most: cython.int) -> cython.bint:
+    """Whether few kernels read a value, which may have so many nodes more."""
+    kernel: Kernel
+    kernels: set = {kernel for kernel, _, _ in reads}
+    for kernel in kernels:
+        if len(kernel.nodes) + count > most:
+            return False
+    return len(kernels) <= MOST_READERS
+
+
+@cython.cfunc
+def _give(program: Program, node: Node, chain: list, reads: list, originals: dict) -> cython.void:
+    """Let each kernel that reads a value compute it by twins of a chain."""
+    kernel: Kernel
+    reader: Node
+    number: cython.Py_ssize_t
+    made: dict = {}  # kernel -> node -> its twin
+    for kernel, reader, number in reads:
+        if kernel not in made:
+            made[kernel] = _twins(program, kernel, chain)
+            _note(program, kernel, made[kernel], originals)
+        place: Place = place_of(program, made[kernel][node])
+        first: cython.longlong = program.first.words[_number(reader)]
+        program.operands.words[first + number] = _address(place)
+
+
+@cython.cfunc
+def _twins(program: Program, kernel: Kernel, chain: list) -> dict:
+    """Twins of a chain in front of a kernel's nodes."""
+    twins: dict = {}
+    node: Node
+    number: cython.Py_ssize_t
+    for node in chain:
+        twin: Node = copy_of(node, node.inputs)
+        program.new_value(twin, row_major(twin.shape)).value.kernel = kernel
+        program.first.words[_number(twin)] = program.operands.count
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            if place.root in twins:
+                place = place_of(program, twins[place.root])
+            put(cython.address(program.operands), _address(place))
+        twins[node] = twin
+    kernel.nodes = list(twins.values()) + kernel.nodes
+    return twins
+
+
+@cython.cfunc
+def _note(program: Program, kernel: Kernel, twins: dict, originals: dict) -> cython.void:
+    """Note where a run that goes on computes values again: in the last kernel that does, until which they are not
+    there. `originals` are the recorded nodes of twins."""
+    if program.again is None:
+        program.again = {}
+    for node, twin in twins.items():
+        original = originals[twin] = originals.get(node, node)
+        before: Place = program.again.get(original)
+        if before is None or maker(before).position < kernel.position:
+            program.again[original] = place_of(program, twin)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _number(node: Node) -> cython.Py_ssize_t:
+    """A placed node's number."""
+    return node.index & 0xFFFFFFFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _address(place: Place) -> cython.longlong:
+    """A place as it stands among operands."""
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, place))

@@ -1,0 +1,160 @@
+# cython: language_level=3
+"""Sums over rows join the staged kernel that has each row in its hands.
+
+In comes a fused Program; what moves are kernels of nothing but elementwise operations and sums over all dimensions but
+the last, where the staged kernel stores what they read for them alone: the gradients of a norm's weights, beside that
+of its input. Bits are the same (`weft.engine.devices.cpu.codegen.reduce_columns_fused`).
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.frontend.node_factory import count_elements
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.into_reader import note_readers
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    maker,
+    operand,
+    place_of,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
+
+require(__name__, cython.compiled)
+
+# Values that need not be stored: for fewer, walking the sums beside each row takes as long.
+LEAST = 2
+# Rows: of fewer, sixteen partial sums are as much work; more are several blocks.
+FEWEST, MOST = 128, 4096
+# Bytes of sums for each element of a row, of which each call has four in local memory.
+MOST_BYTES = 16
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_reduce = cython.declare(cython.int, REDUCE)
+
+
+@cython.cfunc
+def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a kernel makes a sum that is not along its rows."""
+    return (
+        node.row.kind == _reduce
+        and kernel.axes is not None
+        and not equal(node.params[0], kernel.axes)
+    )
+
+
+@cython.cfunc
+def take_sums(program: Program, most: cython.int) -> cython.bint:
+    """Let staged kernels of at most so many nodes make sums over their rows. Whether there were any."""
+    kernel: Kernel
+    host: Kernel
+    found: cython.bint = False
+    candidates: list = [kernel for kernel in program.kernels if _is_of_sums(program, kernel)]
+    if candidates:
+        note_readers(program)
+    for kernel in candidates:
+        for host in _hosts(program, kernel, most):
+            if _may_join(program, kernel, host):
+                _join(program, kernel, host)
+                found = True
+                break
+    return found
+
+
+@cython.cfunc
+def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
+    """Whether a kernel has nothing but sums over rows, of floats, and elementwise operations before them."""
+    rank: cython.Py_ssize_t = len(kernel.shape)
+    node: Node
+    number: cython.Py_ssize_t
+    if kernel.kind != _elementwise or kernel.staged or kernel.axes is None or rank < 2:
+        return False
+    if len(kernel.axes) != rank - 1 or rank - 1 in kernel.axes:
+        return False
+    rows: cython.longlong = count_elements(kernel.shape[: rank - 1])
+    if rows < FEWEST or rows > MOST:
+        return False
+    for node in kernel.nodes:
+        if node.row.kind == _reduce and (
+            node.row.name != "sum"
+            or node.dtype.name not in ("float32", "float64")
+            or cython.cast(Node, node.inputs[0]).dtype is not node.dtype
+        ):
+            return False
+        if node.row.kind != _reduce and not equal(node.shape, kernel.shape):
+            return False
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            if (
+                len(place.strides) == rank
+                and place.shape[rank - 1] > 1
+                and place.strides[rank - 1] > 1
+            ):
+                return False
+    return True
+
+
+@cython.cfunc
+def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
+    """Staged kernels over the same rows that have room, and store at least two values for this kernel alone."""
+    saved: dict = {}  # staged kernel -> what it stores for this one alone
+    node: Node
+    other: Kernel
+    number: cython.Py_ssize_t
+    for node in kernel.nodes:
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            other = maker(place)
+            if other is None or not other.staged or not equal(other.shape, kernel.shape):
+                continue
+            if place.value.reader is kernel and place.root.live == 0 and not place.value.kept:
+                saved.setdefault(other, set()).add(place.root)
+    return [
+        other
+        for other in saved
+        if len(saved[other]) >= LEAST
+        and len(other.nodes) + len(kernel.nodes) <= most
+        and _bytes_of_sums(other) + _bytes_of_sums(kernel) <= MOST_BYTES
+    ]
+
+
+@cython.cfunc
+def _bytes_of_sums(kernel: Kernel) -> cython.longlong:
+    """Bytes of the sums over rows that a kernel makes, for each element of a row."""
+    node: Node
+    total: cython.longlong = 0
+    for node in kernel.nodes:
+        if node.row.kind == _reduce and (not kernel.staged or is_over_rows(kernel, node)):
+            total += node.dtype.itemsize
+    return total
+
+
+@cython.cfunc
+def _may_join(program: Program, kernel: Kernel, host: Kernel) -> cython.bint:
+    """Whether all that a kernel reads is there for its host, which comes before it, or made by that row by row."""
+    node: Node
+    number: cython.Py_ssize_t
+    below: Kernel
+    for node in kernel.nodes:
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            below = maker(place)
+            if below is None or below is kernel or below.position < host.position:
+                continue
+            if below is not host or not place.whole or not equal(place.shape, kernel.shape):
+                return False
+            if not equal(place.root.shape, kernel.shape):
+                return False
+    return True
+
+
+@cython.cfunc
+def _join(program: Program, kernel: Kernel, host: Kernel) -> cython.void:
+    node: Node
+    host.nodes = host.nodes + kernel.nodes
+    kernel.merged = host
+    for node in kernel.nodes:
+        place_of(program, node).value.kernel = host
+    cython.cast(list, program.kernels).remove(kernel)

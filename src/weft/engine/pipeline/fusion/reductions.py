@@ -1,0 +1,138 @@
+# cython: language_level=3
+"""Which kernel makes a reduction, while a program is fused.
+
+In come a reduction and the kernels so far; out goes the kernel that computes its operand, or one beside it that reduces
+other values of the same space in the same way: what both read is read once. The rest of fusion is `fuse`.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.fuse import (
+    append_kernel,
+    in_epilogue,
+    raise_kernel,
+    room,
+)
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, maker, operand
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
+
+require(__name__, cython.compiled)
+
+SIBLINGS = 4  # kernels that a reduction may join although none computes what it reduces
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_reduce = cython.declare(cython.int, REDUCE)
+
+
+@cython.cfunc
+def join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
+    """The kernel that computes the operand, where that is one elementwise space without another reduction."""
+    place: Place = operand(program, node, 0)
+    shape: tuple = place.shape
+    axes: tuple = node.params[0]
+    kernel: Kernel = maker(place) if place.whole else None
+    if kernel is not None:
+        if not (
+            kernel.open
+            and equal(kernel.shape, shape)
+            and room(kernel) > 0
+            and place.root.row.kind != _reduce
+            and not in_epilogue(kernel, place.root)
+            and (
+                kernel.axes is None or (kernel.axes == axes and kernel.reduced_shape == node.shape)
+            )
+        ):
+            kernel = None
+        if kernel is None:
+            kernel = _sibling(program, kernels, node, maker(place))
+        elif kernel.axes is None:
+            kernel = _beside(program, kernels, node, kernel)
+    if kernel is None:
+        kernel = Kernel(_elementwise, shape)
+        append_kernel(kernels, kernel)
+    kernel.axes = axes
+    kernel.reduced_shape = node.shape
+    if len(axes) == 0 or _is_empty_beside(shape, axes):
+        kernel.open = False
+    return kernel
+
+
+@cython.cfunc
+def _is_empty_beside(shape: tuple, axes: tuple) -> cython.bint:
+    """Whether a dimension that is not reduced has no elements."""
+    axis: cython.Py_ssize_t
+    for axis in range(len(shape)):
+        if shape[axis] == 0 and axis not in axes:
+            return True
+    return False
+
+
+@cython.cfunc
+def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kernel:
+    """One of the latest kernels that makes the same kind of reduction of values of the kernel `below`: what both read
+    is read once."""
+    shape: tuple = cython.cast(Node, node.inputs[0]).shape
+    other: Node
+    number: cython.Py_ssize_t
+    for kernel in kernels[-SIBLINGS:]:
+        candidate: Kernel = kernel
+        if candidate is None or not candidate.open or candidate.position <= below.position:
+            continue
+        if candidate.axes != node.params[0] or candidate.reduced_shape != node.shape:
+            continue
+        if candidate.shape != shape or room(candidate) <= 0:
+            continue
+        for other in candidate.nodes:
+            for number in range(len(other.inputs)):
+                if maker(operand(program, other, number)) is below:
+                    return candidate
+    return None
+
+
+@cython.cfunc
+def _beside(program: Program, kernels: list, node: Node, kernel: Kernel) -> Kernel:
+    """One of the latest kernels that makes the same kind of reduction and reads some of the same values, with what is
+    to be reduced taken into it: the gradients of a window's taps are sums over the same two images. Otherwise the
+    kernel itself."""
+    number: cython.Py_ssize_t = len(kernels)
+    seen: cython.int = 0
+    while number > 0 and seen < SIBLINGS:
+        number -= 1
+        candidate: Kernel = kernels[number]
+        if candidate is None or candidate is kernel:
+            continue
+        seen += 1
+        if (
+            candidate.axes == node.params[0]
+            and not candidate.staged
+            and candidate.reduced_shape == node.shape
+            and candidate.shape == kernel.shape
+            and room(candidate) > len(kernel.nodes)
+            and _shares(program, candidate, kernel)
+            and raise_kernel(program, kernels, candidate, kernel)
+        ):
+            return candidate
+    return kernel
+
+
+@cython.cfunc
+def _shares(program: Program, one: Kernel, other: Kernel) -> cython.bint:
+    """Whether two kernels read one value that is about as large as what they go through."""
+    size: cython.longlong = 1
+    for extent in one.shape:
+        size *= cython.cast(cython.longlong, extent)
+    read: set = set()
+    kernel: Kernel
+    for kernel in (one, other):
+        for node in kernel.nodes:
+            for number in range(len(cython.cast(Node, node).inputs)):
+                place: Place = operand(program, node, number)
+                if 2 * place.root.numel < size or maker(place) is kernel:
+                    continue
+                if kernel is one:
+                    read.add(place.root)
+                elif place.root in read:
+                    return True
+    return False

@@ -1,0 +1,353 @@
+# cython: language_level=3
+"""Recompute: values that lie idle where a program needs most memory are computed again, where that is cheap.
+
+In comes a fused Program; out goes another order of its nodes, to be fused anew. What a kernel stores is idle at the
+peak if it is read before and behind it, or behind it only. It is computed again in front of the first that reads it
+behind, by chains of elementwise nodes of its kernel, from values that are in memory anyway or are smaller together
+than what becomes free: gelu and its slope from what gelu was given. Each of these nodes gets a *twin*, which computes
+the same; readers behind the peak read the twins. Bits are the same.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.pipeline.fusion.fuse import is_row_value
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    maker,
+    place_of,
+    region,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.frontend.node_factory import make_node
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, REDUCE, SOURCE
+
+require(__name__, cython.compiled)
+
+ENOUGH = 1 << 25  # bytes: programs that need less at their peak stay as they are
+LEAST = 1 << 18  # bytes that have to become free
+MOST_NODES = 24  # twins of one kernel
+MOST_VALUES = 5  # that a kernel stores and that are looked at together
+READERS = (ELEMENTWISE, REDUCE, CONTRACT)
+CHEAP = (ELEMENTWISE, SOURCE)
+_enabled = True
+_enough = ENOUGH
+_least = LEAST
+
+
+def set_recomputation(enabled: bool, enough: int = ENOUGH, least: int = LEAST):
+    """Compute idle values again (the default), or keep them; from which peak on, and how many bytes have to become
+    free by it. Bits are the same; returns the old setting."""
+    global _enabled, _enough, _least
+    previous = _enabled, _enough, _least
+    _enabled, _enough, _least = enabled, enough, least
+    return previous
+
+
+@cython.cfunc
+def recompute(program: Program) -> cython.bint:
+    """Put twins into the order of a program that needs much memory. Whether there were any."""
+    if not _enabled or _stored_bytes(program) < _enough:
+        return False
+    uses: Uses = Uses(program)
+    if uses.most < _enough:
+        return False
+    choices: list = []
+    pinned: set = set()  # values that twins read, which stay
+    gone: set = set()
+    kernel: Kernel
+    for kernel in program.kernels[: uses.peak]:
+        if kernel.kind == ELEMENTWISE and kernel.position < uses.peak:
+            choice: Choice = _best(program, uses, kernel, pinned, gone)
+            if choice is not None:
+                pinned.update(choice.roots)
+                gone.update(choice.again)
+                choices.append(choice)
+    if choices:
+        _rewrite(program, uses, choices)
+    return len(choices) > 0
+
+
+@cython.cfunc
+def _bytes(node: Node) -> cython.longlong:
+    return node.numel * node.dtype.itemsize
+
+
+@cython.cfunc
+def _stored_bytes(program: Program) -> cython.longlong:
+    value: Value
+    total: cython.longlong = 0
+    for value in program.values:
+        if value.stored and value.node.state == PENDING:
+            total += _bytes(value.node)
+    return total
+
+
+@cython.final
+@cython.cclass
+class Uses:
+    """Who reads what, in which order; at which kernel most bytes are alive, and how many."""
+
+    readers: dict  # value -> (node, position of its kernel) of all that read it
+    rank: dict  # node -> its place in the order
+    peak: cython.Py_ssize_t
+    most: cython.longlong
+
+    def __cinit__(self, program: Program):
+        kernel: Kernel
+        node: Node
+        source: Node
+        self.readers, self.rank = {}, {}
+        for kernel in program.kernels:
+            for node in kernel.nodes:
+                for source in node.inputs:
+                    root: Node = place_of(program, source).root
+                    if root.state == PENDING:
+                        self.readers.setdefault(root, []).append((node, kernel.position))
+        for number, node in enumerate(program.order):
+            self.rank[node] = number
+        self.find_peak(program)
+
+    @cython.cfunc
+    def last(self, root: Node) -> cython.Py_ssize_t:
+        """The position of the last kernel that reads a value, -1 where none does."""
+        return max([position for _, position in self.readers.get(root, ())], default=-1)
+
+    @cython.cfunc
+    def find_peak(self, program: Program) -> cython.void:
+        changes: list = [0] * (len(program.kernels) + 2)
+        kernel: Kernel
+        node: Node
+        for kernel in program.kernels:
+            for node in kernel.stores:
+                size: cython.longlong = _bytes(node)
+                changes[kernel.position] += size
+                if node not in program.kept:
+                    changes[max(self.last(node), kernel.position) + 1] -= size
+        alive: cython.longlong = 0
+        for position, change in enumerate(changes):
+            alive += change
+            if alive > self.most:
+                self.most, self.peak = alive, position
+
+    @cython.cfunc
+    def late(self, root: Node) -> list:
+        """The nodes behind the peak that read a value, with the positions of their kernels."""
+        return [item for item in self.readers.get(root, ()) if item[1] > self.peak]
+
+    @cython.cfunc
+    def is_idle(self, root: Node) -> cython.bint:
+        """Whether a value is read behind the peak, and not at it, by what may be given a twin of it."""
+        late: list = self.late(root)
+        if not late or any([position == self.peak for _, position in self.readers[root]]):
+            return False
+        return all([reader.row.kind in READERS for reader, _ in late])
+
+
+@cython.final
+@cython.cclass
+class Choice:
+    """Which values of a kernel are computed again (`again`), by twins of which nodes, from which roots; behind which
+    place in the order, and how many bytes become free."""
+
+    again: set
+    nodes: list
+    roots: set
+    place: cython.Py_ssize_t
+    free: cython.longlong
+
+
+@cython.cfunc
+def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
+    """The choice that frees most, of those with the fewest twins; None where none is worth it."""
+    idle: list = [
+        node
+        for node in kernel.stores
+        if _bytes(node) >= _least
+        and _is_cheap(kernel, node)
+        and node not in program.kept
+        and node not in pinned
+        and uses.is_idle(node)
+    ]
+    idle = idle[-MOST_VALUES:]
+    best: Choice = None
+    bits: cython.int
+    for bits in range(1, 1 << len(idle)):
+        again: set = {node for number, node in enumerate(idle) if bits >> number & 1}
+        choice: Choice = _choice(program, uses, kernel, again, gone)
+        if choice is None or choice.free < _least:
+            continue
+        if best is None or (choice.free, -len(choice.nodes)) > (best.free, -len(best.nodes)):
+            best = choice
+    return best
+
+
+@cython.cfunc
+def _is_cheap(kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a node of a kernel is computed element by element."""
+    if node.row.kind not in CHEAP or node.shape != kernel.shape:
+        return False
+    return not is_row_value(kernel, node)
+
+
+@cython.cfunc
+def _choice(program: Program, uses: Uses, kernel: Kernel, again: set, gone: set):
+    """What it takes to compute these values again; None where that cannot be done."""
+    root: Node
+    choice: Choice = Choice()
+    choice.again, choice.roots = again, set()
+    late: list = [item for node in again for item in uses.late(node)]
+    first: cython.Py_ssize_t = min([position for _, position in late])
+    choice.place = min([uses.rank[node] for node, _ in late])
+    chain: set = _chain(program, uses, kernel, choice, first)
+    if len(chain) > MOST_NODES or choice.roots & gone:
+        return None
+    choice.free = sum([_bytes(node) for node in again])
+    for root in choice.roots:
+        if uses.rank[root] >= choice.place:
+            return None
+        if uses.last(root) < first and root not in program.kept:
+            choice.free -= _bytes(root)
+    choice.nodes = [node for node in kernel.nodes if node in chain]
+    return choice
+
+
+@cython.cfunc
+def _chain(
+    program: Program, uses: Uses, kernel: Kernel, choice: Choice, first: cython.Py_ssize_t
+) -> set:
+    """The nodes of a kernel that a choice has to compute; its roots are noted. What the kernel stores and is still
+    there at the position `first` is a root."""
+    source: Node
+    root: Node
+    chain: set = set(choice.again)
+    stack: list = list(choice.again)
+    while stack:
+        for source in stack.pop().inputs:
+            place: Place = place_of(program, source)
+            root = place.root
+            if root.state == DONE or root in chain:
+                continue
+            inside: cython.bint = maker(place) is kernel and _is_cheap(kernel, root)
+            held: cython.bint = root in kernel.stores and uses.last(root) >= first
+            if inside and not held and place.whole:
+                chain.add(root)
+                stack.append(root)
+            else:
+                choice.roots.add(root)
+    return chain
+
+
+# -- the order with twins ------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
+    """Put twins in front of what reads them. A node that nobody else needs any more is replaced by its twin."""
+    instead: dict = {}  # node -> what stands for it everywhere
+    given: dict = {}  # reader -> value -> its twin
+    before: dict = {}  # place in the order -> twins
+    program.twins, program.again = set(), {}
+    choice: Choice
+    for choice in choices:
+        twins: dict = _twins_of(program, choice)
+        before.setdefault(choice.place, []).extend(twins.values())
+        stays: set = _needed_early(uses, choice)
+        for node, twin in twins.items():
+            if node not in stays:
+                instead[node] = twin
+                continue
+            program.again[node] = program.new_value(twin, row_major(node.shape))
+            for reader, _ in uses.late(node) if node in choice.again else ():
+                given.setdefault(reader, {})[node] = twin
+    order: list = []
+    for number, node in enumerate(program.order):
+        order += before.get(number, ())
+        if node in given:
+            instead[node] = _with_twins(program, node, given[node])
+            order.append(instead[node])
+        elif node not in instead:
+            order.append(node)
+    program.order = order
+    _replace(program, instead)
+
+
+@cython.cfunc
+def _twins_of(program: Program, choice: Choice) -> dict:
+    """The twin of each node of a choice, in order."""
+    twins: dict = {}
+    for node in choice.nodes:
+        inputs = [twins.get(_root(program, source), source) for source in node.inputs]
+        twins[node] = copy_of(node, tuple(inputs))
+    program.twins.update(twins.values())
+    return twins
+
+
+@cython.cfunc
+def _root(program: Program, node: Node) -> Node:
+    return place_of(program, node).root
+
+
+@cython.cfunc
+def copy_of(node: Node, inputs: tuple) -> Node:
+    """A node that computes the same from other values; it is on no tape."""
+    copy: Node = make_node(node.row, inputs, node.params, node.shape, node.dtype)
+    copy.considered = True
+    copy.code, copy.offset_in_code = node.code, node.offset_in_code
+    return copy
+
+
+@cython.cfunc
+def _needed_early(uses: Uses, choice: Choice) -> set:
+    """Those nodes of a choice that something in front of the peak reads."""
+    stays: set = set()
+    chain: set = set(choice.nodes)
+    for node in reversed(choice.nodes):
+        for reader, position in uses.readers.get(node, ()):
+            early: cython.bint = position <= uses.peak or node not in choice.again
+            if reader in stays if reader in chain else early:
+                stays.add(node)
+                break
+    return stays
+
+
+@cython.cfunc
+def _with_twins(program: Program, reader: Node, twins: dict) -> Node:
+    """A copy of a reader that reads twins, where the originals were."""
+    inputs: list = []
+    for source in reader.inputs:
+        place: Place = place_of(program, source)
+        twin: Node = twins.get(place.root)
+        if twin is None:
+            inputs.append(source)
+        elif source is place.root:
+            inputs.append(twin)
+        else:
+            view: Node = copy_of(source, source.inputs)
+            own: Place = place_of(program, twin)
+            program.set_place(view, region(own, place.offset, place.strides, place.shape))
+            inputs.append(view)
+    return copy_of(reader, tuple(inputs))
+
+
+@cython.cfunc
+def _replace(program: Program, instead: dict) -> cython.void:
+    """Let nodes stand for others in all places."""
+    node: Node
+    value: Value
+    place: Place
+    for value in program.values:
+        if value.node in instead:
+            value.node = instead[value.node]
+    for node, copy in instead.items():
+        program.set_place(copy, place_of(program, node))
+        if node in program.kept:
+            program.kept.remove(node)
+            program.kept.add(copy)
+    for place in program.places:
+        place.root = instead.get(place.root, place.root)
+    program.connect_all()

@@ -1,0 +1,163 @@
+# cython: language_level=3
+"""Gang: kernels of one code that do not wait for each other run as one launch.
+
+In comes a Program with its kernels chosen; out goes the same with its kernels in another order and some of them at one
+position: a gang. The updates of all parameters are the usual case; members differ in extents and places only. Each
+kernel joins the earliest gang of its code behind everything that it reads. What a gang leaves behind for others is
+bounded, so that memory is not given up for launches that are large anyway. That members become one launch over a table
+is the lowering's business; no bit depends on it.
+"""
+
+import bisect
+
+import cython
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, maker, operand
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, SCATTER
+from weft.engine.pipeline.lowering.row_kernel import prepared_spec
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+MOST_BYTES = 1 << 17  # that all members of a gang together leave behind for other kernels
+_most_bytes = cython.declare(cython.longlong, MOST_BYTES)
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_contract = cython.declare(cython.int, CONTRACT)
+_index = cython.declare(cython.int, INDEX)
+_scatter = cython.declare(cython.int, SCATTER)
+_enabled = True
+
+
+def set_gangs(enabled: bool):
+    """Form gangs (the default), or launch every kernel alone. Bits are the same; returns the old setting."""
+    global _enabled
+    previous = _enabled
+    _enabled = enabled
+    return previous
+
+
+def gang(program: Program) -> Program:
+    """Give kernels that can run together one position, and put them in order of position."""
+    gangs: list = []
+    left: list = []  # what each gang leaves behind, in bytes
+    open_gangs: dict = {}  # key -> positions of gangs with room
+    kernel: Kernel
+    position: cython.Py_ssize_t
+    for kernel in program.kernels:
+        key = _key_of(program, kernel) if _enabled else None
+        nbytes: cython.longlong = 0 if key is None else _bytes_of(kernel)
+        if key is None or nbytes > _most_bytes:
+            _open(gangs, left, kernel, nbytes)
+            continue
+        positions: list = open_gangs.setdefault(key, [])
+        place: cython.Py_ssize_t = 0
+        if positions:
+            place = bisect.bisect_right(
+                positions, _floor(program, kernel, positions[len(positions) - 1])
+            )
+        while place < len(positions) and left[positions[place]] + nbytes > _most_bytes:
+            del positions[place]
+        if place == len(positions):
+            positions.append(len(gangs))
+            _open(gangs, left, kernel, nbytes)
+            continue
+        position = positions[place]
+        gangs[position].append(kernel)
+        left[position] += nbytes
+        kernel.position = position
+    program.kernels = [kernel for members in gangs for kernel in members]
+    return program
+
+
+@cython.cfunc
+def _open(gangs: list, left: list, kernel: Kernel, nbytes: cython.longlong) -> cython.void:
+    kernel.position = len(gangs)
+    gangs.append([kernel])
+    left.append(nbytes)
+
+
+@cython.cfunc
+def _key_of(program: Program, kernel: Kernel):
+    """What kernels of one gang have in common, None for one that stays alone. Which variants of a matrix product they
+    need, or of a read through an index, turns out when they are lowered."""
+    if kernel.kind == _elementwise:
+        return None if kernel.prepared is None else prepared_spec(kernel)
+    node: Node = kernel.nodes[0]
+    if kernel.kind == _contract or _cannot_fail(program, kernel, node):
+        return node.row.code, node.dtype.code
+    return None
+
+
+@cython.cfunc
+def _cannot_fail(program: Program, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a kernel reads or writes through indices that are known to be in range; writes only over values from
+    outside: in the memory of one that is made here, a gang that is stopped half-way could not be done again."""
+    if node.risky:
+        return False
+    if kernel.kind == _scatter:
+        return operand(program, node, 0).value.kernel is None
+    return kernel.kind == _index
+
+
+@cython.cfunc
+def _bytes_of(kernel: Kernel) -> cython.longlong:
+    """How much a kernel stores for other kernels alone."""
+    total: cython.longlong = 0
+    node: Node
+    for node in kernel.stores:
+        if node.live == 0:
+            total += node.numel * node.dtype.itemsize
+    return total
+
+
+@cython.cfunc
+def _floor(program: Program, kernel: Kernel, enough: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The last position that a kernel reads from, or one that is `enough`; -1 where it reads nothing computed here."""
+    floor: cython.Py_ssize_t = -1
+    node: Node
+    number: cython.Py_ssize_t
+    for node in kernel.nodes:
+        for number in range(len(node.inputs)):
+            below: Kernel = maker(operand(program, node, number))
+            if below is not None and below is not kernel and below.position > floor:
+                floor = below.position
+                if floor >= enough:
+                    return floor
+    return floor
+
+
+def count(program: Program):
+    """How many kernels are launched, those of a gang counted as one."""
+    kernels: list = program.kernels
+    return cython.cast(Kernel, kernels[len(kernels) - 1]).position + 1 if kernels else 0
+
+
+def verify(program: Program):
+    """Kernels stand in order of position; each behind all that it reads, also behind the gangs."""
+    last: cython.int = 0
+    kernel: Kernel
+    for kernel in program.kernels:
+        floor = _floor(program, kernel, len(program.kernels))
+        if kernel.position < last or kernel.position <= floor:
+            raise VerificationError(
+                "gang",
+                expected=f"{kernel!r} behind position {max(last - 1, floor)}",
+                got=f"position {kernel.position}",
+            )
+        last = kernel.position
+
+
+def text(program: Program):
+    """One line per gang: how many members it has."""
+    sizes: dict = {}
+    for kernel in program.kernels:
+        sizes.setdefault(kernel.position, []).append(kernel)
+    return "\n".join(
+        [
+            f"k{position} x {len(members)}: {' '.join([node.row.name for node in members[0].nodes])}"
+            for position, members in sizes.items()
+            if len(members) > 1
+        ]
+    )

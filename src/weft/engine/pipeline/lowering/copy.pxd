@@ -1,0 +1,8 @@
+from weft.engine.ir.dtype cimport DType
+from weft.engine.ir.node cimport Node
+from weft.engine.pipeline.lowering.lower cimport Lowering
+
+cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
+cdef void lower_indexed(Lowering lowering, Node node)
+cdef void lower_region(Lowering lowering, Node node)
+cdef void copy_base(Lowering lowering, Node node, Node base)

@@ -1,0 +1,229 @@
+# cython: language_level=3
+"""Lowering of copies, region writes and indexed reads: loops whose text is the same for every program.
+
+In come regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`; out go launches. What is copied
+line by line, and is more than the caches hold, is written past them.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import Array, put
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, Builder, collapse
+from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
+    _specs,
+    find_spec,
+    launch_loops,
+    put_steps,
+    region_key,
+)
+from cython.cimports.weft.engine.pipeline.lowering.lower import (
+    KernelSpec,
+    Lowering,
+    joined,
+    new_launch,
+)
+from cython.cimports.weft.engine.pipeline.memory_plan import value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Place, place_of, row_major
+
+from weft._build.compiled import require
+from weft.engine.pipeline.lowering.kernel_encoder import REAL
+from weft.engine.pipeline.lowering.loop_kernel import symbol_of
+
+require(__name__, cython.compiled)
+
+_real = cython.declare(cython.int, REAL)
+_LARGE = cython.declare(
+    cython.longlong, 1 << 20
+)  # bytes: of fewer nobody asks how large caches are
+
+
+@cython.cfunc
+def lower_copy(
+    lowering: Lowering, dtype: DType, shape: tuple, source: tuple, target: tuple
+) -> cython.void:
+    """Copy between strided regions of one shape; each is (slot, byte offset, strides)."""
+    nbytes: cython.longlong = dtype.itemsize
+    for size in shape:
+        nbytes *= cython.cast(cython.longlong, size)
+    _copy(lowering, dtype, shape, source, target, nbytes)
+
+
+@cython.cfunc
+def _copy(
+    lowering: Lowering,
+    dtype: DType,
+    shape: tuple,
+    source: tuple,
+    target: tuple,
+    written: cython.longlong,
+) -> cython.void:
+    """The same for a part of a copy that writes so many bytes in all."""
+    if 0 in shape:
+        return
+    builder: Builder = Builder.__new__(Builder)
+    builder.start(shape, None)
+    code: cython.int = dtype.code
+    at = builder.region(cython.address(builder.operands), code, _real, 0, False)
+    builder.body_steps(at, shape, source[2])
+    value: cython.longlong = builder.code(False, LOAD, code, 0, 0)
+    at = builder.region(cython.address(builder.stores), code, _real, value, False)
+    builder.body_steps(at, shape, target[2])
+    collapse([builder])
+    if written >= _LARGE and _is_in_lines(builder):
+        from weft.engine.pipeline.lowering.streaming_copy import copy_lines
+
+        rows = builder.dims.words[0] if builder.rank == 2 else 1
+        steps = (builder.steps.words[0], builder.steps.words[builder.wide])
+        length = builder.dims.words[builder.rank - 1]
+        if copy_lines(lowering, dtype.itemsize, (rows, length), source, target, steps, written):
+            return
+    builder.spec = find_spec(builder)
+    words: cython.longlong[4]
+    words[0], words[1] = source[0], source[1]
+    words[2], words[3] = target[0], target[1]
+    pointers: Array
+    pointers.words = words
+    pointers.count = pointers.room = 4
+    launch_loops(lowering, builder, cython.address(pointers))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_in_lines(builder: Builder) -> cython.bint:
+    """Whether a copy is one of lines without gaps, on both sides."""
+    rank: cython.Py_ssize_t = builder.rank
+    steps: cython.p_longlong = builder.steps.words
+    return 0 < rank <= 2 and steps[rank - 1] == 1 and steps[builder.wide + rank - 1] == 1
+
+
+@cython.cfunc
+def lower_region(lowering: Lowering, node: Node) -> cython.void:
+    """put: the base, then the region over it. cat: every part into its region."""
+    strides: tuple = row_major(node.shape)
+    slot = value_of(lowering.plan, node).slot
+    size: cython.longlong = node.dtype.itemsize
+    part: Node
+    if node.row.name == "put":
+        part = node.inputs[1]
+        offset, region = node.params
+        copy_base(lowering, node, node.inputs[0])
+        target = (slot, offset * size, region)
+        lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
+        return
+    start: cython.longlong = 0
+    written: cython.longlong = node.numel * size
+    axis: cython.Py_ssize_t = node.params[0]
+    step: cython.longlong = strides[axis]
+    for part in node.inputs:
+        target = (slot, start * step * size, strides)
+        _copy(lowering, node.dtype, part.shape, lowering.place_of(part), target, written)
+        start += cython.cast(cython.longlong, part.shape[axis])
+    lowering.launches = joined([[launch] for launch in lowering.launches])
+
+
+@cython.cfunc
+def copy_base(lowering: Lowering, node: Node, base: Node) -> cython.void:
+    """The base where the result is to be, unless it is there."""
+    place: Place = place_of(lowering.program, base)
+    slot = value_of(lowering.plan, node).slot
+    if place.root in lowering.plan.in_place and place.value.slot == slot:
+        return
+    target = (slot, 0, row_major(node.shape))
+    lower_copy(lowering, node.dtype, node.shape, lowering.place_of(base), target)
+
+
+@cython.cfunc
+def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
+    """gather and take: a load through index values."""
+    if node.numel == 0:
+        return
+    table: Node = node.inputs[0]
+    index: Node = node.inputs[1]
+    axis: cython.Py_ssize_t = node.params[0]
+    place: Place = place_of(lowering.program, table)
+    index_place: Place = place_of(lowering.program, index)
+    rank: cython.Py_ssize_t = len(node.shape)
+    strides: tuple
+    index_strides: tuple
+    if node.row.name == "gather":
+        strides = tuple([0 if i == axis else place.strides[i] for i in range(rank)])
+        index_strides = index_place.strides
+    else:
+        inner: cython.Py_ssize_t = len(index.shape)
+        strides = place.strides[:axis] + (0,) * inner + place.strides[axis + 1 :]
+        index_strides = (0,) * axis + index_place.strides
+        index_strides += (0,) * (rank - len(index_strides))
+    builder: Builder = Builder.__new__(Builder)
+    builder.start(node.shape, None)
+    for part, stride in ((index, index_strides), (node, strides)):
+        code: cython.int = cython.cast(Node, part).dtype.code
+        at = builder.region(cython.address(builder.operands), code, _real, 0, False)
+        _set_steps(builder, at, stride)
+    at = builder.region(cython.address(builder.stores), node.dtype.code, _real, 1, False)
+    _set_steps(builder, at, row_major(node.shape))
+    collapse([builder])
+    words: cython.longlong[8]
+    words[0], words[1] = index_place.value.slot, index_place.offset * index.dtype.itemsize
+    words[2], words[3] = place.value.slot, place.offset * node.dtype.itemsize
+    words[4], words[5] = value_of(lowering.plan, node).slot, 0
+    words[6], words[7] = -1, 0
+    pointers: Array
+    pointers.words = words
+    pointers.count = pointers.room = 8
+    step: cython.longlong = place.strides[axis]
+    extent: cython.longlong = table.shape[axis]
+    _launch_indexed(lowering, builder, cython.address(pointers), step, extent)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_steps(builder: Builder, at: cython.Py_ssize_t, strides: tuple) -> cython.int:
+    axis: cython.Py_ssize_t
+    for axis in range(len(strides)):
+        builder.steps.words[at + axis] = strides[axis]
+    return 0
+
+
+@cython.cfunc
+def _launch_indexed(
+    lowering: Lowering,
+    builder: Builder,
+    pointers: cython.pointer(Array),
+    stride: cython.longlong,
+    extent: cython.longlong,
+) -> cython.void:
+    rank: cython.Py_ssize_t = builder.rank
+    total: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        total *= builder.dims.words[axis]
+    units: cython.longlong = builder.dims.words[0]
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    put_steps(builder, cython.address(builder.operands), arguments)
+    put(arguments, stride)
+    put(arguments, extent)
+    put_steps(builder, cython.address(builder.stores), arguments)
+    grain: cython.longlong = 1024 if rank == 1 else 1
+    new_launch(lowering, _indexed_spec(builder), pointers, arguments, units, grain, total)
+
+
+@cython.cfunc
+def _indexed_spec(builder: Builder) -> KernelSpec:
+    key = (
+        "indexed",
+        builder.rank,
+        tuple([region_key(builder, cython.address(builder.operands), i) for i in range(2)]),
+        region_key(builder, cython.address(builder.stores), 0)[1],
+    )
+    spec = _specs.get(key)
+    if spec is None:
+
+        def build(symbol):
+            from weft.engine.pipeline.lowering.kernel_decoder import indexed_text
+
+            return indexed_text(key, symbol)
+
+        name = symbol_of(key, ["indexed"])
+        spec = _specs[key] = KernelSpec(name, build, (name,), True)
+    return spec

@@ -1,0 +1,437 @@
+# cython: language_level=3
+"""Lowering of loop kernels: axes ordered and collapsed, stride classes, instructions, and the cache of specs.
+
+In comes a fused kernel; out go its launches. What is specialised on (structure, dtypes, ranks, stride classes) makes
+the key; sizes and strides become arguments. A kernel is described in words, by which its spec is found; only where
+there is none yet, the words become the key that is named, printed and compiled. The loop IR's own lowering to LLVM is
+codegen's.
+"""
+
+import hashlib
+
+import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, extend, put, reserve
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
+    BODY,
+    EPILOGUE,
+    LOAD,
+    OFFSET,
+    PART,
+    REDUCED,
+    REGION,
+    Builder,
+    collapse,
+    new_builder,
+)
+from cython.cimports.weft.engine.pipeline.lowering.lower import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    new_launch,
+)
+from cython.cimports.weft.engine.pipeline.memory_plan import value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program
+
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
+from weft.engine.pipeline.lowering.kernel_encoder import REAL
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_specs = {}
+_known = cython.declare(dict, {})  # the same by the words of kernels
+_KINDS = {"amax": "max", "amin": "min"}
+_NAMES = {LOAD: "load", OFFSET: "offset"}
+_TYPES = {dtype.code: dtype.name for dtype in dtypes.ALL}
+_PARTS = {BODY: "b", REDUCED: "r", EPILOGUE: "e"}
+BLOCK = 4096
+MARGIN = 64  # columns of a row of scratch beyond those of the kernel, as in `weft.engine.kernels.loop_ir`
+COLUMNS = 64  # that are worth a thread
+NARROW = 128  # columns that are few, of at least TALL rows
+TALL = 1024
+_real = cython.declare(cython.int, REAL)
+_LOW = cython.declare(cython.longlong, (1 << 32) - 1)
+_IN_WORD = cython.declare(cython.Py_ssize_t, 40)  # classes of axes in a word of a key
+
+
+# -- specs ---------------------------------------------------------------------------------------------------------
+
+
+def prepare(program: Program, kernel: Kernel):
+    """Work out the spec of an elementwise and reduce kernel; None where it has nothing to do."""
+    kernel.prepared = None
+    if not kernel.stores:
+        return None
+    builder: Builder = new_builder(program, kernel)
+    axis: cython.Py_ssize_t
+    for axis in range(builder.rank - builder.reduced):
+        if builder.dims.words[axis] == 0:
+            return None
+    node: Node
+    for node in kernel.nodes:
+        builder.add(node)
+    for node in kernel.stores:
+        builder.store(node)
+    collapse([builder])
+    builder.spec = find_spec(builder)
+    builder.kernel = builder.program = None  # no cycles: nodes would be kept until a collection
+    kernel.prepared = builder
+    return builder.spec
+
+
+def prepared_spec(kernel: Kernel):
+    """The spec of a prepared kernel."""
+    builder: Builder = kernel.prepared
+    return builder.spec
+
+
+_WHOLE = cython.declare(
+    cython.int, 100
+)  # how much more an operand counts that is read as a whole than a line of one
+
+
+def prepared_key(kernel: Kernel):
+    """The named key of a prepared kernel."""
+    builder: Builder = kernel.prepared
+    return _whole_key(builder, _vector_axis(builder))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _vector_axis(builder: Builder) -> cython.Py_ssize_t:
+    """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
+    rank: cython.Py_ssize_t = builder.rank
+    if builder.reduced == 0 or rank == builder.reduced:
+        return rank - 1
+    outer: cython.Py_ssize_t = rank - builder.reduced - 1
+    across: cython.int = 0
+    along: cython.int = 0
+    place: cython.Py_ssize_t = 0
+    while place < builder.operands.count:
+        steps: cython.p_longlong = builder.steps.words + builder.operands.words[place + 2]
+        if builder.operands.words[place + 1] == _real:
+            if steps[rank - 1] == 1:
+                along += _WHOLE if steps[outer] != 0 else 1
+            elif steps[rank - 1] != 0 and steps[outer] == 1:
+                across += _WHOLE
+        place += REGION
+    return outer if across > along else rank - 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_narrow(builder: Builder, axis: cython.Py_ssize_t) -> cython.bint:
+    """Whether a reduction with its lanes across rows has few columns, of many rows."""
+    outer: cython.Py_ssize_t = builder.rank - builder.reduced
+    rows: cython.longlong = 1
+    number: cython.Py_ssize_t
+    if builder.reduced == 0 or axis != outer - 1 or axis < 0:
+        return False
+    for number in range(outer, builder.rank):
+        rows *= builder.dims.words[number]
+    return builder.dims.words[axis] < NARROW and rows >= TALL
+
+
+@cython.cfunc
+def _whole_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
+    """The named key of a builder, with whether it is narrow."""
+    key: tuple = loop_key(builder, axis)
+    return (*key, "narrow") if _is_narrow(builder, axis) else key
+
+
+@cython.cfunc
+def find_spec(builder: Builder) -> KernelSpec:
+    """The spec of a builder whose axes have been collapsed."""
+    key: Array = empty()
+    axis: cython.Py_ssize_t = _vector_axis(builder)
+    try:
+        put_key(builder, axis, cython.address(key))
+        put(cython.address(key), _is_narrow(builder, axis))
+        spec = look_up(cython.address(key))
+        if spec is None:
+            spec = _spec_of(_whole_key(builder, axis))
+            remember(cython.address(key), spec)
+    finally:
+        drop(cython.address(key))
+    return spec
+
+
+@cython.cfunc
+def look_up(key: cython.pointer(Array)):
+    """The spec that is known by these words, or None."""
+    return _known.get(_bytes_of(key))
+
+
+@cython.cfunc
+def remember(key: cython.pointer(Array), spec: KernelSpec) -> cython.void:
+    """Let a spec be found by these words."""
+    _known[_bytes_of(key)] = spec
+
+
+@cython.cfunc
+def _bytes_of(key: cython.pointer(Array)) -> bytes:
+    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, key.words), 8 * key.count)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_key(builder: Builder, axis: cython.Py_ssize_t, key: cython.pointer(Array)) -> cython.int:
+    """Append the words that a kernel, or a phase of one, is specialised on."""
+    number: cython.Py_ssize_t
+    put(key, builder.rank)
+    put(key, builder.reduced)
+    put(key, axis)
+    put(key, builder.operands.count)
+    put(key, builder.body.count)
+    put(key, builder.reduces.count)
+    put(key, builder.epilogue.count)
+    put(key, builder.stores.count)
+    for number in range(builder.operands.count // REGION):
+        put_classes(builder, cython.address(builder.operands), number, key)
+    extend(key, cython.address(builder.body))
+    extend(key, cython.address(builder.reduces))
+    extend(key, cython.address(builder.epilogue))
+    for number in range(builder.stores.count // REGION):
+        put_classes(builder, cython.address(builder.stores), number, key)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_classes(
+    builder: Builder,
+    regions: cython.pointer(Array),
+    number: cython.Py_ssize_t,
+    key: cython.pointer(Array),
+) -> cython.int:
+    """Append what a kernel is specialised on of an operand or a store: the strides by their class."""
+    region: cython.p_longlong = regions.words + REGION * number
+    steps: cython.p_longlong = builder.steps.words + region[2]
+    word: cython.longlong = 0
+    axis: cython.Py_ssize_t
+    put(key, region[0] | region[1] * 65536 | region[4] * 256)  # some are below 0: no shifts
+    put(key, region[3])
+    for axis in range(builder.rank):
+        if axis > 0 and axis % _IN_WORD == 0:
+            put(key, word)
+            word = 0
+        word = 3 * word + _class_of(steps[axis])
+    return put(key, word)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _class_of(stride: cython.longlong) -> cython.Py_ssize_t:
+    return stride if 0 <= stride <= 1 else 2
+
+
+@cython.cfunc
+def region_key(
+    builder: Builder, regions: cython.pointer(Array), number: cython.Py_ssize_t
+) -> tuple:
+    """What of an operand is part of a named key: its dtype's name, the stride class of each axis, its kind."""
+    region: cython.p_longlong = regions.words + REGION * number
+    steps: cython.p_longlong = builder.steps.words + region[2]
+    text = "".join(["01s"[_class_of(steps[axis])] for axis in range(builder.rank)])
+    return _TYPES[region[0]], text, region[1]
+
+
+@cython.cfunc
+def loop_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
+    """The key of a kernel, or of a phase of one, as it is named and compiled."""
+    names: dict = {row.code: row.name for row in TABLE.values()} | _NAMES
+    number: cython.Py_ssize_t
+    reduces: list = []
+    stores: list = []
+    words: cython.p_longlong = builder.reduces.words
+    for number in range(builder.reduces.count // 3):
+        name = names[words[3 * number]]
+        value = _value_of(words[3 * number + 1])
+        reduces.append((_KINDS.get(name, name), value, _TYPES[words[3 * number + 2]]))
+    words = builder.stores.words
+    for number in range(builder.stores.count // REGION):
+        dtype, text, kind = region_key(builder, cython.address(builder.stores), number)
+        value = _value_of(words[REGION * number + 3])
+        stores.append((dtype, value, text, words[REGION * number + 4] != 0, kind))
+    return (
+        "loop",
+        builder.rank,
+        builder.reduced,
+        axis,
+        tuple(
+            [
+                region_key(builder, cython.address(builder.operands), number)
+                for number in range(builder.operands.count // REGION)
+            ]
+        ),
+        _instructions(cython.address(builder.body), names),
+        tuple(reduces),
+        _instructions(cython.address(builder.epilogue), names),
+        tuple(stores),
+    )
+
+
+@cython.cfunc
+def _instructions(code: cython.pointer(Array), names: dict) -> tuple:
+    """Instructions as (what, dtype name, arguments, operand)."""
+    found: list = []
+    words: cython.p_longlong
+    place: cython.Py_ssize_t = 0
+    while place < code.count:
+        words = code.words + place
+        arguments = tuple([_value_of(words[4 + index]) for index in range(words[3])])
+        found.append((names[words[0]], _TYPES[words[1]], arguments, words[2]))
+        place += 4 + words[3]
+    return tuple(found)
+
+
+def _value_of(value: cython.longlong):
+    return _PARTS[value >> PART], value & _LOW
+
+
+# -- launches ------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
+    """Launch a prepared kernel."""
+    if kernel.prepared is None:
+        return
+    builder: Builder = kernel.prepared
+    pointers: Array = empty()
+    try:
+        put_pointers(lowering, builder, cython.address(pointers))
+        launch_loops(lowering, builder, cython.address(pointers))
+    finally:
+        drop(cython.address(pointers))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_pointers(
+    lowering: Lowering, builder: Builder, pointers: cython.pointer(Array)
+) -> cython.int:
+    """Append where a builder's operands and stores lie."""
+    place: Place
+    node: Node
+    reserve(pointers, 2 * (len(builder.sources) + len(builder.targets)) + 2)
+    for place in builder.sources:
+        put(pointers, place.value.slot)
+        put(pointers, place.offset * place.root.dtype.itemsize)
+    for node in builder.targets:
+        put(pointers, value_of(lowering.plan, node).slot)
+        put(pointers, 0)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_arguments(builder: Builder, arguments: cython.pointer(Array)) -> cython.int:
+    """Append the steps of every operand, then of every store."""
+    put_steps(builder, cython.address(builder.operands), arguments)
+    return put_steps(builder, cython.address(builder.stores), arguments)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_steps(
+    builder: Builder, regions: cython.pointer(Array), arguments: cython.pointer(Array)
+) -> cython.int:
+    place: cython.Py_ssize_t = 0
+    axis: cython.Py_ssize_t
+    while place < regions.count:
+        for axis in range(builder.rank):
+            put(arguments, builder.steps.words[regions.words[place + 2] + axis])
+        place += REGION
+    return 0
+
+
+@cython.cfunc
+def launch_loops(
+    lowering: Lowering, builder: Builder, pointers: cython.pointer(Array)
+) -> cython.void:
+    """Append the launches of a kernel with these pointers: one, or where all axes are reduced another one for the
+    sums of blocks."""
+    spec: KernelSpec = builder.spec
+    rank: cython.Py_ssize_t = builder.rank
+    total: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        total *= builder.dims.words[axis]
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    put_arguments(builder, arguments)
+    work: cython.longlong = total * (builder.body_count + 1) // 8 + 1
+    units: cython.longlong = arguments.words[0]
+    grain: cython.longlong = 1024 if rank == 1 else max(1, 1024 * units // max(total, 1))
+    if builder.reduced == rank:
+        units = (total + BLOCK - 1) // BLOCK
+        nbytes: cython.longlong = max(units, 1) * 16 * (builder.reduces.count // 3) * 2 + 64
+        put(pointers, lowering.temporary(nbytes))
+        put(pointers, 0)
+        new_launch(lowering, spec, pointers, arguments, units, 4, work)
+        last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
+        last.final = True
+        return
+    axis = _vector_axis(builder)
+    if rank - builder.reduced == 1 and _is_narrow(builder, axis):
+        _launch_blocks(lowering, builder, pointers, total // units, work)
+        return
+    if builder.reduced and axis < rank - 1 and rank - builder.reduced == 1:
+        grain = COLUMNS
+    new_launch(lowering, spec, pointers, arguments, units, grain, work)
+
+
+@cython.cfunc
+def _launch_blocks(
+    lowering: Lowering,
+    builder: Builder,
+    pointers: cython.pointer(Array),
+    rows: cython.longlong,
+    work: cython.longlong,
+) -> cython.void:
+    """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    columns: cython.longlong = arguments.words[0]
+    blocks: cython.longlong = (rows + BLOCK - 1) // BLOCK
+    nbytes: cython.longlong = blocks * (columns + MARGIN) * 16 * (builder.reduces.count // 3)
+    put(pointers, lowering.temporary(nbytes))
+    put(pointers, 0)
+    new_launch(lowering, builder.spec, pointers, arguments, blocks, 1, work)
+    last: Launch = new_launch(lowering, builder.spec, pointers, arguments, columns, COLUMNS, 0)
+    last.final = True
+
+
+def symbol_of(key, names) -> str:
+    """A name for the kernel of a key: readable, and the same in every process."""
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
+    return f"{'_'.join(names)[:40] or 'copy'}_{digest}"
+
+
+def _spec_of(key):
+    """The spec of a key; the loop IR is built only when the spec is compiled."""
+    if key in _specs:
+        return _specs[key]
+    _, rank, reduced, _, _, body, reduces, epilogue, _, *narrow = key
+    names = [item[0] for item in (*body, *reduces, *epilogue) if item[0] not in ("load", "offset")]
+    name = symbol_of(key, names)
+    in_blocks = reduced == rank or (narrow and rank - reduced == 1)
+    symbols = (name, name + "_final") if in_blocks else (name,)
+
+    def build(symbol):
+        from weft.engine.pipeline.lowering.kernel_decoder import loop_text
+
+        return loop_text(key, symbol)
+
+    spec: KernelSpec = KernelSpec(name, build, symbols)
+    spec.fused = len(names) > 1
+    _specs[key] = spec
+    return spec
+
+
+def kernel_specs():
+    """All loop kernels met so far: key -> KernelSpec."""
+    return _specs

@@ -1,0 +1,43 @@
+from weft.engine.ir.node cimport Node
+from weft.engine.capi.growable_array cimport Array
+from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
+from weft.engine.pipeline.memory_plan cimport Plan
+
+cdef class KernelSpec:
+    cdef readonly str name
+    cdef readonly object build
+    cdef readonly tuple symbols
+    cdef public size_t address
+    cdef public size_t final_address
+    cdef public long long uses
+    cdef public object handle
+    cdef readonly bint checked
+    cdef public bint fused
+
+cdef class Launch:
+    cdef readonly KernelSpec spec
+    cdef public bint final
+    cdef long long* words  # pointers as (slot, byte offset), then arguments
+    cdef Py_ssize_t pointer_count, argument_count
+    cdef readonly long long units
+    cdef readonly long long grain
+    cdef readonly long long work
+    cdef readonly int kernel
+    cdef public object table
+    cdef readonly list members
+
+cdef class Lowering:
+    cdef readonly Program program
+    cdef readonly Plan plan
+    cdef public list launches
+    cdef public list scratch
+    cdef public int current
+    cdef public object turned
+
+    cdef tuple pointer(self, Place place, long long itemsize)
+    cdef int temporary(self, long long nbytes)
+
+cdef Launch new_launch(
+    Lowering lowering, KernelSpec spec, Array* pointers, Array* arguments, long long units, long long grain, long long work
+)
+cdef list joined(list members)

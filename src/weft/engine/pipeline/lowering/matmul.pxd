@@ -1,0 +1,12 @@
+from weft.engine.ir.node cimport Node
+from weft.engine.pipeline.lowering.lower cimport Lowering
+
+cdef struct Product:
+    # What the kernels are told of one product beside its batch: sizes, then steps of rows and columns.
+    long long m, n, k
+    long long a_row, a_column
+    long long b_row, b_column
+    long long c_row
+    long long b_slot, b_offset  # where the right operand lies
+
+cdef void lower_matmul(Lowering lowering, Node node)

@@ -1,0 +1,328 @@
+# cython: language_level=3
+"""Lowering of matrix products: one launch for each product that does not collapse into a larger one.
+
+In comes a `matmul` or a `linear`; out go launches. Rows of a shared right operand become one product, the innermost
+batch dimension is the kernel's, the others are walked here. Attention, and operands that are read through a reshape,
+have lowerings of their own.
+"""
+
+from functools import cache, lru_cache
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec, Lowering, new_launch
+from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
+from cython.cimports.weft.engine.pipeline.memory_plan import value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, row_major
+
+from weft._build.compiled import require
+from weft.engine.pipeline.lowering.prepack import Turned
+
+require(__name__, cython.compiled)
+
+_WORDS = cython.declare(
+    cython.Py_ssize_t, 4
+)  # of a batch dimension: its size, its steps in A, B, C
+
+
+@cython.cfunc
+def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
+    """Append the launches of a product, with a bias where it has one."""
+    if node.numel == 0:
+        return
+    name: str = node.row.name
+    if name.startswith("attention"):
+        from weft.engine.pipeline.lowering.attention import lower_attention
+
+        lower_attention(lowering, node)
+        return
+    left: Place = operand(lowering.program, node, 0)
+    right: Place = operand(lowering.program, node, 1)
+    if _is_nested(left.strides) or _is_nested(right.strides):
+        from weft.engine.pipeline.simplify.implicit_gemm import lower_axes
+
+        lower_axes(lowering, node)
+        return
+    dims: Array = empty()
+    try:
+        if name == "matmul":
+            _lower_product(lowering, node, left, right, cython.address(dims))
+        else:
+            _lower_linear(lowering, node, left, right, cython.address(dims))
+    finally:
+        drop(cython.address(dims))
+
+
+@cython.cfunc
+def _is_nested(strides: tuple) -> cython.bint:
+    """Whether an axis has several dimensions, as `products` leaves them."""
+    for stride in strides:
+        if type(stride) is tuple:
+            return True
+    return False
+
+
+@cython.cfunc
+def _lower_product(
+    lowering: Lowering, node: Node, left: Place, right: Place, dims: cython.pointer(Array)
+) -> cython.void:
+    """A product as it is written."""
+    product: Product
+    a: tuple = cython.cast(Node, node.inputs[0]).shape
+    b: tuple = cython.cast(Node, node.inputs[1]).shape
+    product.k = a[len(a) - 1]
+    product.b_row = right.strides[len(b) - 2]
+    product.b_column = right.strides[len(b) - 1]
+    _set_right(lowering, node, right, cython.address(product))
+    _set_rows(cython.address(product), node, a, left)
+    _put_batch(node, (a, left.strides), (b, right.strides), dims)
+    _launch(lowering, node, left, cython.address(product), dims)
+
+
+@cython.cfunc
+def _lower_linear(
+    lowering: Lowering, node: Node, left: Place, right: Place, dims: cython.pointer(Array)
+) -> cython.void:
+    """A product with the weight read by columns."""
+    product: Product
+    a: tuple = cython.cast(Node, node.inputs[0]).shape
+    product.k = a[len(a) - 1]
+    product.b_row = right.strides[1]
+    product.b_column = right.strides[0]
+    _set_right(lowering, node, right, cython.address(product))
+    _set_rows(cython.address(product), node, a, left)
+    _put_batch(node, (a, left.strides), ((1, 1), (0, 0)), dims)
+    _launch(lowering, node, left, cython.address(product), dims)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_right(
+    lowering: Lowering, node: Node, right: Place, product: cython.pointer(Product)
+) -> cython.int:
+    """Where the right operand lies; a weight that many products read across may have been turned for all of them."""
+    product.b_slot = right.value.slot
+    product.b_offset = right.offset * node.dtype.itemsize
+    if len(right.strides) == 2 and product.b_row == 1 and product.b_column != 1:
+        if lowering.turned is None:
+            lowering.turned = Turned(lowering.program)
+        if lowering.turned.places:
+            _set_turned(lowering, node, product)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_turned(lowering: Lowering, node: Node, product: cython.pointer(Product)) -> cython.int:
+    place = (product.b_slot, product.b_offset, (product.b_row, product.b_column))
+    slot, offset, strides = lowering.turned.place_for(lowering, node, place)
+    product.b_slot, product.b_offset = slot, offset
+    product.b_row, product.b_column = strides
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _set_rows(product: cython.pointer(Product), node: Node, a: tuple, left: Place) -> cython.int:
+    """The rows of A and C; a vector is one row."""
+    rank: cython.Py_ssize_t = len(a)
+    product.a_column = left.strides[rank - 1]
+    product.n = node.shape[len(node.shape) - 1]
+    product.c_row = product.n
+    product.m = 1 if rank == 1 else a[rank - 2]
+    product.a_row = 0 if rank == 1 else left.strides[rank - 2]
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_batch(node: Node, left: tuple, right: tuple, dims: cython.pointer(Array)) -> cython.int:
+    """The batch dimensions; neighbours that are one stride for all three operands are joined. `left` and `right` are
+    the operands' shapes and strides."""
+    strides: tuple = row_major(node.shape)
+    batch: cython.Py_ssize_t = len(node.shape) - 2
+    axis: cython.Py_ssize_t
+    last: cython.p_longlong
+    for axis in range(batch):
+        size: cython.longlong = node.shape[axis]
+        if size == 1:
+            continue
+        x: cython.longlong = _lead(left[0], left[1], axis - batch)
+        y: cython.longlong = _lead(right[0], right[1], axis - batch)
+        z: cython.longlong = strides[axis]
+        if dims.count > 0:
+            last = dims.words + dims.count - _WORDS
+            if last[1] == x * size and last[2] == y * size and last[3] == z * size:
+                last[0] *= size
+                last[1], last[2], last[3] = x, y, z
+                continue
+        put(dims, size)
+        put(dims, x)
+        put(dims, y)
+        put(dims, z)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _lead(shape: tuple, strides: tuple, axis: cython.Py_ssize_t) -> cython.longlong:
+    """The step of a batch dimension, counted from the matrix, in an operand, which broadcasts."""
+    place: cython.Py_ssize_t = len(shape) - 2 + axis
+    return 0 if place < 0 or shape[place] == 1 else strides[place]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _take_rows(product: cython.pointer(Product), dims: cython.pointer(Array)) -> cython.void:
+    """Where the right operand is shared, and rows lie equally far apart, a batch is more rows of one product."""
+    last: cython.p_longlong
+    if product.m == 1:
+        product.a_row = product.k if dims.count == 0 else dims.words[dims.count - _WORDS + 1]
+    while dims.count > 0:
+        last = dims.words + dims.count - _WORDS
+        if last[2] != 0:
+            break
+        if product.m == 1:
+            product.a_row, product.c_row = last[1], last[3]
+        elif last[1] != product.m * product.a_row or last[3] != product.m * product.c_row:
+            break
+        product.m *= last[0]
+        dims.count -= _WORDS
+
+
+@cython.cfunc
+def _launch(
+    lowering: Lowering,
+    node: Node,
+    left: Place,
+    product: cython.pointer(Product),
+    dims: cython.pointer(Array),
+) -> cython.void:
+    """The launches: one for each place in all batch dimensions but the last."""
+    _take_rows(product, dims)
+    inner: cython.longlong[4]
+    inner[0], inner[1], inner[2], inner[3] = 1, 0, 0, 0
+    axis: cython.Py_ssize_t
+    if dims.count > 0:
+        dims.count -= _WORDS
+        for axis in range(_WORDS):
+            inner[axis] = dims.words[dims.count + axis]
+    pointers: Array = empty()
+    arguments: Array = empty()
+    try:
+        _put_arguments(product, inner, cython.address(arguments))
+        _put_pointers(lowering, node, left, product, cython.address(pointers))
+        _launch_all(lowering, node, dims, cython.address(pointers), cython.address(arguments))
+    finally:
+        drop(cython.address(pointers))
+        drop(cython.address(arguments))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_arguments(
+    product: cython.pointer(Product), inner: cython.p_longlong, arguments: cython.pointer(Array)
+) -> cython.int:
+    put(arguments, inner[0])
+    put(arguments, product.m)
+    put(arguments, product.n)
+    put(arguments, product.k)
+    put(arguments, inner[1])
+    put(arguments, product.a_row)
+    put(arguments, product.a_column)
+    put(arguments, inner[2])
+    put(arguments, product.b_row)
+    put(arguments, product.b_column)
+    put(arguments, inner[3])
+    put(arguments, product.c_row)
+    return put(arguments, 1)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_pointers(
+    lowering: Lowering,
+    node: Node,
+    left: Place,
+    product: cython.pointer(Product),
+    pointers: cython.pointer(Array),
+) -> cython.int:
+    """Both operands, the result, the bias, which is copied where it has gaps."""
+    size: cython.longlong = node.dtype.itemsize
+    bias: Place
+    index: cython.Py_ssize_t
+    put(pointers, left.value.slot)
+    put(pointers, left.offset * size)
+    put(pointers, product.b_slot)
+    put(pointers, product.b_offset)
+    put(pointers, value_of(lowering.plan, node).slot)
+    put(pointers, 0)
+    for index in range(2, len(node.inputs)):
+        bias = operand(lowering.program, node, index)
+        if equal(bias.strides, row_major(bias.shape)):
+            put(pointers, bias.value.slot)
+            put(pointers, bias.offset * size)
+        else:
+            slot, offset = lowering.contiguous(node.inputs[index])
+            put(pointers, slot)
+            put(pointers, offset)
+    return 0
+
+
+@cython.cfunc
+def _launch_all(
+    lowering: Lowering,
+    node: Node,
+    dims: cython.pointer(Array),
+    pointers: cython.pointer(Array),
+    arguments: cython.pointer(Array),
+) -> cython.void:
+    """Walk the outer batch dimensions, the last one fastest."""
+    spec: KernelSpec
+    words: cython.p_longlong = arguments.words
+    along = (words[6] == 1, words[8] == 1)
+    spec, units, grain = _kernel_for(
+        node.dtype.name, words[0], words[1], words[2], words[3], along, pointers.count > 6
+    )
+    work: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
+    size: cython.longlong = node.dtype.itemsize
+    total: cython.longlong = 1
+    number: cython.longlong
+    operand: cython.Py_ssize_t
+    dim: cython.Py_ssize_t
+    start: cython.longlong[3]
+    for dim in range(dims.count // _WORDS):
+        total *= dims.words[_WORDS * dim]
+    for operand in range(3):
+        start[operand] = pointers.words[2 * operand + 1]
+    for number in range(total):
+        left: cython.longlong = number
+        for operand in range(3):
+            pointers.words[2 * operand + 1] = start[operand]
+        for dim in reversed(range(dims.count // _WORDS)):
+            place: cython.longlong = left % dims.words[_WORDS * dim]
+            left = left // dims.words[_WORDS * dim]
+            for operand in range(3):
+                step: cython.longlong = dims.words[_WORDS * dim + 1 + operand]
+                pointers.words[2 * operand + 1] += place * step * size
+        new_launch(lowering, spec, pointers, arguments, units, grain, work)
+
+
+@lru_cache(4096)
+def _kernel_for(dtype, batch, m, n, k, along, biased):
+    """The kernel of a product of these sizes, its units and their grain; `along` is whether A's rows and B's columns
+    are without gaps."""
+    from weft.engine.devices.cpu.gemm import launch_gemm
+
+    launch = launch_gemm(dtype, batch, m, n, k, along=along)
+    return _spec(dtype, launch.variant + ("_bias" if biased else "")), launch.units, launch.grain
+
+
+@cache
+def _spec(dtype, variant):
+    from weft.engine.devices.cpu.gemm import lower_gemm
+
+    name = f"gemm_{dtype}_{variant}"
+    return KernelSpec(name, lambda symbol: lower_gemm(dtype, symbol, variant), (name,))

@@ -1,0 +1,101 @@
+# cython: language_level=3
+"""Weights that many products read across: turned once for a program.
+
+A recurrent layer multiplies few rows by the same weight at each time, and its weight lies along k, where columns of
+the product would be read beside each other. Turning it for a product is a sixth of its time. So a matrix that many
+products of a program read in this way is copied into the other order before the first of them. Each element of a
+product is the same chain; no bit depends on it.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, place_of
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import CONTRACT
+
+require(__name__, cython.compiled)
+
+OFTEN = 16  # products of a few rows that pay for a copy
+ROWS = ("matmul", "linear", "linear_bias")
+DTYPES = ("float32", "float64")
+FEWEST, MOST = (
+    9,
+    84,
+)  # rows: fewer have a kernel that turns it in registers, for more it is a small part
+COLUMNS = 32
+_contract = cython.declare(cython.int, CONTRACT)
+
+
+@cython.final
+@cython.cclass
+class Turned:
+    """The matrices of a program that enough products read across: where each has been copied, None for not yet; and
+    the launches of copies that have to come before the gang in hand, whose members are put in another order."""
+
+    places = cython.declare(dict, visibility="readonly")
+    copies = cython.declare(list, visibility="readonly")
+
+    def __init__(self, program: Program):
+        self.places = {}
+        self.copies = []
+        counts: dict = {}
+        kernel: Kernel
+        products: list = []
+        for kernel in program.kernels:
+            if kernel.kind == _contract:
+                products.append(kernel.nodes[0])
+        if len(products) < OFTEN:
+            return
+        for node in products:
+            key = _key(program, node)
+            if key is not None:
+                counts[key] = counts.get(key, 0) + 1
+        self.places = {key: None for key, count in counts.items() if count >= OFTEN}
+
+    def take_copies(self):
+        """The launches that come before a gang; the next one has its own."""
+        copies, self.copies = self.copies, []
+        return copies
+
+    def place_for(self, lowering, node: Node, right: tuple):
+        """Where the right operand (k, n) of a product lies, as (slot, byte offset, strides): in its copy along n, if
+        it has one, which is made for the first that reads it."""
+        key = _key(lowering.program, node) if self.places else None
+        if key is None or key not in self.places:
+            return right
+        place = self.places[key]
+        if place is None:
+            n, k = node.shape[len(node.shape) - 1], _depth(node)
+            place = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
+            own, lowering.launches = lowering.launches, []
+            lowering.copy(node.dtype, (k, n), right, place)
+            self.copies.extend(lowering.launches)
+            lowering.launches = own
+            self.places[key] = place
+        return place
+
+
+@cython.cfunc
+def _depth(node: Node):
+    """The length of a product's sums."""
+    shape: tuple = cython.cast(Node, node.inputs[0]).shape
+    return shape[len(shape) - 1]
+
+
+@cython.cfunc
+def _key(program: Program, node: Node):
+    """What a product of few rows reads across as its right operand: (root, offset, strides); else None."""
+    if node.row.name not in ROWS or node.dtype.name not in DTYPES:
+        return None
+    weight: Node = node.inputs[1]
+    columns: cython.longlong = node.shape[len(node.shape) - 1]
+    if len(weight.shape) != 2 or columns < COLUMNS:
+        return None
+    if not FEWEST <= node.numel // columns <= MOST:
+        return None
+    place: Place = place_of(program, weight)
+    along_k, along_n = place.strides if node.row.name == "matmul" else place.strides[::-1]
+    if along_k != 1 or along_n == 1 or isinstance(along_n, tuple):
+        return None
+    return place.root, place.offset, along_n, weight.numel

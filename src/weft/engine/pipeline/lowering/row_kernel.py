@@ -1,0 +1,396 @@
+# cython: language_level=3
+"""Lowering of staged kernels: several reductions of the same rows, and what is computed from them, in one kernel.
+
+In comes a fused kernel whose nodes read reductions that it makes itself; out goes one launch. Each node has a phase:
+the first in which all that it reads is there. What a later phase reads is computed again there where that costs no
+more than reading it, otherwise it is left in local memory, one element or a row. Kernels that are not staged are left
+to `loops`.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.fusion.column_sums import is_over_rows
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
+    BODY,
+    LOAD,
+    PART,
+    REGION,
+    Builder,
+    add_outer_axis,
+    collapse,
+    new_builder,
+)
+from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
+    _specs,
+    look_up,
+    loop_key,
+    lower_loops,
+    put_arguments,
+    put_key,
+    put_pointers,
+    remember,
+)
+from cython.cimports.weft.engine.pipeline.lowering.lower import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    new_launch,
+)
+from cython.cimports.weft.engine.pipeline.memory_plan import value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, operand
+
+from weft._build.compiled import require
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import REDUCE
+from weft.engine.pipeline.fusion.costs import COSTS, UNKNOWN
+from weft.engine.pipeline.fusion.fuse import LONGEST_ROW
+from weft.engine.pipeline.lowering import loop_kernel
+from weft.engine.pipeline.lowering.loop_kernel import symbol_of
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_reduce = cython.declare(cython.int, REDUCE)
+_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
+LANES = 16  # that rows are added up in, as in `weft.engine.kernels.loop_ir`
+WHOLE, ADDED = 1, 2
+_add = cython.declare(OpRow, TABLE["add"])
+CHEAP = 5  # a value of at most this cost is computed again in a later phase
+MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
+
+
+@cython.final
+@cython.cclass
+class Staging:
+    """One staged kernel on the way."""
+
+    program: Program
+    kernel: Kernel
+    phases: list
+    born: dict  # node -> phase
+    costs: dict  # body node -> what computing it once more costs
+    held: dict  # node -> number of local memory
+    locals: list  # four times the code of a dtype, and WHOLE, ADDED for one that is added to
+    columns: list  # sums over rows
+    bytes: cython.longlong  # of whole rows
+    spec: KernelSpec
+
+    def __cinit__(self, program: Program, kernel: Kernel):
+        self.program = program
+        self.kernel = kernel
+        self.phases = []
+        self.born = {}
+        self.costs = {}
+        self.held = {}
+        self.locals = []
+        self.columns = []
+
+    @cython.cfunc
+    def phase(self, number: cython.Py_ssize_t) -> Builder:
+        while len(self.phases) <= number:
+            self.phases.append(new_builder(self.program, self.kernel))
+        return self.phases[number]
+
+    @cython.cfunc
+    def by_row(self, node: Node) -> cython.bint:
+        """Whether a node has one value for each row."""
+        extra = self.kernel.extra
+        return node.row.kind == _reduce or (extra is not None and node in extra)
+
+    @cython.cfunc
+    def inside(self, node: Node) -> list:
+        """The values of this kernel that a node reads."""
+        found: list = []
+        number: cython.Py_ssize_t
+        for number in range(len(node.inputs)):
+            root: Node = operand(self.program, node, number).root
+            if root in self.born:
+                found.append(root)
+        return found
+
+    @cython.cfunc
+    def add(self, node: Node) -> cython.void:
+        """A node in the first phase in which it can be computed."""
+        if is_over_rows(self.kernel, node):
+            self.add_column(node)
+            return
+        number: cython.Py_ssize_t = 0
+        in_body: cython.bint = not self.by_row(node)
+        root: Node
+        for root in self.inside(node):
+            waits: cython.bint = in_body and self.by_row(root)
+            number = max(number, cython.cast(cython.Py_ssize_t, self.born[root]) + waits)
+        self.compute(node, number)
+        self.born[node] = number
+        cost: cython.double = COSTS.get(node.row.name, UNKNOWN) + len(node.inputs)
+        for root in self.inside(node):
+            if not self.by_row(root) and root not in self.held:
+                cost += cython.cast(cython.double, self.costs[root]) - 1
+        self.costs[node] = cost
+
+    @cython.cfunc
+    def add_column(self, node: Node) -> cython.void:
+        """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
+        place: Place = operand(self.program, node, 0)
+        number: cython.Py_ssize_t = self.born.get(place.root, 0)
+        builder: Builder = self.phase(number)
+        dtype: cython.int = node.dtype.code
+        value: cython.longlong = builder.argument(place, False)
+        local: cython.int = len(self.locals)
+        self.locals.append(dtype << 2 | ADDED | WHOLE)
+        self.bytes += node.dtype.itemsize * _longest_row
+        position: cython.Py_ssize_t = builder.operands.count // REGION
+        at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
+        self.set_row_steps(builder, at, 1)
+        before: cython.longlong = builder.code(False, LOAD, dtype, position, 0)
+        total: cython.longlong = builder.code(False, _add.code, dtype, -1, 2)
+        put(builder.part(False), before)
+        put(builder.part(False), value)
+        at = builder.region(cython.address(builder.stores), dtype, local, total, False)
+        self.set_row_steps(builder, at, 1)
+        self.columns.append(node)
+
+    @cython.cfunc
+    def compute(self, node: Node, number: cython.Py_ssize_t) -> cython.void:
+        """A node in a phase, what it reads there before it."""
+        builder: Builder = self.phase(number)
+        root: Node
+        for root in self.inside(node):
+            self.provide(root, number, self.by_row(node) and node.row.kind != _reduce)
+        builder.add(node)
+
+    @cython.cfunc
+    def provide(
+        self, root: Node, number: cython.Py_ssize_t, in_epilogue: cython.bint
+    ) -> cython.void:
+        """See that a phase has a value of an earlier one."""
+        builder: Builder = self.phase(number)
+        known: cython.longlong = builder.late_value_of(root) if in_epilogue else -1
+        if known < 0:
+            known = builder.value_of(root)
+        if known >= 0 and (known >> PART != BODY or not in_epilogue):
+            return
+        if not self.by_row(root) and root not in self.held and self.is_cheap(root):
+            self.compute(root, number)
+            return
+        local: cython.int = self.hold(root)
+        dtype: cython.int = root.dtype.code
+        position: cython.Py_ssize_t = builder.operands.count // REGION
+        at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
+        self.set_local_steps(root, builder, at)
+        known = builder.code(in_epilogue, LOAD, dtype, position, 0)
+        if in_epilogue:
+            builder.name_late(root, known)
+        else:
+            builder.name(root, known)
+
+    @cython.cfunc
+    def is_cheap(self, node: Node) -> cython.bint:
+        """Whether a value is computed again rather than held; also where local memory is used up."""
+        cost: cython.double = self.costs[node]
+        return cost <= CHEAP or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
+
+    @cython.cfunc
+    def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
+        """The steps of a value in local memory: along the row, or none."""
+        self.set_row_steps(builder, at, 0 if self.by_row(node) else 1)
+
+    @cython.cfunc
+    def set_row_steps(
+        self, builder: Builder, at: cython.Py_ssize_t, step: cython.longlong
+    ) -> cython.void:
+        """No steps but along the row."""
+        axis: cython.Py_ssize_t
+        last: cython.Py_ssize_t = len(self.kernel.shape) - 1
+        for axis in range(last):
+            builder.steps.words[at + axis] = 0
+        builder.steps.words[at + last] = step
+
+    @cython.cfunc
+    def hold(self, node: Node) -> cython.int:
+        """Local memory that the phase of a node leaves its value in."""
+        number = self.held.get(node)
+        if number is not None:
+            return number
+        number = self.held[node] = len(self.locals)
+        self.locals.append(node.dtype.code << 2 | (0 if self.by_row(node) else WHOLE))
+        if not self.by_row(node):
+            self.bytes += node.dtype.itemsize * _longest_row
+        builder: Builder = self.phases[self.born[node]]
+        value: cython.longlong = builder.value_of(node)
+        stores = cython.address(builder.stores)
+        late: cython.bint = value >> PART != BODY
+        at = builder.region(stores, node.dtype.code, number, value, late)
+        self.set_local_steps(node, builder, at)
+        return number
+
+    @cython.cfunc
+    def finish(self) -> cython.void:
+        """The stores, the axes collapsed for all phases together, the spec."""
+        node: Node
+        builder: Builder
+        for node in self.kernel.stores:
+            if is_over_rows(self.kernel, node):
+                continue
+            builder = self.phases[self.born[node]]
+            builder.store(node)
+        collapse(self.phases)
+        for builder in self.phases:
+            if builder.rank == 1:
+                add_outer_axis(builder)
+            builder.reduced = 1 if builder.reduces.count > 0 else 0
+            builder.program = builder.kernel = None
+        self.spec = _find_spec(self)
+        self.program = self.kernel = None
+
+
+@cython.cfunc
+def _find_spec(staging: Staging) -> KernelSpec:
+    builder: Builder
+    key: Array = empty()
+    try:
+        put(cython.address(key), -len(staging.phases))
+        for builder in staging.phases:
+            put_key(builder, builder.rank - 1, cython.address(key))
+        for local in staging.locals:
+            put(cython.address(key), local)
+        spec = look_up(cython.address(key))
+        if spec is None:
+            spec = _spec_of(staging)
+            remember(cython.address(key), spec)
+    finally:
+        drop(cython.address(key))
+    return spec
+
+
+@cython.cfunc
+def _key_of(staging: Staging) -> tuple:
+    """The key as it is named and compiled."""
+    builder: Builder
+    keys: list = []
+    for builder in staging.phases:
+        keys.append(loop_key(builder, builder.rank - 1))
+    memory = tuple(
+        [
+            (dtypes.ALL[word >> 2].name, bool(word & WHOLE), bool(word & ADDED))
+            for word in staging.locals
+        ]
+    )
+    return "staged", tuple(keys), memory
+
+
+@cython.cfunc
+def _spec_of(staging: Staging) -> KernelSpec:
+    key = _key_of(staging)
+    spec = _specs.get(key)
+    if spec is None:
+        spec = _specs[key] = _new_spec(key)
+    return spec
+
+
+def _new_spec(key):
+    names = [
+        item[0]
+        for phase in key[1]
+        for item in (*phase[5], *phase[6], *phase[7])
+        if item[0] not in ("load", "offset")
+    ]
+
+    def build(symbol):
+        from weft.engine.pipeline.lowering.kernel_decoder import staged_text
+
+        return staged_text(key, symbol)
+
+    name = symbol_of(key, names)
+    sums: cython.bint = any([added for _, _, added in key[2]])
+    spec: KernelSpec = KernelSpec(name, build, (name, f"{name}_final") if sums else (name,))
+    spec.fused = True
+    return spec
+
+
+def prepare(program: Program, kernel: Kernel):
+    """Work out the spec of an elementwise and reduce kernel; None where it has nothing to do."""
+    if not kernel.staged:
+        return loop_kernel.prepare(program, kernel)
+    kernel.prepared = None
+    if not kernel.stores or 0 in kernel.shape:
+        return None
+    staging: Staging = Staging(program, kernel)
+    for node in kernel.nodes:
+        staging.add(node)
+    staging.finish()
+    kernel.prepared = staging
+    return staging.spec
+
+
+def prepared_spec(kernel: Kernel):
+    """The spec of a prepared kernel."""
+    if not kernel.staged:
+        return loop_kernel.prepared_spec(kernel)
+    staging: Staging = kernel.prepared
+    return staging.spec
+
+
+def prepared_key(kernel: Kernel):
+    """The named key of a prepared kernel, by which its words must have found its spec."""
+    if not kernel.staged:
+        return loop_kernel.prepared_key(kernel)
+    return _key_of(kernel.prepared)
+
+
+@cython.cfunc
+def _launch_sums(
+    lowering: Lowering,
+    staging: Staging,
+    pointers: cython.pointer(Array),
+    arguments: cython.pointer(Array),
+    work: cython.longlong,
+) -> cython.void:
+    """A launch over the lanes that rows belong to, and one that folds their sums."""
+    node: Node
+    nbytes: cython.longlong = 0
+    builder: Builder = staging.phases[0]
+    length: cython.longlong = arguments.words[builder.rank - 1]
+    reserve(pointers, 2 * len(staging.columns) + 2)
+    for node in staging.columns:
+        nbytes += node.dtype.itemsize * (length + LANES) * LANES
+    put(pointers, lowering.temporary(nbytes))
+    put(pointers, 0)
+    for node in staging.columns:
+        put(pointers, value_of(lowering.plan, node).slot)
+        put(pointers, 0)
+    new_launch(lowering, staging.spec, pointers, arguments, LANES, 1, work)
+    last: Launch = new_launch(lowering, staging.spec, pointers, arguments, length, 256, 2 * length)
+    last.final = True
+
+
+@cython.cfunc
+def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
+    """Launch a prepared kernel."""
+    if not kernel.staged or kernel.prepared is None:
+        lower_loops(lowering, kernel)
+        return
+    staging: Staging = kernel.prepared
+    builder: Builder = staging.phases[0]
+    total: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(builder.rank):
+        total *= builder.dims.words[axis]
+    units: cython.longlong = builder.dims.words[0]
+    grain: cython.longlong = max(1, 1024 * units // max(total, 1))
+    work: cython.longlong = 0
+    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    pointers: Array = empty()
+    try:
+        for builder in staging.phases:
+            put_pointers(lowering, builder, cython.address(pointers))
+            put_arguments(builder, arguments)
+            work += total * (builder.body_count + 1) // 8 + 1
+        if staging.columns:
+            _launch_sums(lowering, staging, cython.address(pointers), arguments, work)
+            return
+        new_launch(lowering, staging.spec, cython.address(pointers), arguments, units, grain, work)
+    finally:
+        drop(cython.address(pointers))

@@ -1,0 +1,334 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Lowering of scans, orders, resampling and scatters.
+
+Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
+element strides); operands that a family cannot read in place are copied to temporaries first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import cython
+
+from weft._build.compiled import require
+from weft.engine.ir.strides import contiguous_strides
+
+require(__name__, cython.compiled)
+
+ORDER_WORK, RUNNING_WORK, TAP_WORK = 100, 10, 2  # of an element, in additions
+POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
+_Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
+
+
+def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
+    from weft.engine.pipeline.lowering import lower
+
+    name = "_".join(str(part) for part in key)
+    return lower.KernelSpec(name, build, (name,), checked)
+
+
+@cache
+def _scan(kind: str, dtype: str) -> Any:
+    from weft.engine.devices.cpu.kernels.scan import lower_scan
+
+    return _spec((kind, dtype), lambda symbol: lower_scan(kind, dtype, symbol))
+
+
+def lower_scan(lowering: Any, node: Any) -> None:
+    """cumsum and cumprod: the operand with the axis last, scanned row by row, then moved back."""
+    axis = node.params[0]
+    if node.numel == 0:
+        return
+    source = _rows_of(lowering, node.inputs[0], axis)
+    size, length = node.dtype.itemsize, node.shape[axis]
+    kind = node.row.name.removeprefix("cum")
+
+    def launch(out: int) -> None:
+        shape = node.numel // length, length
+        _launch_scan(lowering, _scan(kind, node.dtype.name), source, out, shape, size)
+
+    _into_place(lowering, node, axis, launch)
+
+
+def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
+    """(slot, byte offset) of a value with an axis last, row by row; copied where it lies otherwise."""
+    slot, offset, strides = lowering.place_of(source)
+    order = _last(len(source.shape), axis)
+    moved = tuple(source.shape[a] for a in order)
+    dense = contiguous_strides(moved)
+    steps = tuple(strides[a] for a in order)
+    if steps == dense:
+        return slot, offset
+    target = lowering.scratch_slot(source.numel * source.dtype.itemsize)
+    lowering.copy(source.dtype, moved, (slot, offset, steps), (target, 0, dense))
+    return target, 0
+
+
+def _into_place(lowering: Any, node: Any, axis: int, launch: Any) -> None:
+    """`launch(slot)` writes what a node is with an axis last; moved back where the axis is another."""
+    if axis == len(node.shape) - 1:
+        launch(lowering.slot_of(node))
+        return
+    order = _last(len(node.shape), axis)
+    moved = tuple(node.shape[a] for a in order)
+    out = lowering.scratch_slot(node.numel * node.dtype.itemsize)
+    launch(out)
+    final = contiguous_strides(node.shape)
+    lowering.copy(
+        node.dtype,
+        moved,
+        (out, 0, contiguous_strides(moved)),
+        (lowering.slot_of(node), 0, tuple(final[a] for a in order)),
+    )
+
+
+def _last(rank: int, axis: int) -> tuple[int, ...]:
+    """The dimensions, one of them moved to the end."""
+    return (*(a for a in range(rank) if a != axis), axis)
+
+
+def _launch_scan(
+    lowering: Any, spec: Any, source: tuple[int, int], out: int, shape: tuple[int, int], size: int
+) -> None:
+    """Rows scanned by one launch, long ones by one per segment; each goes on from the total before it."""
+    from weft.engine.devices.cpu.kernels.scan import SEGMENT, TOTAL, launch_scan
+
+    rows, length = shape
+    units, grain = launch_scan(rows, length)[:2]
+    long = length > SEGMENT
+    totals = lowering.scratch_slot(rows * TOTAL if long else TOTAL)
+    for start in range(0, length, SEGMENT):
+        count = min(SEGMENT, length - start)
+        lowering.add(
+            spec,
+            [(source[0], source[1] + start * size), (out, start * size), (totals, 0)],
+            [rows, count, length, 1, length, 1, int(start > 0), TOTAL if long else 0],
+            units,
+            grain,
+            rows * count * 2,
+        )
+
+
+@cache
+def _order(dtype: str, wide: bool) -> Any:
+    from weft.engine.devices.cpu.kernels.sort import lower_order
+
+    key = ("order", "wide", dtype) if wide else ("order", dtype)
+    return _spec(key, lambda symbol: lower_order(dtype, wide, symbol))
+
+
+def lower_order(lowering: Any, node: Any) -> None:
+    """The first places of an order: the operand with the axis last, row by row."""
+    from weft.engine.devices.cpu.kernels.sort import is_wide, launch_order
+
+    operand, (axis, kept, descending) = node.inputs[0], node.params
+    if node.numel == 0:
+        return
+    source, dtype = _rows_of(lowering, operand, axis), operand.dtype.name
+    length = operand.shape[axis]
+    rows = operand.numel // length
+    units, grain, scratch, launches = launch_order(dtype, rows, length, kept)
+    pairs = lowering.scratch_slot(rows * scratch)
+    spec = _order(dtype, is_wide(dtype, length))
+
+    def launch(out: int) -> None:
+        for first, end in launches:
+            lowering.add(
+                spec,
+                [source, (out, 0), (pairs, 0)],
+                [rows, length, kept, length, 1, -int(descending), first, end, scratch],
+                units,
+                grain,
+                operand.numel * ORDER_WORK // len(launches),
+            )
+
+    _into_place(lowering, node, axis, launch)
+
+
+@cache
+def _running(dtype: str, wide: bool) -> Any:
+    from weft.engine.devices.cpu.kernels.cumulative_extrema import lower_running
+
+    return _spec(("running", dtype), lambda symbol: lower_running(dtype, wide, symbol))
+
+
+def lower_running(lowering: Any, node: Any) -> None:
+    """The places of running extrema: the operand with the axis last, row by row."""
+    from weft.engine.devices.cpu.kernels.cumulative_extrema import launch_running
+    from weft.engine.devices.cpu.kernels.sort import is_wide
+
+    operand, (axis, smallest) = node.inputs[0], node.params
+    if node.numel == 0:
+        return
+    source, length = _rows_of(lowering, operand, axis), operand.shape[axis]
+    rows = operand.numel // length
+    units, grain = launch_running(rows, length)
+    spec = _running(operand.dtype.name, is_wide(operand.dtype.name, 0))
+
+    def launch(out: int) -> None:
+        arguments = [rows, length, length, 1, -int(smallest)]
+        lowering.add(
+            spec, [source, (out, 0)], arguments, units, grain, operand.numel * RUNNING_WORK
+        )
+
+    _into_place(lowering, node, axis, launch)
+
+
+@cache
+def _resample(spread: bool, dtype: str) -> Any:
+    from weft.engine.devices.cpu.kernels.resample import lower_resample
+
+    key = ("resample", "spread" if spread else "gathered", dtype)
+    return _spec(key, lambda symbol: lower_resample(dtype, spread, symbol))
+
+
+def lower_resample(lowering: Any, node: Any) -> None:
+    """Weighted sums along an axis, or their transpose, over (outer, axis, inner)."""
+    from weft.engine.devices.cpu.kernels.resample import launch_resample
+
+    operand, index, weights = node.inputs
+    if node.numel == 0:
+        return
+    axis, extent = node.params
+    outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+    taps, places = index.shape
+    spread = node.row.name == "resample_transposed"
+    units, grain = launch_resample(spread, outer, taps, places, inner)
+    pointers = [lowering.contiguous(value) for value in (operand, index, weights)]
+    lowering.add(
+        _resample(spread, node.dtype.name),
+        [*pointers, (lowering.slot_of(node), 0)],
+        [outer, taps, places, extent, inner],
+        units,
+        grain,
+        outer * places * inner * taps * TAP_WORK,
+    )
+
+
+ROWS = {
+    "order": lower_order,
+    "running_place": lower_running,
+    "resample": lower_resample,
+    "resample_transposed": lower_resample,
+}  # else a scan
+
+
+@cache
+def _scatter(add: bool, dtype: str) -> Any:
+    from weft.engine.devices.cpu.kernels.scatter import lower_scatter
+
+    return _spec(
+        ("scatter", "add" if add else "store", dtype),
+        lambda symbol: lower_scatter(dtype, add, symbol),
+        True,
+    )
+
+
+def lower_scatter(lowering: Any, node: Any) -> None:
+    """The base copied, then the source written through the index in order: over (outer, positions, inner)."""
+    base, index, source = node.inputs
+    strides = contiguous_strides(node.shape)
+    slot = lowering.slot_of(node)
+    lowering.copy_base(node, base)
+    if index.numel == 0 or source.numel == 0:
+        return
+    axis = node.params[0]
+    places = [lowering.contiguous(index), lowering.place_of(source)[:2], (slot, 0)]
+    if node.row.name.startswith("take"):
+        outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+        places[1] = lowering.contiguous(source)
+        count = index.numel
+        steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
+        geometry = [((outer, count, inner), steps, (0, 0, 0))]
+    else:
+        source_strides = lowering.place_of(source)[2]
+        geometry = list(_scatter_geometry(node, index, source_strides, strides, axis))
+    for sizes, steps, shifts in geometry:
+        _launch_scatter(lowering, node, places, sizes, steps, shifts)
+
+
+def _launch_scatter(
+    lowering: Any, node: Any, places: Any, sizes: Any, steps: Any, shifts: Any
+) -> None:
+    """One scatter, many positions by several launches, which keep their order. Steps and shifts (in elements) are
+    those of index, source and output."""
+    from weft.engine.devices.cpu.kernels.scatter import launch_scatter
+
+    outer, count, inner = sizes
+    units, grain = launch_scatter(*sizes)[:2]
+    spec = _scatter(node.row.name in ("scatter_add", "take_add"), node.dtype.name)
+    itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
+    for start in range(0, count, POSITIONS):
+        positions = min(POSITIONS, count - start)
+        moves = (start * steps[0][1], start * steps[1][1], 0)
+        pointers = [
+            (slot, offset + (shift + move) * size)
+            for (slot, offset), shift, move, size in zip(
+                places, shifts, moves, itemsizes, strict=True
+            )
+        ]
+        lowering.add(
+            spec,
+            [*pointers, (-1, 0)],
+            [outer, positions, inner, node.shape[node.params[0]], *steps[0], *steps[1], *steps[2]],
+            units,
+            grain,
+            outer * positions * inner * 2,
+        )
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _scatter_geometry(
+    node: Any, index: Any, source_strides: Any, strides: Any, axis: int
+) -> Iterator[tuple[Any, Any, Any]]:
+    """(outer, positions, inner) views of an elementwise scatter: inner lies behind the axis where anything does, as
+    memory does. Dimensions beyond three are walked here."""
+    rank = len(node.shape)
+    steps = list(zip(contiguous_strides(index.shape), source_strides, strides, strict=True))
+    dims: list[_Dim] = list(zip(index.shape, steps, strict=True))
+    before, behind = _merged(dims[:axis]), _merged(dims[axis + 1 :])
+    inner = outer = (1, (0, 0, 0))
+    if behind or len(before) > 1:
+        inner = (behind or before).pop()
+    if before or behind:
+        outer = (before or behind).pop()
+    middle = dims[axis] if rank else (1, (0, 0, 0))
+    sizes, three = zip(outer, middle, inner, strict=True)
+    for shifts in _starts(before + behind):
+        yield sizes, tuple(zip(*three, strict=True)), shifts
+
+
+def _merged(dims: list[_Dim]) -> list[_Dim]:
+    """Dimensions, those as one over which every operand goes on in equal steps."""
+    found: list[_Dim] = []
+    for size, steps in dims:
+        if size == 1:
+            continue
+        if found and all(
+            wide == step * size for wide, step in zip(found[-1][1], steps, strict=True)
+        ):
+            size *= found.pop()[0]
+        found.append((size, steps))
+    return found
+
+
+def _starts(dims: list[_Dim]) -> list[tuple[int, ...]]:
+    """Where index, source and output begin, for each place in some dimensions."""
+    starts: list[tuple[int, ...]] = [(0, 0, 0)]
+    for size, steps in dims:
+        starts = [
+            tuple([start + i * step for start, step in zip(each, steps, strict=True)])
+            for each in starts
+            for i in range(size)
+        ]
+    return starts

@@ -1,0 +1,253 @@
+# cython: language_level=3
+"""Lowering of gathered rows: each output row is the sum of listed source rows, through a table of addresses.
+
+In comes a `gather_rows` node, whose payload lists source numbers, rows and offsets, or a `cat` of many small parts; out
+goes one launch with a Table: the slots and byte offsets that become addresses when the runtime knows where the slots
+lie.
+"""
+
+import cython
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.engine.capi.growable_array import Array
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
+from cython.cimports.weft.engine.pipeline.lowering.lower import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    new_launch,
+)
+from cython.cimports.weft.engine.pipeline.memory_plan import value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, place_of, row_major
+from cython.cimports.weft.engine.pipeline.segment_index import Terms
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+ELEMENTS_PER_GRAIN = 4096
+FEWEST_PARTS = 4  # of a `cat`: fewer are a copy each
+FEWEST_ELEMENTS = 16  # that an entry of the table is worth
+MOST_ENTRIES = 32  # of the table for each part
+_fewest_parts = cython.declare(cython.Py_ssize_t, FEWEST_PARTS)
+_fewest_elements = cython.declare(cython.longlong, FEWEST_ELEMENTS)
+_most_entries = cython.declare(cython.longlong, MOST_ENTRIES)
+_specs: dict = {}
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Table:
+    """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
+
+    def __init__(
+        self,
+        slot: cython.int,
+        offsets_slot: cython.int,
+        count: cython.longlong,
+        bounds: cython.longlong,
+        data,
+    ):
+        self.slot = slot
+        self.offsets_slot = offsets_slot
+        self.count = count
+        self.bounds = bounds
+        self.data = data
+
+    @cython.cfunc
+    def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
+        """Write row addresses and bounds into the memory of the two slots."""
+        raw: cython.p_char = self.data
+        pairs: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+        target: cython.p_longlong = cython.cast(cython.p_longlong, addresses[self.slot])
+        index: cython.longlong
+        for index in range(self.count):
+            target[index] = (
+                cython.cast(cython.longlong, addresses[pairs[2 * index]]) + pairs[2 * index + 1]
+            )
+        memcpy(
+            cython.cast(cython.p_void, addresses[self.offsets_slot]),
+            cython.cast(cython.p_void, pairs + 2 * self.count),
+            self.bounds * 8,
+        )
+
+
+@cython.cfunc
+def _spec(dtype: str) -> KernelSpec:
+    spec = _specs.get(dtype)
+    if spec is None:
+
+        def build(symbol):
+            from weft.engine.devices.cpu.kernels.segment_gather import lower_rows as lower
+
+            return lower(dtype, symbol)
+
+        spec = _specs[dtype] = KernelSpec(f"rows_{dtype}", build, (f"rows_{dtype}",))
+    return spec
+
+
+@cython.cfunc
+def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> Table:
+    """Where the rows of a node come from, each of so many elements."""
+    terms: Terms = node.payload
+    found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
+    sources: cython.p_longlong = _words(found)
+    place: cython.longlong = 0
+    for source in node.inputs:
+        sources[place], sources[place + 1], sources[place + 2] = _rows_of(lowering, source, size)
+        place += 3
+    entries: cython.longlong = terms.numbers.count
+    bounds: cython.longlong = cython.cast(cython.longlong, node.shape[0]) + 1
+    data = bytearray(16 * entries + 8 * bounds)
+    packed: cython.p_longlong = _words(data)
+    index: cython.longlong
+    row: cython.longlong
+    for index in range(entries):
+        place = 3 * cython.cast(cython.longlong, terms.numbers.items[index])
+        row = terms.rows.items[index]
+        packed[2 * index] = sources[place]
+        packed[2 * index + 1] = sources[place + 1] + (row * sources[place + 2] if row > 0 else 0)
+    for index in range(bounds):
+        packed[2 * entries + index] = index if terms.offsets is None else terms.offsets.items[index]
+    return Table(
+        lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
+    )
+
+
+@cython.cfunc
+def lower_rows(lowering: Lowering, node: Node) -> cython.void:
+    """Append the gather of one node."""
+    count: cython.longlong = node.shape[0]
+    size: cython.longlong = node.numel // max(count, 1)
+    _launch(lowering, node, _table_of(lowering, node, size), count, size)
+
+
+@cython.cfunc
+def _launch(
+    lowering: Lowering, node: Node, table: Table, count: cython.longlong, size: cython.longlong
+) -> cython.void:
+    """Append the gather of so many rows of so many elements."""
+    grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
+    words: cython.longlong[8]
+    words[0], words[1] = table.slot, 0
+    words[2], words[3] = table.offsets_slot, 0
+    words[4], words[5] = value_of(lowering.plan, node).slot, 0
+    words[6], words[7] = count, size
+    pointers: Array
+    arguments: Array
+    pointers.words, pointers.count = words, 6
+    arguments.words, arguments.count = words + 6, 2
+    launch: Launch = new_launch(
+        lowering,
+        _spec(node.dtype.name),
+        cython.address(pointers),
+        cython.address(arguments),
+        count,
+        grain,
+        table.count * (size // 8 + 2),
+    )
+    launch.table = table
+
+
+@cython.cfunc
+def lower_joined(lowering: Lowering, node: Node) -> cython.bint:
+    """Append a `cat` as one gather, where its parts lie one behind the other in it and a copy of each would cost more;
+    whether it is so."""
+    size: cython.longlong = _common_piece(lowering, node)
+    if size == 0:
+        return False
+    itemsize: cython.longlong = node.dtype.itemsize
+    entries: cython.longlong = node.numel // size
+    data = bytearray(24 * entries + 8)
+    packed: cython.p_longlong = _words(data)
+    bounds: cython.p_longlong = packed + 2 * entries
+    number: cython.Py_ssize_t
+    piece: cython.longlong
+    entry: cython.longlong = 0
+    for number in range(len(node.inputs)):
+        place: Place = operand(lowering.program, node, number)
+        for piece in range(cython.cast(Node, node.inputs[number]).numel // size):
+            packed[2 * entry] = place.value.slot
+            packed[2 * entry + 1] = (place.offset + piece * size) * itemsize
+            bounds[entry] = entry
+            entry += 1
+    bounds[entries] = entries
+    slots = lowering.temporary(8 * entries), lowering.temporary(8 * entries + 8)
+    table = Table(slots[0], slots[1], entries, entries + 1, data)
+    _launch(lowering, node, table, entries, size)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _common_piece(lowering: Lowering, node: Node) -> cython.longlong:
+    """The number of elements that all parts of a `cat` are multiples of, if it is to be a gather of such; else 0."""
+    axis: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    parts: cython.Py_ssize_t = len(node.inputs)
+    if parts < _fewest_parts:
+        return 0
+    for axis in range(node.params[0]):
+        if node.shape[axis] != 1:
+            return 0
+    size: cython.longlong = 0
+    for number in range(parts):
+        place: Place = operand(lowering.program, node, number)
+        if not equal(place.strides, row_major(place.shape)):
+            return 0
+        size = _greatest_divisor(size, cython.cast(Node, node.inputs[number]).numel)
+    if size < _fewest_elements or node.numel > _most_entries * parts * size:
+        return 0
+    return size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _greatest_divisor(one: cython.longlong, other: cython.longlong) -> cython.longlong:
+    """The greatest common divisor; of 0 and a number, the number."""
+    while other != 0:
+        one, other = other, one % other
+    return one
+
+
+@cython.cfunc
+@cython.inline
+def _words(data: bytearray) -> cython.p_longlong:
+    raw: cython.p_char = data
+    return cython.cast(cython.p_longlong, raw)
+
+
+@cython.cfunc
+def _rows_of(lowering: Lowering, source: Node, size: cython.longlong) -> tuple:
+    """(slot, byte offset, bytes from row to row) of a source of rows of so many elements; it is copied to a temporary
+    where a row has gaps."""
+    place: Place = place_of(lowering.program, source)
+    itemsize: cython.longlong = source.dtype.itemsize
+    strides: tuple = row_major(source.shape)
+    slot, offset = lowering.pointer(place, itemsize)
+    if place.strides == strides:
+        return slot, offset, size * itemsize
+    if source.shape[0] * size == source.numel and place.strides[1:] == strides[1:]:
+        return slot, offset, cython.cast(cython.longlong, place.strides[0]) * itemsize
+    target = lowering.temporary(source.numel * itemsize)
+    lower_copy(
+        lowering, source.dtype, source.shape, (slot, offset, place.strides), (target, 0, strides)
+    )
+    return target, 0, size * itemsize
+
+
+def fill_tables(tables: list, addresses: list):
+    """Write every table, now that the addresses of slots are known."""
+    if not tables:
+        return
+    count: cython.Py_ssize_t = len(addresses)
+    store = bytearray(8 * count)
+    raw: cython.p_char = store
+    flat: cython.pointer(cython.size_t) = cython.cast(cython.pointer(cython.size_t), raw)
+    index: cython.Py_ssize_t
+    for index in range(count):
+        flat[index] = addresses[index]
+    for table in tables:
+        cython.cast(Table, table).fill(flat)

@@ -1,0 +1,48 @@
+"""Large copies: whether one is written past the caches, and its launch
+(`weft.engine.devices.cpu.kernels.streaming_copy`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def _spec() -> Any:
+    from weft.engine.devices.cpu.kernels.streaming_copy import lower_lines
+    from weft.engine.pipeline.lowering.lower import KernelSpec
+
+    return KernelSpec("lines", lower_lines, ("lines",))
+
+
+def copy_lines(
+    lowering: Any,
+    itemsize: int,
+    shape: tuple[int, int],
+    source: tuple[Any, ...],
+    target: tuple[Any, ...],
+    steps: tuple[int, int],
+    written: int,
+) -> bool:
+    """Append the copy of (lines, elements of one) between regions, (slot, byte offset, ...) each, whose lines begin
+    `steps` elements after each other, if all that is read and `written`, in bytes, fills the last cache and lines are
+    long; whether that is so."""
+    from weft.engine.devices.cpu.kernels.streaming_copy import (
+        BYTES_PER_GRAIN,
+        SHORTEST,
+        launch_lines,
+    )
+    from weft.engine.devices.cpu.llvm.target import last_cache
+
+    rows, length = shape[0], shape[1] * itemsize
+    if 2 * written < last_cache() or length < SHORTEST:
+        return False
+    apart = tuple(step * itemsize for step in steps)
+    if rows == 1 and length % BYTES_PER_GRAIN == 0:  # one line is several
+        rows, length = length // BYTES_PER_GRAIN, BYTES_PER_GRAIN
+        apart = (length, length)
+    units, grain = launch_lines(rows, length)
+    arguments = [rows, length, *apart]
+    work = rows * length // 16
+    lowering.add(_spec(), [source[:2], target[:2]], arguments, units, grain, work)
+    return True

@@ -1,0 +1,19 @@
+from cpython.object cimport PyObject
+from weft.engine.ir.node cimport Node
+from weft.engine.pipeline.program_ir cimport Program, Value
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*)
+
+cdef class Plan:
+    cdef Program program
+    cdef public list external
+    cdef public list sizes
+    cdef public set kept
+    cdef public set in_place
+    cdef public set viewed
+    cdef list used
+    cdef public int overwriting
+
+cdef bint _reuse
+cdef Value value_of(Plan plan, Node node)

@@ -1,0 +1,319 @@
+# cython: language_level=3
+"""Plan memory: which slot each value lies in.
+
+In comes a fused Program; out goes a Plan: slots for the values that exist, slots with sizes for what kernels store,
+shared by values whose lifetimes do not meet. A value that something outside holds keeps its slot to the end. A
+region write takes its base's slot where nobody else can see the base: then it costs only what it writes. So does an
+elementwise kernel with a value from outside that it is the last to read, element by element: an optimizer's step
+updates parameters where they lie.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan, Py_REFCNT
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    operand,
+    place_of,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.config import config
+from weft.engine.ir.primitive import ELEMENTWISE, INDEX, REGION, SCATTER
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """Which slots there are: those of `external` roots come first, `sizes` are those of the slots made here."""
+
+    def __cinit__(self, program: Program):
+        self.program = program
+        self.external = program.external
+        self.sizes = []
+        self.kept = program.kept
+        self.in_place = set()
+        self.viewed = set(program.viewed)  # and all that has to outlive the run
+        self.used = []  # the values that kernels read, in order of first use
+        # The position of the first kernel that writes over a value from outside, or adds in parts to one made here.
+        self.overwriting = -1
+
+    def slot_of(self, node: Node):
+        """The slot of a value, -1 where it lies in none."""
+        return value_of(self, node).slot
+
+    @property
+    def count(self):
+        """How many slots there are."""
+        return len(self.external) + len(self.sizes)
+
+
+@cython.cfunc
+def value_of(plan: Plan, node: Node) -> Value:
+    """What a program knows of a value that a node computes."""
+    return place_of(plan.program, node).value
+
+
+_reuse = True
+_exact = cython.declare(cython.bint, config.guard != "")
+AT_ONCE = 1 << 20  # elements that a scatter adds in one launch and without looking for signals
+DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
+
+
+def set_reuse(enabled: bool):
+    """Share slots between values (the default), or give each fresh memory. Returns the old setting."""
+    global _reuse
+    previous = _reuse
+    _reuse = enabled
+    return previous
+
+
+def plan(program: Program) -> Plan:
+    """Decide the slots of a fused program."""
+    result: Plan = Plan(program)
+    if _may_run_again(program):
+        result.viewed.update(result.external)
+    _note_last_uses(program, result)
+    _assign(program, result)
+    return result
+
+
+@cython.cfunc
+def _may_run_again(program: Program) -> cython.bint:
+    """Whether an index check may fail: then the program runs again, from inputs that must still be there, without
+    batches, and with what there is to go back to."""
+    kernel: Kernel
+    node: Node
+    for kernel in program.kernels:
+        if kernel.kind == INDEX or kernel.kind == SCATTER:
+            for node in kernel.nodes:
+                if node.risky:
+                    return True
+    return False
+
+
+@cython.cfunc
+def _note_last_uses(program: Program, result: Plan) -> cython.void:
+    kernel: Kernel
+    node: Node
+    number: cython.Py_ssize_t
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for number in range(len(node.inputs)):
+                value: Value = operand(program, node, number).value
+                if value.last_use < 0:
+                    result.used.append(value)
+                if value.last_use != kernel.position:
+                    value.last_reader = kernel
+                elif value.last_reader is not kernel:
+                    value.last_reader = None
+                value.last_use = kernel.position
+
+
+@cython.cfunc
+def _assign(program: Program, result: Plan) -> cython.void:
+    expiring: dict = {}
+    value: Value
+    for value in result.used:
+        if value.node.state == PENDING:
+            expiring.setdefault(value.last_use, []).append(value)
+    free: dict = {}
+    kernel: Kernel
+    node: Node
+    position: cython.int = -1
+    for kernel in program.kernels:
+        if _reuse and kernel.position != position and position >= 0:
+            for value in expiring.get(position, ()):
+                _expire(result, value, free)
+        position = kernel.position
+        for node in kernel.stores:
+            if (kernel.kind == REGION or kernel.kind == SCATTER) and _takes_base(
+                program, result, kernel, node
+            ):
+                continue
+            if kernel.kind == ELEMENTWISE and _takes_operand(program, result, kernel, node):
+                continue
+            nbytes: cython.longlong = node.numel * node.dtype.itemsize
+            size: cython.longlong = _round(nbytes)
+            available = free.get(size)
+            if available:
+                value_of(result, node).slot = available.pop()
+            else:
+                value_of(result, node).slot = len(result.external) + len(result.sizes)
+                result.sizes.append(size)
+
+
+@cython.cfunc
+def _expire(result: Plan, value: Value, free: dict) -> cython.void:
+    if value.kept or value.node in result.in_place or value.slot < 0:
+        return
+    if value.slot < len(result.external):
+        return  # written in place over a value from outside: how much room lies behind that is not known here
+    size: cython.longlong = _round(value.node.numel * value.node.dtype.itemsize)
+    free.setdefault(size, []).append(value.slot)
+
+
+@cython.cfunc
+def _round(nbytes: cython.longlong) -> cython.longlong:
+    """The size of a value's slot: slots of one size are shared. Exact where memory is guarded."""
+    if _exact:
+        return nbytes
+    return (nbytes + 63) // 64 * 64 if nbytes > 0 else 64
+
+
+@cython.cfunc
+def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a `put` or a scatter may write into its base's own memory: last reader, whole row-major value, unseen
+    elsewhere. A scatter into a value from outside only where a copy is dear: programs that could fail and have nothing
+    to go back to are not kept."""
+    if not _reuse or (kernel.kind == REGION and node.row.name != "put"):
+        return False
+    number: cython.Py_ssize_t
+    place: Place = operand(program, node, 0)
+    root: Node = place.root
+    if place.offset != 0 or root.numel != node.numel or place.value.last_reader is not kernel:
+        return False
+    for number in range(1, len(node.inputs)):
+        if root is operand(program, node, number).root:
+            return False
+    if root.dtype is not node.dtype:
+        return False
+    if place.strides != row_major(node.shape) or root in result.kept or root in result.in_place:
+        return False
+    if root.state == DONE and (root in result.viewed or not is_private(root)):
+        return False
+    if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
+        return False
+    _overwrite(result, kernel, place.value, node)
+    if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(node):
+        result.overwriting = kernel.position
+    return True
+
+
+@cython.cfunc
+def _adds_in_parts(node: Node) -> cython.bint:
+    """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
+    source: Node = node.inputs[2]
+    if node.row.name not in ("scatter_add", "take_add"):
+        return False
+    return len(node.shape) > 3 or source.numel > AT_ONCE
+
+
+@cython.cfunc
+def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython.void:
+    """Let a node lie where a value lies that nobody needs any more."""
+    root: Node = value.node
+    if root.state == DONE and result.overwriting < 0:
+        result.overwriting = kernel.position
+    result.in_place.add(root)
+    value_of(result, node).slot = value.slot
+
+
+@cython.cfunc
+def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
+    read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
+    if not _reuse or kernel.axes is not None or kernel.staged:
+        return False
+    if not equal(node.shape, kernel.shape):
+        return False
+    inner: Node
+    number: cython.Py_ssize_t
+    for inner in kernel.nodes:
+        for number in range(len(inner.inputs)):
+            value: Value = operand(program, inner, number).value
+            if (
+                value.kernel is None
+                and value.node.state == DONE
+                and _is_free_for(program, result, kernel, value, node)
+            ):
+                _overwrite(result, kernel, value, node)
+                return True
+    return False
+
+
+@cython.cfunc
+def _is_free_for(
+    program: Program, result: Plan, kernel: Kernel, value: Value, node: Node
+) -> cython.bint:
+    """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
+    last, element by element."""
+    root: Node = value.node
+    if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize or root.numel == 0:
+        return False
+    if root in result.in_place or root in result.viewed or not is_private(root):
+        return False
+    if value.last_reader is not kernel:
+        return False
+    strides: tuple = row_major(kernel.shape)
+    inner: Node
+    place: Place
+    number: cython.Py_ssize_t
+    for inner in kernel.nodes:
+        for number in range(len(inner.inputs)):
+            place = operand(program, inner, number)
+            if place.root is root and (
+                place.offset != 0 or place.shape != kernel.shape or place.strides != strides
+            ):
+                return False
+    return True
+
+
+def is_private(root: Node):
+    """Whether a value's memory is seen by nobody but the pending nodes that read it."""
+    if root.live > 0 or root.buffer is None or root.strides is not None:
+        return False
+    return not (_held_elsewhere(root.buffer) or root.buffer.foreign)
+
+
+@cython.cfunc
+def _held_elsewhere(buffer) -> cython.bint:
+    return Py_REFCNT(cython.cast(cython.pointer(PyObject), buffer)) > 2
+
+
+def verify(program: Program, result: Plan):
+    """No slot holds two values at a time, and no kept value shares one."""
+    busy: dict = {}
+    for kernel in program.kernels:
+        for node in kernel.stores:
+            slot = result.slot_of(node)
+            other = busy.get(slot)
+            if other is not None and (
+                other in result.kept
+                or value_of(result, other).last_use > kernel.position
+                or (
+                    value_of(result, other).last_use == kernel.position
+                    and other not in result.in_place
+                )
+            ):
+                raise VerificationError(
+                    "plan", expected=f"{other!r} keeps slot {slot}", got=f"{node!r} in it"
+                )
+            busy[slot] = node
+
+
+def text(program: Program, result: Plan):
+    """Slots, sizes, and what shares them."""
+    total = sum(result.sizes)
+    stored = sum(
+        node.numel * node.dtype.itemsize for kernel in program.kernels for node in kernel.stores
+    )
+    lines = [
+        f"{len(result.external)} values read, {len(result.sizes)} slots of {total} bytes for {stored} bytes stored"
+    ]
+    for kernel in program.kernels:
+        for node in kernel.stores:
+            mark = " kept" if node in result.kept else ""
+            lines.append(
+                f"k{kernel.position} {node.row.name}{list(node.shape)} -> slot {result.slot_of(node)}{mark}"
+            )
+    return "\n".join(lines)

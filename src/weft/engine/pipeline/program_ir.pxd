@@ -1,0 +1,85 @@
+from cpython.object cimport PyObject
+from weft.engine.ir.node cimport Node
+from weft.engine.capi.growable_array cimport Array
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(object, Py_ssize_t)
+
+cdef class Value:
+    cdef readonly Node node
+    cdef Kernel kernel  # that computes it, before merges
+    cdef Kernel reader  # the only one that reads it, element by element
+    cdef Kernel last_reader  # None where several read it last, at one position
+    cdef readonly int slot
+    cdef readonly int last_use  # the position of the last kernel that reads it
+    cdef bint kept
+    cdef bint stored
+    cdef bint read
+
+cdef class Place:
+    cdef readonly Value value
+    cdef readonly Node root
+    cdef readonly tuple shape
+    cdef readonly tuple strides
+    cdef readonly long long offset
+    cdef readonly bint whole  # the value itself, element by element
+
+cdef class Kernel:
+    cdef public int kind
+    cdef public tuple shape
+    cdef public list nodes
+    cdef public tuple axes
+    cdef public tuple reduced_shape
+    cdef public bint open
+    cdef public bint staged
+    cdef public int position
+    cdef public int first_consumer
+    cdef public int last_consumer
+    cdef public int first_indirect
+    cdef public int body
+    cdef public Kernel merged
+    cdef public list stores
+    cdef public list operands
+    cdef public object extra
+    cdef public object prepared
+
+cdef class Program:
+    cdef public list order
+    cdef readonly list placed  # the nodes that have a place, by number
+    cdef readonly list places  # where they lie
+    cdef long long stamp  # what their numbers are marked with in `Node.index`
+    cdef Array operands  # the places of what nodes read, one node's behind the other's
+    cdef Array first  # by number: where among the operands a node's own begin, -1 for what is not computed from any
+    cdef public dict expanded
+    cdef public list kernels
+    cdef readonly list values
+    cdef public list external
+    cdef public set kept
+    cdef public set viewed
+    cdef public set twins
+    cdef public dict again
+    cdef public bint provisional
+    cdef public list apart
+
+    cpdef release(self)
+    cpdef Place place(self, Node node)
+    cpdef int set_place(self, Node node, Place place) except -1
+    cpdef int connect_all(self) except -1
+    cdef int connect(self, Node node) except -1
+    cdef Place new_value(self, Node node, tuple strides)
+
+cdef Place region(Place place, long long offset, tuple strides, tuple shape)
+cdef Kernel maker(Place place)
+cdef tuple row_major(tuple shape)
+
+# Whether a node has a place.
+cdef inline bint has_place(Program program, Node node) noexcept:
+    return node.index >> 32 == program.stamp
+
+# Where a node lies that has a place.
+cdef inline Place place_of(Program program, Node node):
+    return <Place>PyList_GET_ITEM(program.places, node.index & 0xFFFFFFFFLL)
+
+# Where an operand of a computed node lies.
+cdef inline Place operand(Program program, Node node, Py_ssize_t number):
+    return <Place><PyObject*>program.operands.words[program.first.words[node.index & 0xFFFFFFFFLL] + number]

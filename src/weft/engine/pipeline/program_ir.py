@@ -1,0 +1,229 @@
+# cython: language_level=3
+"""The records that the stages of the schedule pass on: where a value lies, what a kernel computes, the program."""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fingerprint import next_stamp
+from cython.cimports.weft.engine.pipeline.program_ir import has_place, place_of
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE
+from weft.engine.ir.strides import contiguous_strides
+
+require(__name__, cython.compiled)
+
+_LOW = cython.declare(cython.longlong, (1 << 32) - 1)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+@cython.cclass
+class Value:
+    """A value that a program computes or reads: the kernels that have to do with it, whether it leaves its kernel, the
+    slot that it lies in (-1: in none)."""
+
+    def __cinit__(self):
+        self.slot = -1
+        self.last_use = -1
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+@cython.cclass
+class Place:
+    """What a node's value of this shape is: a strided region (in elements) of the row-major value of `root`."""
+
+    def within(self, offset: cython.longlong, strides: tuple, shape: tuple):
+        """Another region of the same root."""
+        return region(self, offset, strides, shape)
+
+    def __repr__(self):
+        return f"{self.root!r}[{self.offset}, {self.strides}]"
+
+
+@cython.cfunc
+def region(place: Place, offset: cython.longlong, strides: tuple, shape: tuple) -> Place:
+    """A region of the root of a place."""
+    found: Place = Place.__new__(Place)
+    found.value = place.value
+    found.root = place.root
+    found.offset = offset
+    found.strides = strides
+    found.shape = shape
+    found.whole = (
+        offset == 0 and equal(shape, found.root.shape) and equal(strides, row_major(shape))
+    )
+    return found
+
+
+@cython.cfunc
+def maker(place: Place) -> Kernel:
+    """The kernel that computes the root of a place, through merges; None for a value that exists."""
+    kernel: Kernel = place.value.kernel
+    while kernel is not None and kernel.merged is not None:
+        kernel = kernel.merged
+    return kernel
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+@cython.cclass
+class Kernel:
+    """One launch: nodes computed together over one iteration shape, or one contraction, copy, scan, scatter.
+
+    `shape` is the iteration space, `axes` the reduced ones (None: no reduction), `nodes` in order, `stores` those
+    whose values leave the kernel. A `staged` kernel goes on, element by element, from reductions of its own.
+    """
+
+    def __cinit__(self, kind: cython.int, shape: tuple):
+        self.kind = kind
+        self.shape = shape
+        self.nodes = []
+        self.stores = []
+        self.open = kind == ELEMENTWISE
+        self.first_consumer = 1 << 30
+        self.last_consumer = -1
+        self.first_indirect = 1 << 30
+
+    def __repr__(self):
+        names = " ".join(node.row.name for node in self.nodes)
+        return f"<kernel {self.position} {list(self.shape)} {names}>"
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Program:
+    """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
+    that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
+    computed that a live node is, or is a view of, `viewed` those that exist already. `twins` compute values again, as
+    `recompute` says, `again` has their places, and those of `make_twins`, by the nodes whose values they are; None
+    where there are none.
+
+    A node that has a place has a number, which stands in `Node.index` until another signature or program is made."""
+
+    def __cinit__(self):
+        self.stamp = next_stamp()
+        self.order = []
+        self.placed = []
+        self.places = []
+        self.operands = empty()
+        self.first = empty()
+        self.expanded = {}
+        self.kernels = []
+        self.values = []
+        self.external = []
+        self.kept = set()
+        self.viewed = set()
+
+    def __dealloc__(self):
+        drop(cython.address(self.operands))
+        drop(cython.address(self.first))
+
+    @cython.ccall
+    def place(self, node: Node) -> Place:
+        """Where a node lies. Errors: KeyError."""
+        if not has_place(self, node):
+            raise KeyError(node)
+        return place_of(self, node)
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def set_place(self, node: Node, place: Place) -> cython.int:
+        """Say where a node lies."""
+        if has_place(self, node):
+            self.places[node.index & _LOW] = place
+            return 0
+        node.index = self.stamp << 32 | len(self.places)
+        self.placed.append(node)
+        self.places.append(place)
+        return put(cython.address(self.first), -1)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def connect(self, node: Node) -> cython.int:
+        """List where the operands of a placed node lie."""
+        source: Node
+        place: Place
+        self.first.words[node.index & _LOW] = self.operands.count
+        for source in node.inputs:
+            place = place_of(self, source)
+            put(
+                cython.address(self.operands),
+                cython.cast(cython.longlong, cython.cast(cython.p_void, place)),
+            )
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def connect_all(self) -> cython.int:
+        """List them anew for all that is computed, where places have changed."""
+        node: Node
+        self.operands.count = 0
+        for node in self.order:
+            self.connect(node)
+        return 0
+
+    @cython.cfunc
+    def new_value(self, node: Node, strides: tuple) -> Place:
+        """The place of a node that is no part of another value."""
+        value: Value = Value.__new__(Value)
+        value.node = node
+        self.values.append(value)
+        place: Place = Place.__new__(Place)
+        place.value = value
+        place.root = node
+        place.shape = node.shape
+        place.strides = strides
+        place.whole = equal(strides, row_major(node.shape))
+        self.set_place(node, place)
+        return place
+
+    @cython.ccall
+    def release(self):
+        """Let values forget their kernels, some of which lead back to them: nodes would be kept for ever."""
+        value: Value
+        for value in self.values:
+            value.kernel = value.reader = value.last_reader = None
+
+
+# -- row-major strides ---------------------------------------------------------------------------------------------
+
+
+_line = cython.declare(tuple, (1,))
+_planes = cython.declare(list, [None] * 1024)  # by the size of a row
+_contiguous = cython.declare(dict, {})
+
+
+@cython.cfunc
+def row_major(shape: tuple) -> tuple:
+    """Contiguous strides, remembered: as a rule the same object for the same shape."""
+    rank: cython.Py_ssize_t = len(shape)
+    if rank < 2:
+        return _line if rank else ()
+    if rank == 2:
+        return _plane(shape)
+    strides = _contiguous.get(shape)
+    if strides is None:
+        if len(_contiguous) > 10_000:
+            _contiguous.clear()
+        strides = _contiguous[shape] = contiguous_strides(shape)
+    return strides
+
+
+@cython.cfunc
+def _plane(shape: tuple) -> tuple:
+    """The strides of rows of one length."""
+    size: cython.longlong = shape[1]
+    known = _planes[size & 1023]
+    if known is not None:
+        length: cython.longlong = cython.cast(tuple, known)[0]
+        if length == max(size, 1):
+            return known
+    known = _planes[size & 1023] = contiguous_strides(shape)
+    return known

@@ -1,0 +1,262 @@
+# cython: language_level=3
+"""Products of rows that are gathered from a table: each row of the table is multiplied once.
+
+Where a product's operand has rows of a smaller table, some of them many times, as behind an embedding of characters,
+three exchanges save work. With x = table[index]:
+
+    x w            is  (table w)[index]        the same chains of additions, so the same bits
+    gᵀ x, xᵀ g     is  sᵀ table, tableᵀ s      where s adds up the rows of g that belong to one row of the table
+    scatter(g w)   is  s w                     the cotangent of the table
+
+In comes a pending node that is to be collected; out goes what it stands for, recorded off the tape as a macro's
+primitives are, or None. Rows of the table that nobody takes count as zeros, whatever they hold: an infinite one makes
+no nan.
+"""
+
+import cython
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.strides import inverse_order
+from weft.engine.pipeline.simplify.decompose import recorded_apart
+from weft.ops.primitives import (
+    full,
+    matmul,
+    permute,
+    reshape,
+    take_add,
+    take_put,
+    transpose,
+    where,
+)
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+LEAST = 64  # multiply-adds that are saved for an element of the result, which is gathered or scattered instead
+DTYPES = (dtypes.float32, dtypes.float64)
+
+_expand_row = cython.declare(OpRow, TABLE["expand"])
+_matmul_row = cython.declare(OpRow, TABLE["matmul"])
+_permute_row = cython.declare(OpRow, TABLE["permute"])
+_take_add_row = cython.declare(OpRow, TABLE["take_add"])
+_take_row = cython.declare(OpRow, TABLE["take"])
+_view_row = cython.declare(OpRow, TABLE["view"])
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_view = cython.declare(cython.int, VIEW)
+
+
+@cython.ccall
+def exchanged(node: Node):
+    """What a product, or a scatter of one, stands for; None where nothing is won by it."""
+    if node.dtype not in DTYPES:
+        return None
+    if node.row.code == _take_add_row.code:
+        return _scattered_product(node)
+    made = _rows_of_product(node)
+    if made is None and node.row.code == _matmul_row.code:
+        made = _sum_over_rows(node)
+    return made
+
+
+@cython.cfunc
+def _rows_of_product(node: Node):
+    """x w, with or without a bias, in rows of the table's product."""
+    found: Node = _gather_below(node.inputs[0])
+    weight: Node = node.inputs[1]
+    if found is None or len(weight.shape) != 2:
+        return None
+    table: Node = found.inputs[0]
+    if not _pays(table, found.inputs[1], table.shape[1]):
+        return None
+    given: tuple = node.inputs
+
+    def rule():
+        operands = tuple([wrap(table, None), *[wrap(source, None) for source in given[1:]]])
+        shape = (table.shape[0], node.shape[len(node.shape) - 1])
+        rows = record(node.row, operands, node.params, shape, node.dtype)
+        index = _index_of(given[0])
+        return record(found.row, (rows, index), found.params, node.shape, node.dtype)
+
+    return recorded_apart(node, rule)
+
+
+@cython.cfunc
+def _sum_over_rows(node: Node):
+    """gᵀ x or xᵀ g: the gradient of what gathered rows were multiplied by."""
+    left: Node = node.inputs[0]
+    right: Node = node.inputs[1]
+    if left.row.code != _permute_row.code or left.state != PENDING or left.quotient is not None:
+        return None
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        return None
+    rows: Node = left.inputs[0]
+    found: Node = _gather_below(right)
+    turned: cython.bint = found is None
+    if turned:
+        found = _gather_below(rows)
+    g: Node = right if turned else rows
+    x: Node = rows if turned else right
+    if found is None or not _lies_in_rows(g):
+        return None
+    table: Node = found.inputs[0]
+    if not _pays(table, found.inputs[1], table.shape[1]):
+        return None
+
+    def rule():
+        index = _index_of(x)
+        sums = _sums(wrap(g, None), index, table.shape[0])
+        taken = where(_taken(index, table.shape[0]), wrap(table, None), 0)
+        return matmul(transpose(taken), sums) if turned else matmul(transpose(sums), taken)
+
+    return recorded_apart(node, rule)
+
+
+@cython.cfunc
+def _scattered_product(node: Node):
+    """The products of cotangents, added to zeros at the rows that were taken: the product of the cotangents' sums."""
+    base: Node = node.inputs[0]
+    source: Node = node.inputs[2]
+    if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
+        return None
+    product: Node = _below_views(source)
+    if product is None or product.live > 0 or product.row.code not in _PRODUCTS:
+        return None
+    g: Node = product.inputs[0]
+    weight: Node = product.inputs[1]
+    if len(weight.shape) != 2 or len(product.inputs) != 2 or not _lies_in_rows(g):
+        return None
+    if not _pays(base, node.inputs[1], node.shape[1]):
+        return None
+
+    def rule():
+        index = _index_before(source, wrap(node.inputs[1], None))
+        sums = _sums(wrap(g, None), index, node.shape[0])
+        operands = (sums, wrap(weight, None))
+        rows = record(product.row, operands, product.params, node.shape, node.dtype)
+        return where(_taken(index, node.shape[0]), rows, 0)
+
+    return recorded_apart(node, rule)
+
+
+_PRODUCTS = cython.declare(tuple, (_matmul_row.code, TABLE["linear"].code))
+
+
+# -- what is asked ---------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
+    """Whether the rows of a table are so many fewer than those that are taken, for chains of `depth` multiply-adds."""
+    rows: cython.longlong = table.shape[0]
+    return (index.numel - rows) * depth >= LEAST * index.numel and index.numel > rows > 0
+
+
+@cython.cfunc
+def _below_views(source: Node) -> Node:
+    """The pending value, of no batch, below views that keep its last dimension in rows; None where there is none."""
+    while source.state == PENDING and source.quotient is None:
+        if source.row.kind != _view:
+            return source
+        if not _keeps_rows(source):
+            return None
+        source = source.inputs[0]
+    return None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _keeps_rows(view: Node) -> cython.bint:
+    """Whether a view moves rows of the last dimension as they are."""
+    below: Node = view.inputs[0]
+    last: cython.Py_ssize_t = len(view.shape) - 1
+    depth: cython.Py_ssize_t = len(below.shape) - 1
+    if last < 0 or depth < 0 or view.numel == 0:
+        return False
+    if view.row.code == _permute_row.code:
+        return view.params[last] == last
+    return view.row.code == _view_row.code and view.shape[last] == below.shape[depth]
+
+
+@cython.cfunc
+def _gather_below(source: Node) -> Node:
+    """The gather of rows from a matrix that an operand views, or None."""
+    found: Node = _below_views(source)
+    if found is None or found.row.code != _take_row.code or found.params != (0,):
+        return None
+    return found if len(cython.cast(Node, found.inputs[0]).shape) == 2 else None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _lies_in_rows(node: Node) -> cython.bint:
+    """Whether rows are added up as they lie, and not element by element."""
+    while node.row.code == _view_row.code and node.state == PENDING and node.quotient is None:
+        node = node.inputs[0]
+    return node.row.kind != _view
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_zero(node: Node) -> cython.bint:
+    """Whether a node is the number 0, expanded."""
+    if node.row.code != _expand_row.code or node.state != PENDING:
+        return False
+    number: Node = node.inputs[0]
+    return number.row is _scalar_row and number.params == 0
+
+
+# -- what is recorded ------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def _index_of(source: Node) -> Tensor:
+    """For each row of a view of gathered rows, the row of the table: (..., k) gives (...)."""
+    if source.row.code == _take_row.code:
+        return wrap(source.inputs[1], None)
+    index: Tensor = _index_of(source.inputs[0])
+    rank: cython.Py_ssize_t = len(source.shape) - 1
+    if source.row.code == _permute_row.code:
+        return permute(index, source.params[:rank])
+    return reshape(index, source.shape[:rank])
+
+
+@cython.cfunc
+def _index_before(source: Node, index: Tensor) -> Tensor:
+    """Positions of the rows of a view as those of the rows of what it views."""
+    while source.row.kind == _view:
+        below: Node = source.inputs[0]
+        rank: cython.Py_ssize_t = len(source.shape) - 1
+        if source.row.code == _permute_row.code:
+            index = permute(index, inverse_order(source.params[:rank]))
+        else:
+            index = reshape(index, below.shape[: len(below.shape) - 1])
+        source = below
+    return index
+
+
+@cython.cfunc
+def _sums(g: Tensor, index: Tensor, count: cython.longlong):
+    """(..., n) at positions (...) gives (count, n): rows of one position added up, one after the other."""
+    width = g._shape[len(g._shape) - 1]
+    rows: cython.longlong = value(index).numel
+    start = full((count, width), 0, g._dtype)
+    return take_add(start, 0, reshape(index, (rows,)), reshape(g, (rows, width)))
+
+
+@cython.cfunc
+def _taken(index: Tensor, count: cython.longlong):
+    """Which rows of a table are taken: (count, 1) of bool."""
+    rows: cython.longlong = value(index).numel
+    boolean: DType = dtypes.bool_
+    yes = full((rows, 1), True, boolean)
+    return take_put(full((count, 1), False, boolean), 0, reshape(index, (rows,)), yes)

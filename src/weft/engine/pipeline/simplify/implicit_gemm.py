@@ -1,0 +1,361 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Matrix products that read their operands through a reshape: windows of an image are never copied to memory.
+
+A reshape that strides cannot express is a copy. Where all that reads it are matrix products, it is left out instead:
+the products walk its source, in several strided dimensions on an axis. `absorb` decides this for a collected program:
+such operands get places whose strides are tuples of (size, stride) for each dimension of the reshaped value.
+`lower_axes` makes the launches. What is packed, and so every bit, is the same with the copy.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import cython
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import VIEW
+from weft.engine.ir.strides import contiguous_strides
+
+require(__name__, cython.compiled)
+
+Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost dimension first
+DTYPES = ("float32", "float64")
+DIMENSIONS = 4  # of an axis, as in `weft.engine.devices.cpu.gemm.pack_runs`
+LANES = 16  # about as many elements as a vector has
+NARROW, WIDE = 294, 256  # rows that are packed together, columns of a unit
+
+
+class Axes(NamedTuple):
+    """A product: dimensions of the batch (size, A, B, C), of m (size, A, C), n (size, B, C) and k (size, A, B)."""
+
+    batch: Dims
+    m: Dims
+    n: Dims
+    k: Dims
+
+    def turned(self) -> Axes:
+        """The product of the transposed matrices."""
+        batch = tuple([(size, b, a, c) for size, a, b, c in self.batch])
+        return Axes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
+
+    def sorted(self) -> Axes:
+        """The columns in the order in which they lie in B."""
+        return self._replace(n=tuple(sorted(self.n, key=lambda dim: -abs(dim[1]))))
+
+
+class Form(NamedTuple):
+    """An orientation, and how its operands are packed."""
+
+    axes: Axes
+    turned: bool
+    a_step: int
+    b_along_k: bool
+    b_step: int
+
+
+# -- which reshapes are left out -----------------------------------------------------------------------------------
+
+
+def absorb(program: Any) -> None:
+    """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
+    found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
+    found -= program.kept
+    if not any([_overlaps(program, node) for node in found]):
+        return
+    readers: dict[Any, list[Any]] = {}  # of each reshape, in order
+    for node in program.order:
+        for source in node.inputs:
+            root = program.place(source).root
+            if root in found:
+                readers.setdefault(root, []).append(node)
+    gone = _left_out(program, found & readers.keys(), readers)
+    for root, products in readers.items():
+        for source in [source for node in products for source in node.inputs]:
+            if root in gone and program.place(source).root is root:
+                program.set_place(source, nested(program, source, gone))
+    program.order = [node for node in program.order if node not in gone]
+    program.connect_all()
+
+
+def _may_be(node: Any) -> bool:
+    return node.dtype.name in DTYPES and node.numel > 0
+
+
+def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> set[Any]:
+    """Those all of whose readers are products that can walk them and are worth it. One that stays makes the readers of
+    the others be looked at again."""
+    while True:
+        kept = {
+            root
+            for root in found
+            if not all([_can_walk(program, node, found) for node in readers[root]])
+        }
+        if not kept:
+            return found
+        found = found - kept
+
+
+def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
+    """Whether a reader is a product that can read its operands through the reshapes."""
+    if node.row.name != "matmul" or node.numel == 0:
+        return False
+    overlaps = False
+    operands = []
+    for source in node.inputs:
+        place = program.place(source)
+        if place.root in found:
+            overlaps = overlaps or _overlaps(program, place.root)
+            place = nested(program, source, found)
+            if place is None:
+                return False
+        operands.append((source.shape, place.strides))
+    return overlaps and choose(node.shape, *operands) is not None
+
+
+def _overlaps(program: Any, reshape: Any) -> bool:
+    """Whether the source holds elements more than once."""
+    below = program.place(reshape.inputs[0])
+    return bool(reshape.numel > below.root.numel)
+
+
+def nested(program: Any, node: Any, found: set[Any]) -> Any:
+    """The place of a view of a reshape in the reshape's source; None where its axes do not follow the dimensions."""
+    place = program.place(node)
+    if place.root not in found:
+        return place
+    source = place.root.inputs[0]
+    below = program.place(source)
+    if place.offset != 0:
+        return None
+    strides = []
+    for size, stride in zip(node.shape, place.strides, strict=True):
+        dims = split(size, stride, source.shape, below.strides)
+        if dims is None:
+            return None
+        strides.append(dims)
+    return below.within(below.offset, tuple(strides), node.shape)
+
+
+def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
+    """An axis of the row-major value of `shape` as dimensions (size, stride) of where that lies."""
+    if size == 1 or stride == 0:
+        return ((size, 0),)
+    dims: list[tuple[int, int]] = []
+    steps = contiguous_strides(shape)
+    for have, step, place in zip(reversed(shape), reversed(steps), reversed(strides), strict=True):
+        if have == 1 or stride >= step * have:
+            continue
+        if stride % step:
+            return None
+        factor = stride // step
+        if have % factor:
+            return None
+        part = min(size, have // factor)
+        if size % part:
+            return None
+        dims.append((part, place * factor))
+        size //= part
+        if size == 1:
+            return tuple(reversed(dims))
+        if part * factor != have:
+            return None
+        stride = step * have
+    return None
+
+
+# -- axes ----------------------------------------------------------------------------------------------------------
+
+
+def choose(shape: Any, left: Any, right: Any) -> Form | None:
+    """How to walk a product of the given shape; `left` and `right` are the operands' shapes and strides. None where
+    that cannot be done in `DIMENSIONS`."""
+    return _choose(shape, *left, *right)
+
+
+@lru_cache(4096)
+def _choose(shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any) -> Form | None:
+    axes = _axes(shape, (a_shape, a), (b_shape, b))
+    if axes is None:
+        return None
+    forms = [
+        _form(way, turned)
+        for turned, axes in ((False, axes), (True, axes.turned()))
+        for way in (axes, axes.sorted())
+    ]
+    forms = [form for form in forms if form is not None]
+    return min(forms, key=_cost) if forms else None
+
+
+def _axes(shape: Any, left: Any, right: Any) -> Axes | None:
+    out = contiguous_strides(shape)
+    (a_shape, a), (b_shape, b) = left, right
+    m = _joined((shape[-2], a[-2], out[-2]))
+    n = _joined((shape[-1], b[-1], out[-1]))
+    k = _joined((a_shape[-1], a[-1], b[-2]))
+    batch: list[tuple[int, ...]] = []
+    for axis, size in enumerate(shape[:-2]):
+        steps = [_lead(x, s, axis - len(shape)) for x, s in ((a_shape, a), (b_shape, b))]
+        dims = _joined((size, *steps, out[axis]))
+        if dims is None:
+            return None
+        batch += dims
+    if m is None or n is None or k is None:
+        return None
+    batch = [dim for dim in batch if dim[0] > 1]
+    # Where A is shared, the matrices of a batch are columns of one.
+    outer = [(size, y, z) for size, x, y, z in batch if x == 0]
+    rest = _collapsed([dim for dim in batch if dim[1] != 0])
+    return Axes(rest, _collapsed(m), _collapsed([*outer, *n]), _collapsed(k))
+
+
+def _lead(shape: Any, strides: Any, axis: int) -> Any:
+    """The stride of a leading dimension of an operand, which broadcasts."""
+    if -axis > len(shape) or shape[axis] == 1:
+        return 0
+    return strides[axis]
+
+
+def _joined(parts: tuple[Any, ...]) -> list[tuple[int, ...]] | None:
+    """An axis of the given size that lies in several operands: dimensions (size, stride in each), so fine that all
+    have them; None where they cut it at different places."""
+    size, *given = parts
+    operands = [list(x) if isinstance(x, tuple) else [(size, x)] for x in given]
+    found: list[tuple[int, ...]] = []
+    while any(operands):
+        last = [dims.pop() for dims in operands]
+        part = min([have for have, _ in last])
+        if any([have % part for have, _ in last]):
+            return None
+        found.append((part, *[step for _, step in last]))
+        for dims, (have, step) in zip(operands, last, strict=True):
+            if have > part:
+                dims.append((have // part, step * part))
+        if any(operands) and not all(operands):
+            return None
+    return found[::-1]
+
+
+def _collapsed(dims: list[tuple[int, ...]]) -> Dims:
+    """Neighbouring dimensions that are one stride for all operands joined; those of size 1 left out."""
+    found: list[tuple[int, ...]] = []
+    for size, *strides in dims:
+        if size == 1:
+            continue
+        if found and all([o == i * size for o, i in zip(found[-1][1:], strides, strict=True)]):
+            found[-1] = (found[-1][0] * size, *strides)
+        else:
+            found.append((size, *strides))
+    return tuple(found)
+
+
+def _size(dims: Dims) -> int:
+    return math.prod([dim[0] for dim in dims])
+
+
+def _form(axes: Axes, turned: bool) -> Form | None:
+    """How operands are packed in one orientation. Rows of C have to be equally far apart."""
+    if max(map(len, axes[1:])) > DIMENSIONS:
+        return None
+    rows = _collapsed([(size, z) for size, _, z in axes.m])
+    if len(rows) > 1:
+        return None
+    line = _collapsed([(size, x) for size, x, _ in axes.k])
+    a_step = -1 if _run(axes.k, 1, -1) > 1 else 1
+    if not line or (len(line) == 1 and line[0][1] == 1):
+        a_step = 0
+    ways = [
+        (_packing(_run(dims, operand, step), step, along_k), along_k, step)
+        for along_k, dims, operand in ((False, axes.n, 1), (True, axes.k, 2))
+        for step in (1, 2)
+    ]
+    _, along_k, step = min(ways)
+    return Form(axes, turned, a_step, along_k, step)
+
+
+def _run(dims: Dims, operand: int, step: int) -> int:
+    """How many neighbours on an axis are `step` apart in memory."""
+    return dims[-1][0] if dims and dims[-1][operand] == step else 1
+
+
+def _packing(run: int, step: int, turning: bool) -> float:
+    """About how many cycles it takes to pack a vector that consists of runs; to turn it, where it lies along the other
+    axis. Vectors begin at multiples of their length."""
+    runs = max(LANES // run, 1) if LANES % run == 0 or run % LANES == 0 else LANES / run + 1
+    runs = min(runs, LANES)
+    if runs > (4 if turning else 8):
+        return 2.0 * LANES
+    reading = 1 + runs + (runs + 1 if step == 2 else 0)
+    return reading + 4 if turning else 1.5 * reading
+
+
+def _cost(form: Form) -> float:
+    """About how many cycles a product takes: multiplying, packing both operands, writing."""
+    axes = form.axes
+    m, n, k = [max(_size(dims), 1) for dims in axes[1:]]
+    along = (axes.k, 2) if form.b_along_k else (axes.n, 1)
+    packing_a = 3 if form.a_step == 0 else _packing(_run(axes.k, 1, form.a_step), 1, False)
+    packing_b = _packing(_run(*along, form.b_step), form.b_step, form.b_along_k)
+    groups = -(-m // NARROW)
+    columns = -(-n // (2 * LANES)) * 2 * LANES
+    writing = 1 / 8 if axes.n and axes.n[-1][2] == 1 else 3
+    vectors = m * columns + m * packing_a * -(-n // WIDE) + columns * packing_b * groups
+    return k * vectors / LANES + m * n * writing
+
+
+# -- launches ------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _kernel(dtype: str, variant: str) -> Any:
+    from weft.engine.devices.cpu.gemm import lower_axes as code
+    from weft.engine.pipeline.lowering import lower
+
+    name = f"gemm_axes_{dtype}_{variant}"
+    return lower.KernelSpec(name, lambda symbol: code(dtype, symbol, variant), (name,))
+
+
+def lower_axes(lowering: Any, node: Any) -> None:
+    """The launches of a product that has operands with nested strides."""
+    from weft.engine.devices.cpu.gemm import launch_axes
+
+    left, right = [lowering.place_of(source) for source in node.inputs]
+    shapes = [source.shape for source in node.inputs]
+    form = choose(node.shape, (shapes[0], left[2]), (shapes[1], right[2]))
+    assert form is not None, "absorb has asked before"
+    axes, size = form.axes, node.dtype.itemsize
+    places = [left[:2], right[:2], (lowering.slot_of(node), 0)]
+    if form.turned:
+        places[:2] = places[1::-1]
+    *outer, inner = axes.batch or ((1, 0, 0, 0),)
+    m, n, k = [_size(dims) for dims in axes[1:]]
+    row = axes.m[-1][2] if axes.m else 0
+    arguments = [m, n, k, *inner, row]
+    for dims in axes[1:]:
+        arguments += _filled(dims)
+    arguments += [form.a_step, int(form.b_along_k), form.b_step]
+    launch = launch_axes(node.dtype.name, inner[0], m, n, k)
+    spec = _kernel(node.dtype.name, launch.variant)
+    work = inner[0] * m * n * max(k, 1) // 40
+    for moves in _moves(outer):
+        pointers = [
+            (slot, offset + move * size) for (slot, offset), move in zip(places, moves, strict=True)
+        ]
+        lowering.add(spec, pointers, list(arguments), launch.units, launch.grain, work)
+
+
+def _filled(dims: Dims) -> list[int]:
+    """The words of an axis."""
+    empty = [1, 0, 0] * (DIMENSIONS - len(dims))
+    return [*empty, *[word for dim in dims for word in dim]]
+
+
+def _moves(dims: list[Any]) -> list[tuple[int, int, int]]:
+    """Offsets in A, B and C of the matrices that are launched one by one."""
+    found = [(0, 0, 0)]
+    for size, a, b, c in dims:
+        found = [(x + i * a, y + i * b, z + i * c) for x, y, z in found for i in range(size)]
+    return found

@@ -1,0 +1,176 @@
+# cython: language_level=3
+"""Select: which fused kernels are worth compiling now.
+
+In comes a fused Program; out goes the same with every kernel's spec worked out. A fused kernel that has never come
+before runs as single-operation kernels until it has come often enough, and a flush compiles only so many new ones:
+dynamic programs then never wait long for the compiler, and rare structures are never compiled at all. That is the
+second time where the whole program comes again or the kernel's operations alone would take long, and else the eighth.
+A kernel over so many elements that the compiler takes less time than its operations would alone is compiled at once,
+and before the others: its intermediate values may not fit into memory either. Bits do not depend on it. A program with
+kernels taken apart is `provisional`: it is not stored as known.
+"""
+
+import cython
+from cython.cimports.weft.engine.frontend.node_factory import count_elements
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.fuse import find
+from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, place_of
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
+from weft.engine.pipeline.fusion.fuse import mark_stores
+from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
+from weft.engine.pipeline.lowering.row_kernel import prepare, prepared_key, prepared_spec
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+NEW_PER_FLUSH = 12  # about 50 ms of compiling
+ENOUGH = 8  # uses, after which a kernel is compiled
+MEDIUM = 1 << 20  # elements, of all operations of a kernel: about a millisecond
+LONG = 1 << 24
+
+
+def select(program: Program, again: cython.bint = False) -> Program:
+    """Work out specs; take novel fused kernels apart. `again`: whether this program has come before."""
+    novel: list = []
+    long: list = []
+    kernel: Kernel
+    spec: KernelSpec
+    for kernel in program.kernels:
+        if kernel.kind != ELEMENTWISE:
+            continue
+        spec = prepare(program, kernel)
+        if spec is None or not spec.fused or spec.address != 0:
+            continue
+        work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
+        spec.uses += _uses(work, again)
+        (long if work >= LONG else novel).append(kernel)
+    if novel or long:
+        _take_apart(program, long + novel)
+    return program
+
+
+@cython.cfunc
+def _uses(work: cython.longlong, again: cython.bint) -> cython.longlong:
+    """For how many uses one counts: what has come once is compiled where its program comes again, or the second time
+    where its operations alone take long."""
+    if work >= LONG:
+        return ENOUGH
+    if again:
+        return ENOUGH - 1
+    return ENOUGH // 2 if work >= MEDIUM else 1
+
+
+@cython.cfunc
+def _take_apart(program: Program, novel: list) -> cython.void:
+    chosen: set = set()
+    apart: set = set()
+    kernel: Kernel
+    for kernel in novel:
+        spec = prepared_spec(kernel)
+        if spec in chosen:
+            continue
+        if spec.uses >= ENOUGH and len(chosen) < NEW_PER_FLUSH:
+            chosen.add(spec)
+        else:
+            apart.add(kernel)
+    if not apart:
+        return
+    program.provisional = True
+    program.apart = [kernel.nodes for kernel in program.kernels if kernel in apart]
+    kernels: list = []
+    pieces: list = []
+    for kernel in program.kernels:
+        if kernel not in apart:
+            kernels.append(kernel)
+            continue
+        for node in kernel.nodes:
+            piece = _single(node)
+            place_of(program, node).value.kernel = piece
+            kernels.append(piece)
+            pieces.append(piece)
+    program.kernels = kernels
+    mark_stores(program)
+    for kernel in pieces:
+        prepare(program, kernel)
+
+
+@cython.cfunc
+def _single(node: Node) -> Kernel:
+    """A kernel of one node."""
+    if node.row.kind != REDUCE:
+        kernel: Kernel = Kernel(ELEMENTWISE, node.shape)
+    else:
+        kernel = Kernel(ELEMENTWISE, cython.cast(Node, node.inputs[0]).shape)
+        kernel.axes = node.params[0]
+        kernel.reduced_shape = node.shape
+    kernel.nodes.append(node)
+    kernel.open = False
+    return kernel
+
+
+def verify(program: Program):
+    """Every node is computed by its producer and nowhere else; its spec is that of its key; what is new is bounded
+    in number and has come before; what was taken apart runs as single operations."""
+    computed: dict = {}
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            computed[node] = kernel
+    for node in program.order:
+        if computed.get(node) is None or find(program, node) is not computed[node]:
+            raise VerificationError(
+                "select", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
+            )
+    _verify_specs(program)
+    new: set = _new_specs(program)
+    if len(new) > NEW_PER_FLUSH or any(spec.uses < ENOUGH for spec in new):
+        raise VerificationError(
+            "select",
+            expected=f"at most {NEW_PER_FLUSH} new kernels, each after {ENOUGH} uses",
+            got=", ".join(f"{spec!r} at {spec.uses}" for spec in new),
+        )
+    for nodes in program.apart or ():
+        for node in nodes:
+            if len(computed[node].nodes) != 1:
+                raise VerificationError(
+                    "select", expected=f"{node!r} in a kernel of its own", got=repr(computed[node])
+                )
+
+
+@cython.cfunc
+def _verify_specs(program: Program):
+    """The words of each kernel have found the spec of its key."""
+    kernel: Kernel
+    for kernel in program.kernels:
+        if kernel.prepared is None:
+            continue
+        spec = kernel_specs().get(prepared_key(kernel))
+        if spec is not prepared_spec(kernel):
+            raise VerificationError(
+                "select", expected=f"{kernel!r} with {spec!r}", got=repr(prepared_spec(kernel))
+            )
+
+
+@cython.cfunc
+def _new_specs(program: Program) -> set:
+    """The fused kernels that would be compiled for this program; asked before it is lowered."""
+    found: set = set()
+    kernel: Kernel
+    spec: KernelSpec
+    for kernel in program.kernels:
+        if kernel.prepared is not None:
+            spec = prepared_spec(kernel)
+            if spec.fused and spec.address == 0:
+                found.add(spec)
+    return found
+
+
+def text(program: Program):
+    """What is compiled now, and what runs as single operations until it comes again; nothing where all is known."""
+    names: list = sorted([spec.name for spec in _new_specs(program)])
+    lines: list = [f"compiled now: {name}" for name in names]
+    for nodes in program.apart or ():
+        lines.append(f"taken apart until it comes again: {' '.join([n.row.name for n in nodes])}")
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+# cython: language_level=3
+"""Outcomes: what becomes of nodes when a program has run, or a part of it has failed.
+
+In come a program, its memory plan and how far it got; out go values in the nodes that keep them, and errors in those
+that have failed. How often what has happened is counted here too.
+"""
+
+from typing import Any
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.residuals import drop_inputs
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    maker,
+    region,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.frontend.node_factory import mark_failed
+from weft.engine.frontend.write_rollback import put_back_after
+from weft.errors import WeftError
+
+require(__name__, cython.compiled)
+
+Commit = tuple[Any, int, int, Any]
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened in this process, read as a mapping."""
+
+    def keys(self) -> tuple[str, ...]:
+        return ("flushes", "kernels", "launches", "nodes", "failures")
+
+    def __getitem__(self, name: str) -> int:
+        return {
+            "flushes": self.flushes,
+            "kernels": self.kernels,
+            "launches": self.launches,
+            "nodes": self.nodes,
+            "failures": self.failures,
+        }[name]
+
+
+_tally = cython.declare(Counters, Counters())
+counters = _tally
+_latest_failure: tuple[int, WeftError] | None = None
+
+
+@cython.ccall
+def note_failure(node: Node, error: WeftError) -> None:
+    """A node has failed."""
+    global _latest_failure
+    mark_failed(node, error)
+    _latest_failure = (node.seq, error)
+
+
+def raise_failure(sequence: int) -> None:
+    """Raise the error of the node of a number where it has just failed: in eager mode, at the call."""
+    global _latest_failure
+    failure, _latest_failure = _latest_failure, None
+    if failure is not None and failure[0] == sequence:
+        put_back_after(failure[1])
+        raise failure[1].again()
+
+
+@cython.cfunc
+def decide(
+    program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t, gone: list[Any]
+) -> list[Commit]:
+    """What becomes of the nodes that have run: (node, slot, byte offset in the slot, strides) of each that keeps its
+    value; the others are appended to `gone`."""
+    node: Node
+    place: Place
+    root: Node
+    complete: cython.bint = finished >= len(program.kernels)
+    commits: list[Commit] = []
+    number: cython.Py_ssize_t
+    for number in range(len(program.placed)):
+        node = program.placed[number]
+        if node.state != PENDING:
+            continue
+        place = program.places[number]
+        if program.again is not None and not complete:
+            place = _remaining(program, place)
+        root = place.root
+        if failed and fail(node, place, failed):
+            continue
+        if root.state != DONE and not _ran(place, finished):
+            continue
+        if place.value.slot >= 0 and (
+            place.value.kept
+            or (root.state == DONE and node.live > 0)
+            or (not complete and place.value.last_use >= finished)
+        ):
+            dense: cython.bint = equal(place.strides, row_major(node.shape))
+            offset: cython.longlong = place.offset * root.dtype.itemsize
+            commits.append((node, place.value.slot, offset, None if dense else place.strides))
+        else:
+            gone.append(node)
+    return commits
+
+
+@cython.cfunc
+def _remaining(program: Program, place: Place) -> Place:
+    """Where what has not run finds a value: at its twin, where that is computed again."""
+    twin: Place = program.again.get(place.root)
+    return place if twin is None else region(twin, place.offset, place.strides, place.shape)
+
+
+@cython.cfunc
+def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
+    """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
+    from weft.engine.runtime.error_propagation import FailedRows, failure_of
+
+    failure = failed.get(place.root)
+    if node is place.root and isinstance(failure, FailedRows):
+        node.error = failure
+        _tally.failures += 1
+        return False
+    error = None if failure is None else failure_of(node, place, failure)
+    if error is None:
+        return False
+    note_failure(node, error)
+    _tally.failures += 1
+    drop_inputs(node)  # an input may lead back to this node, by way of a leaf's gradient
+    return True
+
+
+@cython.cfunc
+def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
+    """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
+    kernel: Kernel = maker(place)
+    return kernel is not None and kernel.position < finished
+
+
+@cython.cfunc
+def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
+    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    node: Node
+    buffer: Buffer
+    slot: cython.Py_ssize_t
+    buffers: list[Any] = run.buffers
+    addresses: list[Any] = run.addresses
+    for node, slot, offset, strides in commits:
+        buffer = buffers[slot]
+        node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
+        node.strides = strides
+        _leave(node)
+    for node in gone:
+        _leave(node)
+
+
+@cython.cfunc
+@cython.inline
+def _leave(node: Node) -> cython.void:
+    """Take a node that has run off the tape."""
+    node.state = DONE
+    finish(node)
+    drop_inputs(node)

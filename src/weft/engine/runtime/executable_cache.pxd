@@ -1,0 +1,35 @@
+from libc.stdint cimport uintptr_t
+from weft.engine.devices.cpu.executor cimport Program
+from weft.engine.pipeline.fingerprint cimport Record, Signature
+
+cdef struct Commit:
+    # What becomes of node number `node`: a place in a slot (-1: nothing is kept).
+    Py_ssize_t node
+    Py_ssize_t slot
+    long long offset
+
+cdef class Template:
+    cdef readonly Record record
+    cdef readonly Program executable
+    cdef readonly int launches
+    cdef readonly int kernels
+    cdef readonly int size
+    cdef long long hash
+    cdef long long used
+    cdef Py_ssize_t source_count, size_count, commit_count, checked
+    cdef Py_ssize_t* sources
+    cdef Py_ssize_t* sizes
+    cdef Commit* commits
+    cdef uintptr_t* addresses
+    cdef bint busy
+    cdef list strides
+    cdef list in_place
+    cdef list constants  # numbers that stand behind the values from outside
+    cdef list tables
+    cdef object held
+
+    cdef int make_room(self) except -1
+
+cpdef Template lookup(Signature signature)
+cpdef bint usable(Template template, Signature signature) except -1
+cpdef object run_template(Template template, Signature signature)

@@ -1,0 +1,404 @@
+# cython: language_level=3
+"""Known programs: a flush whose structure and sizes have come before runs without scheduling.
+
+A Template holds the executor's program, the sizes of its slots, where outside values come in and what each node of
+the flush becomes, in flat arrays. It is stored when a structure comes for the second time, confirmed by full
+comparison when it comes again, and forgotten least recently used.
+"""
+
+from collections import OrderedDict
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.engine.devices.cpu.executor import Program
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.residuals import drop_inputs
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.fingerprint import Record, Signature
+from cython.cimports.weft.engine.pipeline.lowering.segment_gather import Table
+from cython.cimports.weft.engine.runtime.executable_cache import Commit
+from cython.cimports.weft.engine.runtime.scalar_cells import store_number
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.pipeline import horizontal_fusion
+from weft.engine.pipeline.memory_plan import is_private
+from weft.errors import ExecutionError
+
+require(__name__, cython.compiled)
+
+MAX_NODES = 200_000
+MAX_SEEN = 100_000
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+
+_templates: dict = {}
+_seen: OrderedDict = OrderedDict()
+_scheduled: OrderedDict = OrderedDict()
+_stored_nodes = 0
+_uses = cython.declare(cython.longlong, 0)
+_RECENT = cython.declare(cython.Py_ssize_t, 64)
+_recent = cython.declare(list, [None] * 64)  # the last template met for each remainder of the hash
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened in this process, read as a mapping."""
+
+    hits: cython.longlong
+    stored: cython.longlong
+    seen: cython.longlong
+
+    def __getitem__(self, name: str) -> int:
+        return {"hits": self.hits, "stored": self.stored, "seen": self.seen}[name]
+
+
+_counters = cython.declare(Counters, Counters())
+counters = _counters
+
+
+@cython.final
+@cython.cclass
+class Template:
+    """One stored program."""
+
+    def __dealloc__(self):
+        free(self.sources)
+        free(self.sizes)
+        free(self.commits)
+        free(self.addresses)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_room(self) -> cython.int:
+        """Allocate the arrays, once their lengths are known."""
+        word: cython.Py_ssize_t = cython.sizeof(uintptr_t)
+        self.sources = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.source_count + 1, word)
+        )
+        self.sizes = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
+        )
+        self.commits = cython.cast(
+            cython.pointer(Commit), calloc(self.commit_count + 1, cython.sizeof(Commit))
+        )
+        self.addresses = cython.cast(
+            cython.pointer(uintptr_t), calloc(self.source_count + self.size_count + 1, word)
+        )
+        if (
+            self.sources == cython.NULL
+            or self.sizes == cython.NULL
+            or self.commits == cython.NULL
+            or self.addresses == cython.NULL
+        ):
+            raise MemoryError
+        return 0
+
+
+@cython.ccall
+def lookup(signature: Signature) -> Template:
+    """The stored program of a signature, or None."""
+    global _uses
+    template: Template = _recent[signature.hash % _RECENT]
+    if template is None or template.hash != signature.hash:
+        template = _templates.get(signature.hash)
+        if template is None:
+            return None
+        _recent[signature.hash % _RECENT] = template
+    if not template.record.matches(signature):
+        return None
+    _uses += 1
+    _counters.hits += 1
+    template.used = _uses
+    return template
+
+
+def worth_storing(signature: Signature):
+    """Whether this structure has come before; notes it otherwise."""
+    if len(signature.nodes) > MAX_NODES // 8 or not signature.complete:
+        return False
+    if _noted(_seen, signature):
+        return True
+    _counters.seen += 1
+    return False
+
+
+def comes_again(signature: Signature):
+    """Whether this structure has been scheduled before, also with kernels taken apart; notes it otherwise."""
+    return signature.complete and _noted(_scheduled, signature)
+
+
+@cython.cfunc
+def _noted(hashes: OrderedDict, signature: Signature) -> cython.bint:
+    """Whether a structure is among these; it is from now on, in place of the oldest one where there are many."""
+    if signature.hash in hashes:
+        return True
+    hashes[signature.hash] = True
+    if len(hashes) > MAX_SEEN:
+        hashes.popitem(last=False)
+    return False
+
+
+def has_come(signature: Signature):
+    """Whether `worth_storing` has noted this structure."""
+    return signature.hash in _seen
+
+
+def storable_as(signature: Signature, memory):
+    """Whether every value that a program reads is one that the signature names, or a number: those that it does not
+    name are constants of macros."""
+    names: set = {_name(node) for node in signature.external}
+    return all([root.row is SCALAR_ROW or _name(root) in names for root in memory.external])
+
+
+def store(
+    signature: Signature, program, memory, lowering, run, executable, commits: list, gone: list
+):
+    """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
+    global _stored_nodes, _uses
+    overwritten: list = [root for root in memory.in_place if root.state == DONE]
+    positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
+    constants: list = [
+        r for r in memory.external if r.row is SCALAR_ROW and _name(r) not in positions
+    ]
+    for index, node in enumerate(constants, len(signature.external)):
+        positions[_name(node)] = index
+    sources: list = [positions.get(_name(root)) for root in memory.external]
+    if None in sources:
+        return
+    template: Template = Template()
+    template.record = Record(signature)
+    template.executable = executable
+    template.constants = constants
+    template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
+    template.checked = len(run.checked)
+    template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
+    template.held = [launch.spec for launch in lowering.launches]
+    template.launches = len(lowering.launches)
+    template.kernels = horizontal_fusion.count(program)
+    template.size = len(signature.nodes)
+    ends: list = commits + [(node, -1, 0, None) for node in gone]
+    _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
+    _uses += 1
+    template.used = _uses
+    former: Template = _templates.get(signature.hash)
+    if former is not None:
+        _stored_nodes -= former.size
+    template.hash = signature.hash
+    _templates[signature.hash] = template
+    _forget_recent()
+    _counters.stored += 1
+    _stored_nodes += template.size
+    while _stored_nodes > MAX_NODES and len(_templates) > 1:
+        _forget_oldest()
+
+
+@cython.cfunc
+def _fill(
+    template: Template, signature: Signature, sources: list, sizes: list, commits: list
+) -> cython.void:
+    """Write a template's arrays."""
+    numbers: dict = {id(node): index for index, node in enumerate(signature.nodes)}
+    known: list = [commit for commit in commits if id(commit[0]) in numbers]
+    template.source_count = len(sources)
+    template.size_count = len(sizes)
+    template.commit_count = len(known)
+    template.make_room()
+    index: cython.Py_ssize_t
+    for index in range(template.source_count):
+        template.sources[index] = sources[index]
+    for index in range(template.size_count):
+        template.sizes[index] = sizes[index]
+    template.strides = []
+    for index in range(template.commit_count):
+        node, slot, offset, strides = known[index]
+        template.commits[index].node = numbers[id(node)]
+        template.commits[index].slot = slot
+        template.commits[index].offset = offset
+        template.strides.append(strides)
+
+
+def _forget_oldest():
+    """Drop the templates that have waited longest: an eighth of them at once, since finding them takes a sort."""
+    global _stored_nodes
+    oldest: list = sorted(_templates, key=_last_use)
+    for key in oldest[: len(oldest) // 8 + 1]:
+        template: Template = _templates.pop(key)
+        _stored_nodes -= template.size
+    _forget_recent()
+
+
+@cython.cfunc
+def _forget_recent():
+    index: cython.Py_ssize_t
+    for index in range(_RECENT):
+        _recent[index] = None
+
+
+def _last_use(key):
+    template: Template = _templates[key]
+    return template.used
+
+
+def _name(node: Node):
+    """Equal numbers are one value from outside, whichever node carries them."""
+    if node.row is SCALAR_ROW:
+        return node.dtype.code, type(node.params), repr(node.params)
+    return id(node)
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def usable(template: Template, signature: Signature) -> cython.bint:
+    """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
+    inputs that must still be there."""
+    node: Node
+    for position in template.in_place:
+        if not is_private(signature.external[position]):
+            return False
+    if template.checked > 0 and template.in_place:
+        for node in signature.nodes:
+            if node.risky:
+                return False
+    return True
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+def released(node: Node):
+    """The error of reading a value that nothing has kept."""
+    return ExecutionError(
+        "the value has been released",
+        where=node.where,
+        expected="a value that a tensor or a declared save keeps",
+        got=repr(node),
+    )
+
+
+@cython.ccall
+def run_template(template: Template, signature: Signature):
+    """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
+    index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
+    program hands nothing over either: its nodes stay pending. Once it has begun to overwrite its inputs it could not be
+    begun again: it runs to its end, and the signal is handled behind it."""
+    addresses: cython.pointer(uintptr_t) = template.addresses
+    own: cython.bint = not template.busy
+    if not own:
+        addresses = cython.cast(
+            cython.pointer(uintptr_t),
+            malloc((template.source_count + template.size_count + 1) * cython.sizeof(uintptr_t)),
+        )
+        if addresses == cython.NULL:
+            raise MemoryError
+    template.busy = True
+    try:
+        return _run(template, signature, addresses)
+    finally:
+        if own:
+            template.busy = False
+        else:
+            free(addresses)
+
+
+@cython.cfunc
+def _run(template: Template, signature: Signature, addresses: cython.pointer(uintptr_t)):
+    buffers: list = []
+    external: list = signature.external
+    if template.constants:
+        external = external + template.constants
+    cells: Buffer = _bind_sources(template, external, addresses)
+    slot: cython.Py_ssize_t = template.source_count
+    index: cython.Py_ssize_t
+    buffer: Buffer
+    for index in range(template.size_count):
+        buffer = allocate(template.sizes[index])
+        buffers.append(buffer)
+        addresses[slot] = buffer.address
+        slot += 1
+    status: Buffer = None
+    addresses[slot] = 0
+    if template.checked > 0:
+        status = allocate(8 * template.checked)
+        addresses[slot] = status.address
+        memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
+    for table in template.tables:
+        cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
+    executable: Program = template.executable
+    if executable.run_addresses(addresses, slot + 1, 0, False) < template.launches:
+        return executable.interrupt
+    for index in range(template.checked):
+        if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
+            return False
+    _commit(template, signature, external, addresses, buffers, cells)
+    return None
+
+
+@cython.cfunc
+def _bind_sources(
+    template: Template, external: list, addresses: cython.pointer(uintptr_t)
+) -> Buffer:
+    """The addresses of values from outside; numbers are written into cells of one buffer, which is returned."""
+    cells: Buffer = None
+    node: Node
+    used: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    for index in range(template.source_count):
+        node = external[template.sources[index]]
+        if node.row is not _scalar_row:
+            if node.buffer is None:
+                raise released(node)
+            addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
+            continue
+        if cells is None:
+            cells = allocate_cells(template.source_count - index)
+        addresses[index] = cell(cells, used, node.dtype.itemsize)
+        store_number(node.params, node.dtype, cython.cast(cython.p_char, addresses[index]))
+        used += 1
+    return cells
+
+
+@cython.cfunc
+def _commit(
+    template: Template,
+    signature: Signature,
+    external: list,
+    addresses: cython.pointer(uintptr_t),
+    buffers: list,
+    cells: Buffer | None,
+) -> cython.void:
+    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+    commit: cython.pointer(Commit) = template.commits
+    node: Node
+    source: Node
+    buffer: Buffer
+    index: cython.Py_ssize_t
+    for index in range(template.commit_count):
+        commit = cython.address(template.commits[index])
+        node = signature.nodes[commit.node]
+        if commit.slot >= 0:
+            if commit.slot >= template.source_count:
+                buffer = buffers[commit.slot - template.source_count]
+            else:
+                source = external[template.sources[commit.slot]]
+                buffer = cells if source.row is _scalar_row else source.buffer
+            node.buffer = buffer
+            node.offset = addresses[commit.slot] - buffer.address + commit.offset
+            node.strides = template.strides[index]
+        node.considered = True
+        node.state = DONE
+        finish(node)
+        drop_inputs(node)
+
+
+def clear():
+    """Forget every stored program."""
+    global _stored_nodes
+    _templates.clear()
+    _forget_recent()
+    _seen.clear()
+    _stored_nodes = 0

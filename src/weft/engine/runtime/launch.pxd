@@ -1,0 +1,16 @@
+from weft.engine.devices.cpu.executor cimport Program
+from weft.engine.devices.cpu.pool cimport Buffer
+from weft.engine.pipeline.lowering.lower cimport Lowering
+
+cdef class Run:
+    cdef readonly Lowering lowering
+    cdef readonly list buffers
+    cdef readonly list addresses
+    cdef readonly list checked
+    cdef readonly Py_ssize_t status_slot
+    cdef readonly Buffer status
+
+    cdef fill_tables(self)
+    cdef Program executable(self)
+
+cdef bint is_compiled(Lowering lowering)

@@ -1,0 +1,180 @@
+# cython: language_level=3
+"""Run the launches of a program: compile what is new, bind slots to memory, execute, report failures.
+
+In comes a Lowering and the slots' owners; out go buffers per slot and the first kernel that has not run. Memory is
+allocated and kernels are compiled before anything executes, so that neither can stop a program half-way.
+"""
+
+import bisect
+from typing import Any
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.string import memset
+from cython.cimports.weft.engine.devices.cpu.executor import Program
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.engine.runtime.scalar_cells import store_number
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.pipeline.lowering.segment_gather import fill_tables
+
+require(__name__, cython.compiled)
+
+_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_watched = cython.declare(list, None)
+
+
+def watch_programs(made: list | None) -> None:
+    """From now on programs run with their clock on and are appended to a list as (names of their kernels, what runs
+    them); with None no longer."""
+    global _watched
+    _watched = made
+
+
+@cython.final
+@cython.cclass
+class Run:
+    """The memory of one execution: `buffers[slot]` and `addresses[slot]`, the status cells, the launches."""
+
+    def __cinit__(self, lowering: Lowering):
+        self.lowering = lowering
+        self.buffers, self.addresses = [], []
+        _bind(lowering.plan.external, self.buffers, self.addresses)
+        _reserve(lowering.plan.sizes, self.buffers, self.addresses)
+        _reserve(lowering.scratch, self.buffers, self.addresses)
+        self.checked = _checked(lowering.launches)
+        self.status_slot = len(self.addresses)
+        nbytes: cython.Py_ssize_t = 8 * max(len(self.checked), 1)
+        _reserve([nbytes], self.buffers, self.addresses)
+        self.status = self.buffers[self.status_slot]
+        memset(cython.cast(cython.p_void, self.status.address), 0, nbytes)
+
+    @cython.cfunc
+    def fill_tables(self):
+        """Write the row address tables of gathering launches, now that addresses are known."""
+        launch: Launch
+        tables: list[Any] = []
+        for launch in self.lowering.launches:
+            if launch.table is not None:
+                tables.append(launch.table)
+        fill_tables(tables, self.addresses)
+
+    @cython.cfunc
+    def executable(self) -> Program:
+        """The flat program for the executor."""
+        program: Program = Program()
+        lowering: Lowering = self.lowering
+        status: int64_t = self.status_slot
+        launch: Launch
+        cell: int64_t = 0
+        for launch in lowering.launches:
+            if launch.spec.checked:
+                _check_in(launch, status, 8 * cell)
+                cell += 1
+            _append(program, launch)
+        overwriting = lowering.plan.overwriting
+        if overwriting >= 0:
+            kernels = [launch.kernel for launch in lowering.launches]
+            program.protect(bisect.bisect_left(kernels, overwriting))
+        if _watched is not None:
+            program.record_times()
+            _watched.append(([launch.spec.name for launch in lowering.launches], program))
+        return program
+
+
+@cython.cfunc
+def is_compiled(lowering: Lowering) -> cython.bint:
+    """Whether all kernels of a program have their code."""
+    launch: Launch
+    for launch in lowering.launches:
+        if launch.spec.address == 0:
+            return False
+    return True
+
+
+@cython.cfunc
+def _checked(launches: list[Any]) -> list[Any]:
+    """The launches that report to a status cell."""
+    launch: Launch
+    found: list[Any] = []
+    for launch in launches:
+        if launch.spec.checked:
+            found.append(launch)
+    return found
+
+
+@cython.cfunc
+def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+    """The memory of values that exist; numbers get cells of one buffer."""
+    cells: Buffer = None
+    buffer: Buffer
+    root: Node
+    used: cython.Py_ssize_t = 0
+    place: uintptr_t
+    for root in external:
+        if root.row is not _scalar_row:
+            buffer = root.buffer
+            buffers.append(buffer)
+            addresses.append(buffer.address + root.offset)
+            continue
+        if cells is None:
+            cells = allocate_cells(len(external))
+        place = cell(cells, used, root.dtype.itemsize)
+        store_number(root.params, root.dtype, cython.cast(cython.p_char, place))
+        buffers.append(cells)
+        addresses.append(place)
+        used += 1
+
+
+@cython.cfunc
+def _reserve(sizes: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+    """Memory of these sizes."""
+    size: cython.Py_ssize_t
+    for size in sizes:
+        buffer: Buffer = allocate(size)
+        buffers.append(buffer)
+        addresses.append(buffer.address)
+
+
+@cython.cfunc
+def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
+    """Let a launch report to a status cell, a gang to one."""
+    index: cython.Py_ssize_t
+    member: Launch
+    for member in launch.members or ():
+        _check_in(member, status, offset)
+    for index in range(launch.pointer_count):
+        if launch.words[2 * index] < 0:
+            launch.words[2 * index] = status
+            launch.words[2 * index + 1] = offset
+
+
+@cython.cfunc
+def _append(program: Program, launch: Launch) -> cython.void:
+    """One instruction, which of a gang runs a kernel on several sets of operands."""
+    first: Launch = launch if launch.members is None else launch.members[0]
+    spec: KernelSpec = launch.spec
+    program.append_words(
+        spec.final_address if launch.final else spec.address,
+        cython.cast(cython.pointer(int64_t), first.words),
+        first.pointer_count,
+        first.argument_count,
+        first.units,
+        first.grain,
+        first.work,
+    )
+    index: cython.Py_ssize_t
+    for index in range(1, 0 if launch.members is None else len(launch.members)):
+        first = launch.members[index]
+        program.join_words(
+            cython.cast(cython.pointer(int64_t), first.words),
+            first.pointer_count,
+            first.argument_count,
+            first.units,
+            first.grain,
+            first.work,
+        )

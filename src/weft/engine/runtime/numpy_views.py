@@ -1,0 +1,75 @@
+# cython: language_level=3
+"""Values as arrays over their own memory.
+
+In comes a node that has its value; out goes a read-only NumPy array, which copies nothing: with the strides that hold
+in the node's memory, where a constant keeps one element and what is expanded one for many. NumPy refuses an array that
+would reach outside its buffer.
+"""
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.weft.engine.ir.node import Node
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.strides import contiguous_strides
+
+require(__name__, cython.compiled)
+
+WORDS = np.dtype(np.uint16)  # the bits of bfloat16
+
+
+def array_over(node: Node) -> np.ndarray[Any, Any]:
+    """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
+    if node.row is SCALAR_ROW:
+        from weft.engine.runtime.scalar_bytes import scalar_bytes
+
+        raw = np.frombuffer(
+            scalar_bytes(node.params, node.dtype), dtype=node.dtype.numpy or np.uint16
+        )
+        return raw.reshape(())
+    dtype = node.dtype.numpy or WORDS
+    if node.numel == 0:
+        return np.zeros(node.shape, dtype)
+    strides = None
+    if node.strides is not None:
+        strides = tuple([stride * dtype.itemsize for stride in node.strides])
+    array = np.ndarray(node.shape, dtype, node.buffer, node.offset, strides)
+    array.setflags(write=False)
+    return array
+
+
+def window_over(
+    node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
+) -> np.ndarray[Any, Any]:
+    """A region of a value that has been computed, read-only. `strides` and `offset` are a handle's: they count the
+    value's elements in row-major order, however these lie. Errors: ValueError for a region outside the memory."""
+    whole = array_over(node)
+    if strides is None:
+        strides = contiguous_strides(shape)
+    if 0 in shape:
+        return np.zeros(shape, whole.dtype)
+    if offset == 0 and shape == whole.shape and strides == contiguous_strides(shape):
+        return whole
+    if not whole.flags.c_contiguous:
+        return _chosen(whole, shape, strides, offset)
+    steps = [stride * whole.itemsize for stride in strides]
+    array = np.ndarray(shape, whole.dtype, whole.reshape(-1), offset * whole.itemsize, steps)
+    array.setflags(write=False)
+    return array
+
+
+def _chosen(
+    whole: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> np.ndarray[Any, Any]:
+    """A region of elements that do not lie one behind the other: a copy, except of a constant."""
+    if not any(whole.strides):
+        return np.broadcast_to(whole.reshape(-1)[0], shape)
+    places: Any = np.array(offset)
+    for size, stride in zip(shape, strides, strict=True):
+        places = np.add.outer(places, np.arange(size) * stride)
+    array = whole[np.unravel_index(places, whole.shape)]
+    array.setflags(write=False)
+    return array

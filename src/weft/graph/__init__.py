@@ -1,1 +1,0 @@
-"""The recorded graph: dtypes, nodes, the tape, tensor handles and the recorder."""

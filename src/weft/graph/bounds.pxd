@@ -1,4 +1,0 @@
-from weft.graph.node cimport Node
-
-cdef bint within(Node index, long long size) noexcept
-cdef bint scan(Node node, long long offset, long long count, long long* low, long long* high) noexcept

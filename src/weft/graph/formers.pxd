@@ -1,5 +1,0 @@
-from weft.graph.node cimport Node
-from weft.graph.tensor cimport Storage, Tensor
-
-cdef void note_former(Storage storage, Node old, Tensor base, object edge)
-cdef void forget(Storage storage)

@@ -1,6 +1,0 @@
-# Whether a node's mask of saves names an input. Only the first inputs of a record can be saved, of however many.
-
-from weft.graph.node cimport RESULT_SHIFT
-
-cdef inline bint is_saved(long long mask, Py_ssize_t index) noexcept:
-    return index < RESULT_SHIFT and (mask >> index) & 1

@@ -1,4 +1,0 @@
-from weft.graph.dtype cimport DType
-
-cdef int store_number(object number, DType dtype, char* target) except -1
-cdef object load_number(DType dtype, char* place)

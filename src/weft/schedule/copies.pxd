@@ -1,8 +1,0 @@
-from weft.graph.dtype cimport DType
-from weft.graph.node cimport Node
-from weft.schedule.lower cimport Lowering
-
-cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
-cdef void lower_indexed(Lowering lowering, Node node)
-cdef void lower_region(Lowering lowering, Node node)
-cdef void copy_base(Lowering lowering, Node node, Node base)

@@ -1,7 +1,0 @@
-from weft.graph.node cimport Node
-from weft.schedule.columns cimport Column
-
-cdef Node stack(Column column, dict stacks)
-cdef Node in_place(Column column, dict stacks)
-cdef Node gathered(Column column, dict stacks)
-cdef Node gathered_sums(list members, dict stacks)
