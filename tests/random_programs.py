@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import weft
 from weft.config import config
 from weft.engine.pipeline import memory_plan
-from weft.engine.pipeline.fusion import fuse
+from weft.engine.pipeline.fusion import regions
 from weft.engine.runtime import executable_cache as cache
 
 Step = tuple[int, int, int, int]
@@ -419,7 +419,7 @@ def running(
 ) -> Iterator[None]:
     """Run what is inside in one way."""
     before = config.batch, config.cache, weft.get_num_threads()
-    fusion, slots = fuse.set_fusion(fused), memory_plan.set_reuse(reuse)
+    fusion, slots = regions.set_fusion(fused), memory_plan.set_reuse(reuse)
     config.batch, config.cache = batched, cached
     weft.set_num_threads(threads)
     if not cached:
@@ -430,7 +430,7 @@ def running(
     finally:
         config.batch, config.cache = before[0], before[1]
         weft.set_num_threads(before[2])
-        fuse.set_fusion(fusion)
+        regions.set_fusion(fusion)
         memory_plan.set_reuse(slots)
 
 

@@ -14,7 +14,7 @@ from weft.engine.frontend.recorder import TO_FLOAT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.engine.pipeline import memory_plan
-from weft.engine.pipeline.fusion import fuse
+from weft.engine.pipeline.fusion import regions
 from weft.ops import TABLE
 from weft.testing.recording import tensor_of
 from weft.testing.reference import meaning, round_bfloat16
@@ -227,7 +227,7 @@ def running(
 ) -> Iterator[None]:
     """Run what is inside in one way."""
     before = config.batch, weft.get_num_threads()
-    fusion, slots = fuse.set_fusion(fused), memory_plan.set_reuse(reuse)
+    fusion, slots = regions.set_fusion(fused), memory_plan.set_reuse(reuse)
     config.batch = batched
     weft.set_num_threads(threads)
     try:
@@ -236,7 +236,7 @@ def running(
     finally:
         config.batch = before[0]
         weft.set_num_threads(before[1])
-        fuse.set_fusion(fusion)
+        regions.set_fusion(fusion)
         memory_plan.set_reuse(slots)
 
 

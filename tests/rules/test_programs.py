@@ -14,7 +14,7 @@ from weft.debug import stages
 from weft.engine.devices.cpu.jit import compiler
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import tiering
-from weft.engine.pipeline.fusion.fuse import MAX_NODES, set_fusion
+from weft.engine.pipeline.fusion.regions import MAX_NODES, set_fusion
 from weft.engine.runtime import executable_cache
 from weft.nn import functional
 

@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
-from weft.engine.pipeline.fusion.fuse import LONGEST_ROW, set_fusion
+from weft.engine.pipeline.fusion.regions import LONGEST_ROW, set_fusion
 from weft.nn import functional
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft.debug import stages
-from weft.engine.pipeline.fusion.fuse import set_fusion
+from weft.engine.pipeline.fusion.regions import set_fusion
 from weft.nn import functional
 
 SHAPES = [(128, 2), (130, 17), (257, 64), (8, 40, 100), (4, 5, 50, 31), (4096, 33), (128, 1024)]

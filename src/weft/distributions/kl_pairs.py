@@ -14,7 +14,7 @@ from weft.distributions.counts import Bernoulli, Poisson
 from weft.distributions.distribution import LOG_SQRT_TAU, special
 from weft.distributions.gammas import Beta, Gamma
 from weft.distributions.images import Pareto
-from weft.distributions.kl import register_kl
+from weft.distributions.kl_registry import register_kl
 from weft.distributions.matrices import ContinuousBernoulli, Wishart
 from weft.distributions.multivariate import MultivariateNormal, half_log_det, solve_lower
 from weft.distributions.rare import LowRankMultivariateNormal

@@ -10,11 +10,12 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from weft import nn
 from weft._build.lazy import join as _join
+from weft._build.lazy import later
 from weft.engine.api.api_function import defined_in
 from weft.nn import conv, dropout, loss_margin, normalization, padding, pooling, state
 
+nn = later("weft.nn")  # which imports this module last
 # PyTorch's file, and the modules here that hold what it holds.
 _FILES = {
     "activation": "activation multihead", "adaptive": "adaptive", "batchnorm": "normalization lazy",

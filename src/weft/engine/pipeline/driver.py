@@ -23,7 +23,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape
 from cython.cimports.weft.engine.pipeline.fingerprint import Signature, signature
-from cython.cimports.weft.engine.pipeline.lowering.lower import Launch, Lowering
+from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.runtime import executable_cache

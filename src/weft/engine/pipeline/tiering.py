@@ -13,8 +13,8 @@ kernels taken apart is `provisional`: it is not stored as known.
 import cython
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.fuse import find
-from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec
+from cython.cimports.weft.engine.pipeline.fusion.regions import find
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, place_of
 
 from weft._build.compiled import require

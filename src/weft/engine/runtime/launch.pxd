@@ -1,6 +1,6 @@
 from weft.engine.devices.cpu.executor cimport Program
 from weft.engine.devices.cpu.pool cimport Buffer
-from weft.engine.pipeline.lowering.lower cimport Lowering
+from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef class Run:
     cdef readonly Lowering lowering

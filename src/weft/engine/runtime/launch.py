@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.devices.cpu.executor import Program
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import OpRow
-from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec, Launch, Lowering
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require

@@ -1,5 +1,4 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.program_ir cimport Kernel, Program
 
-cdef bint is_over_rows(Kernel kernel, Node node)
 cdef bint take_sums(Program program, int most)

@@ -11,6 +11,7 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.into_reader import note_readers
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
@@ -33,16 +34,6 @@ FEWEST, MOST = 128, 4096
 MOST_BYTES = 16
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
-
-
-@cython.cfunc
-def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a kernel makes a sum that is not along its rows."""
-    return (
-        node.row.kind == _reduce
-        and kernel.axes is not None
-        and not equal(node.params[0], kernel.axes)
-    )
 
 
 @cython.cfunc

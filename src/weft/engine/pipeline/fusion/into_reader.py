@@ -9,7 +9,7 @@ what is decided in `fuse`.
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.fuse import is_row_value
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,

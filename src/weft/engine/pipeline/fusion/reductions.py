@@ -8,7 +8,7 @@ other values of the same space in the same way: what both read is read once. The
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.fuse import (
+from cython.cimports.weft.engine.pipeline.fusion.regions import (
     append_kernel,
     in_epilogue,
     raise_kernel,

@@ -10,7 +10,7 @@ the same; readers behind the peak read the twins. Bits are the same.
 
 import cython
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.pipeline.fusion.fuse import is_row_value
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,

@@ -18,6 +18,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.ir.strides import contiguous_strides
+from weft.engine.pipeline.lowering.copy import contiguous
 from weft.ops.attention import PLAIN, gradient_shapes, result_shapes
 
 require(__name__, cython.compiled)
@@ -32,10 +33,10 @@ DENSE = {"out": 1, "stats": 2}  # operands whose last dimensions the kernel take
 @cache
 def _spec(dtype: str, variant: str) -> Any:
     from weft.engine.devices.cpu.attention import lower_attention
-    from weft.engine.pipeline.lowering import lower
+    from weft.engine.pipeline.launch_ir import KernelSpec
 
     name = f"attention_{variant}_{dtype}"
-    return lower.KernelSpec(name, lambda symbol: lower_attention(dtype, symbol, variant), (name,))
+    return KernelSpec(name, lambda symbol: lower_attention(dtype, symbol, variant), (name,))
 
 
 @lru_cache(4096)
@@ -68,7 +69,7 @@ def _read(lowering: Any, source: Any, lead: Shape, dense: int) -> Region:
     slot, offset, strides = lowering.place_of(source)
     shape = source.shape
     if strides[len(shape) - dense :] != contiguous_strides(shape)[len(shape) - dense :]:
-        slot, offset = lowering.contiguous(source)
+        slot, offset = contiguous(lowering, source)
         strides = contiguous_strides(shape)
     steps = tuple([0 if n == 1 else step for n, step in zip(shape, strides, strict=True)])
     missing = (0,) * (len(lead) + 4 - len(shape))

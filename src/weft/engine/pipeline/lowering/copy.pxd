@@ -1,6 +1,6 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.lowering.lower cimport Lowering
+from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
 cdef void lower_indexed(Lowering lowering, Node node)

@@ -9,6 +9,12 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, put
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    KernelSpec,
+    Lowering,
+    joined,
+    new_launch,
+)
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, Builder, collapse
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     _specs,
@@ -16,12 +22,6 @@ from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     launch_loops,
     put_steps,
     region_key,
-)
-from cython.cimports.weft.engine.pipeline.lowering.lower import (
-    KernelSpec,
-    Lowering,
-    joined,
-    new_launch,
 )
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Place, place_of, row_major
@@ -227,3 +227,24 @@ def _indexed_spec(builder: Builder) -> KernelSpec:
         name = symbol_of(key, ["indexed"])
         spec = _specs[key] = KernelSpec(name, build, (name,), True)
     return spec
+
+
+def copy_strided(lowering: Lowering, dtype, shape, source, target):
+    """Append a copy between strided regions, each (slot, byte offset, strides)."""
+    lower_copy(lowering, dtype, shape, source, target)
+
+
+def copy_written(lowering: Lowering, node: Node, base: Node):
+    """Append a copy of what a node writes into, unless it lies there."""
+    copy_base(lowering, node, base)
+
+
+def contiguous(lowering: Lowering, node: Node):
+    """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
+    slot, offset, strides = lowering.place_of(node)
+    dense = row_major(node.shape)
+    if strides == dense:
+        return slot, offset
+    target = lowering.temporary(node.numel * node.dtype.itemsize)
+    lower_copy(lowering, node.dtype, node.shape, (slot, offset, strides), (target, 0, dense))
+    return target, 0

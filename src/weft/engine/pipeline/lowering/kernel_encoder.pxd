@@ -1,6 +1,6 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
-from weft.engine.pipeline.lowering.lower cimport KernelSpec
+from weft.engine.pipeline.launch_ir cimport KernelSpec
 from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
 
 cdef enum:

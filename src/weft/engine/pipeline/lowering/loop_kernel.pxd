@@ -1,6 +1,6 @@
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.pipeline.lowering.kernel_encoder cimport Builder
-from weft.engine.pipeline.lowering.lower cimport KernelSpec, Lowering
+from weft.engine.pipeline.launch_ir cimport KernelSpec, Lowering
 from weft.engine.pipeline.program_ir cimport Kernel
 
 cdef int put_pointers(Lowering lowering, Builder builder, Array* pointers) except -1

@@ -13,6 +13,12 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, extend, put, reserve
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    new_launch,
+)
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     BODY,
     EPILOGUE,
@@ -24,12 +30,6 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     Builder,
     collapse,
     new_builder,
-)
-from cython.cimports.weft.engine.pipeline.lowering.lower import (
-    KernelSpec,
-    Launch,
-    Lowering,
-    new_launch,
 )
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program

@@ -1,5 +1,5 @@
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.lowering.lower cimport Lowering
+from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef struct Product:
     # What the kernels are told of one product beside its batch: sizes, then steps of rows and columns.

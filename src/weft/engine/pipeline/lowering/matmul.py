@@ -12,12 +12,13 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.lowering.lower import KernelSpec, Lowering, new_launch
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, row_major
 
 from weft._build.compiled import require
+from weft.engine.pipeline.lowering.copy import contiguous
 from weft.engine.pipeline.lowering.prepack import Turned
 
 require(__name__, cython.compiled)
@@ -41,7 +42,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
     left: Place = operand(lowering.program, node, 0)
     right: Place = operand(lowering.program, node, 1)
     if _is_nested(left.strides) or _is_nested(right.strides):
-        from weft.engine.pipeline.simplify.implicit_gemm import lower_axes
+        from weft.engine.pipeline.lowering.implicit_gemm import lower_axes
 
         lower_axes(lowering, node)
         return
@@ -265,7 +266,7 @@ def _put_pointers(
             put(pointers, bias.value.slot)
             put(pointers, bias.offset * size)
         else:
-            slot, offset = lowering.contiguous(node.inputs[index])
+            slot, offset = contiguous(lowering, node.inputs[index])
             put(pointers, slot)
             put(pointers, offset)
     return 0

@@ -13,6 +13,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Progr
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT
+from weft.engine.pipeline.lowering.copy import copy_strided
 
 require(__name__, cython.compiled)
 
@@ -69,7 +70,7 @@ class Turned:
             n, k = node.shape[len(node.shape) - 1], _depth(node)
             place = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
             own, lowering.launches = lowering.launches, []
-            lowering.copy(node.dtype, (k, n), right, place)
+            copy_strided(lowering, node.dtype, (k, n), right, place)
             self.copies.extend(lowering.launches)
             lowering.launches = own
             self.places[key] = place

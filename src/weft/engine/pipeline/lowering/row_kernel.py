@@ -11,7 +11,13 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import OpRow
-from cython.cimports.weft.engine.pipeline.fusion.column_sums import is_over_rows
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    new_launch,
+)
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     BODY,
     LOAD,
@@ -32,12 +38,6 @@ from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     put_pointers,
     remember,
 )
-from cython.cimports.weft.engine.pipeline.lowering.lower import (
-    KernelSpec,
-    Launch,
-    Lowering,
-    new_launch,
-)
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, operand
 
@@ -45,7 +45,7 @@ from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import REDUCE
 from weft.engine.pipeline.fusion.costs import COSTS, UNKNOWN
-from weft.engine.pipeline.fusion.fuse import LONGEST_ROW
+from weft.engine.pipeline.fusion.regions import LONGEST_ROW
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.loop_kernel import symbol_of
 from weft.ops.row import TABLE

@@ -16,6 +16,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.ir.strides import contiguous_strides
+from weft.engine.pipeline.lowering.copy import contiguous, copy_strided, copy_written
 
 require(__name__, cython.compiled)
 
@@ -25,10 +26,10 @@ _Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and
 
 
 def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
-    from weft.engine.pipeline.lowering import lower
+    from weft.engine.pipeline.launch_ir import KernelSpec
 
     name = "_".join(str(part) for part in key)
-    return lower.KernelSpec(name, build, (name,), checked)
+    return KernelSpec(name, build, (name,), checked)
 
 
 @cache
@@ -64,7 +65,7 @@ def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
     if steps == dense:
         return slot, offset
     target = lowering.scratch_slot(source.numel * source.dtype.itemsize)
-    lowering.copy(source.dtype, moved, (slot, offset, steps), (target, 0, dense))
+    copy_strided(lowering, source.dtype, moved, (slot, offset, steps), (target, 0, dense))
     return target, 0
 
 
@@ -78,7 +79,8 @@ def _into_place(lowering: Any, node: Any, axis: int, launch: Any) -> None:
     out = lowering.scratch_slot(node.numel * node.dtype.itemsize)
     launch(out)
     final = contiguous_strides(node.shape)
-    lowering.copy(
+    copy_strided(
+        lowering,
         node.dtype,
         moved,
         (out, 0, contiguous_strides(moved)),
@@ -198,7 +200,7 @@ def lower_resample(lowering: Any, node: Any) -> None:
     taps, places = index.shape
     spread = node.row.name == "resample_transposed"
     units, grain = launch_resample(spread, outer, taps, places, inner)
-    pointers = [lowering.contiguous(value) for value in (operand, index, weights)]
+    pointers = [contiguous(lowering, value) for value in (operand, index, weights)]
     lowering.add(
         _resample(spread, node.dtype.name),
         [*pointers, (lowering.slot_of(node), 0)],
@@ -233,14 +235,14 @@ def lower_scatter(lowering: Any, node: Any) -> None:
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
     slot = lowering.slot_of(node)
-    lowering.copy_base(node, base)
+    copy_written(lowering, node, base)
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]
-    places = [lowering.contiguous(index), lowering.place_of(source)[:2], (slot, 0)]
+    places = [contiguous(lowering, index), lowering.place_of(source)[:2], (slot, 0)]
     if node.row.name.startswith("take"):
         outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
-        places[1] = lowering.contiguous(source)
+        places[1] = contiguous(lowering, source)
         count = index.numel
         steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
         geometry = [((outer, count, inner), steps, (0, 0, 0))]

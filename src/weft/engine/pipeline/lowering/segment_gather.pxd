@@ -1,5 +1,5 @@
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.lowering.lower cimport Lowering
+from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef class Table:
     cdef readonly int slot

@@ -11,13 +11,13 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.growable_array import Array
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
-from cython.cimports.weft.engine.pipeline.lowering.lower import (
+from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
     Launch,
     Lowering,
     new_launch,
 )
+from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, place_of, row_major
 from cython.cimports.weft.engine.pipeline.segment_index import Terms

@@ -10,7 +10,7 @@ from typing import Any
 @cache
 def _spec() -> Any:
     from weft.engine.devices.cpu.kernels.streaming_copy import lower_lines
-    from weft.engine.pipeline.lowering.lower import KernelSpec
+    from weft.engine.pipeline.launch_ir import KernelSpec
 
     return KernelSpec("lines", lower_lines, ("lines",))
 

@@ -1,6 +1,6 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
-from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
+from weft.engine.pipeline.program_ir cimport Place, Program
 from weft.engine.pipeline.memory_plan cimport Plan
 
 cdef class KernelSpec:

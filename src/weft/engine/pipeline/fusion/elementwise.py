@@ -1,0 +1,71 @@
+# cython: language_level=3
+"""Elementwise fusion: the kernel that an elementwise node joins, or its own."""
+
+import cython
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.regions import (
+    append_kernel,
+    goes_on,
+    merge,
+    raise_kernel,
+    reads_inside,
+)
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, maker, operand
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+
+
+@cython.cfunc
+def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
+    """The kernel of the latest input, where the iteration spaces agree; merged with the other inputs' kernels
+    where nothing stands between them; otherwise a new one."""
+    best: Kernel = None
+    floor: cython.int = -1
+    candidates: list = []
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
+        kernel: Kernel = maker(place)
+        if kernel is None:
+            continue
+        first: cython.bint = program.twins is not None and _is_first_twin(program, node, place.root)
+        if not first and reads_inside(program, kernel, node, place):
+            if kernel not in candidates:
+                candidates.append(kernel)
+        elif kernel.position > floor:
+            floor = kernel.position
+    for kernel in candidates:
+        if kernel.position > floor and (best is None or kernel.position > best.position):
+            best = kernel
+    if best is None:
+        best = Kernel(_elementwise, node.shape)
+        append_kernel(kernels, best)
+        return best
+    if best.axes is not None and not best.staged:
+        best.staged = goes_on(program, best, node)
+    if len(candidates) > 1:
+        candidates.sort(key=_position_of, reverse=True)
+    for kernel in candidates:
+        if kernel is best or merge(kernels, kernel, best):
+            continue
+        if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
+            best = kernel
+            best.staged = best.staged or goes_on(program, best, node)
+        else:  # it is read by `best`, which cannot rise above it
+            floor = max(floor, kernel.position)
+    return best
+
+
+@cython.cfunc
+def _is_first_twin(program: Program, node: Node, root: Node) -> cython.bint:
+    """Whether a twin reads a value that is none: the kernel of that is the one that it is not to be computed in."""
+    return node in program.twins and root not in program.twins
+
+
+def _position_of(kernel: Kernel):
+    return kernel.position

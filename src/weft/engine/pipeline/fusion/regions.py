@@ -1,0 +1,280 @@
+# cython: language_level=3
+"""Regions of fusion: which nodes a kernel may take in, and how two kernels become one.
+
+A kernel computes one iteration space; over rows also their reductions, and what goes on from those. Here are the
+predicates by which the passes of this folder decide, and the moves that keep a kernel's readers right (`merge`,
+`raise_kernel`, `note_consumers`). What becomes of a node is decided by the passes.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    maker,
+    operand,
+    place_of,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
+
+require(__name__, cython.compiled)
+
+MAX_NODES = 32
+MAX_STAGED = 64  # of a staged kernel, whose phases are loops of their own
+LONGEST_ROW = 16384  # of a staged kernel, as in `weft.engine.kernels.loop_ir`
+FEWEST_ROWS = 16  # fewer are not worth giving up the freedom to cut rows between threads
+_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
+_fewest_rows = cython.declare(cython.longlong, FEWEST_ROWS)
+_max_nodes = cython.declare(cython.int, MAX_NODES)
+_max_staged = cython.declare(cython.int, MAX_STAGED)
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_reduce = cython.declare(cython.int, REDUCE)
+
+
+def set_fusion(enabled: bool):
+    """Fuse chains (the default), or give every node a kernel of its own. Bits are the same; returns the old setting."""
+    global _max_nodes
+    previous = _max_nodes > 1
+    _max_nodes = MAX_NODES if enabled else 1
+    return previous
+
+
+@cython.cfunc
+def room(kernel: Kernel) -> cython.int:
+    """How many nodes a kernel may have yet."""
+    most: cython.int = _max_staged if kernel.staged and _max_nodes > 1 else _max_nodes
+    return most - cython.cast(cython.int, len(kernel.nodes))
+
+
+@cython.cfunc
+def append_kernel(kernels: list, kernel: Kernel) -> cython.void:
+    kernel.position = len(kernels)
+    kernels.append(kernel)
+
+
+@cython.cfunc
+def most_nodes() -> cython.int:
+    """How many nodes a kernel may have; 1 where nothing is fused."""
+    return _max_nodes
+
+
+@cython.cfunc
+def most_staged() -> cython.int:
+    """How many nodes a staged kernel may have."""
+    return _max_staged
+
+
+@cython.cfunc
+def find(program: Program, node: Node) -> Kernel:
+    """The kernel that computes a node, through merges; None for a value that exists."""
+    return maker(place_of(program, node))
+
+
+@cython.cfunc
+def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
+    """Whether a kernel computes one of these for each of its rows: a reduction, or what goes on from one."""
+    if kernel.axes is None or is_over_rows(kernel, root):
+        return False
+    return root.row.kind == _reduce or in_epilogue(kernel, root)
+
+
+@cython.cfunc
+def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a kernel makes a sum that is not along its rows."""
+    return (
+        node.row.kind == _reduce
+        and kernel.axes is not None
+        and not equal(node.params[0], kernel.axes)
+    )
+
+
+@cython.cfunc
+def in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
+    return (
+        kernel.axes is not None
+        and node.row.kind != _reduce
+        and kernel.extra is not None
+        and node in kernel.extra
+    )
+
+
+@cython.cfunc
+def by_row(kernel: Kernel, place: Place) -> cython.bint:
+    """Whether a region of a value of the reduced space is that value for each element of its row."""
+    shape: tuple = place.shape
+    rank: cython.Py_ssize_t = len(kernel.shape)
+    if place.offset != 0 or len(shape) != rank or place.root.shape != kernel.reduced_shape:
+        return False
+    if kernel.axes != (rank - 1,):
+        return False
+    if shape[rank - 1] != 1 and place.strides[rank - 1] != 0:
+        return False
+    strides: tuple = row_major(kernel.reduced_shape)
+    axis: cython.Py_ssize_t
+    for axis in range(rank - 1):
+        if shape[axis] != kernel.shape[axis]:
+            return False
+        if shape[axis] != 1 and place.strides[axis] != strides[axis]:
+            return False
+    return True
+
+
+@cython.cfunc
+def reads_inside(program: Program, kernel: Kernel, node: Node, place: Place) -> cython.bint:
+    """Whether an elementwise node may read an input within the kernel that computes it."""
+    if place.whole and equal(place.shape, node.shape):
+        return accepts(kernel, node, place.root)
+    return (
+        kernel.open
+        and room(kernel) > 0
+        and kernel.shape == node.shape
+        and is_row_value(kernel, place.root)
+        and by_row(kernel, place)
+        and (kernel.staged or may_be_staged(program, kernel))
+    )
+
+
+@cython.cfunc
+def goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether an elementwise node of the whole space reads reductions of its kernel."""
+    number: cython.Py_ssize_t
+    if not equal(node.shape, kernel.shape):
+        return False
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
+        if maker(place) is kernel and is_row_value(kernel, place.root):
+            return True
+    return False
+
+
+@cython.cfunc
+def may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
+    """Whether a kernel reduces rows that local memory can hold, enough of them, and reads along them."""
+    rank: cython.Py_ssize_t = len(kernel.shape)
+    if kernel.axes is None or rank < 2 or kernel.axes != (rank - 1,):
+        return False
+    length: cython.longlong = kernel.shape[rank - 1]
+    if length < 2 or length > _longest_row:
+        return False
+    rows: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank - 1):
+        rows *= cython.cast(cython.longlong, kernel.shape[axis])
+    if rows < _fewest_rows:
+        return False
+    node: Node
+    number: cython.Py_ssize_t
+    for node in kernel.nodes:
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            if (
+                len(place.strides) == rank
+                and place.strides[rank - 1] > 1
+                and place.shape[rank - 1] > 1
+            ):
+                return False
+    return True
+
+
+@cython.cfunc
+def accepts(kernel: Kernel, node: Node, root: Node) -> cython.bint:
+    """Whether an elementwise node may join the kernel that computes its input `root`."""
+    if not kernel.open or room(kernel) <= 0:
+        return False
+    if kernel.axes is None:
+        return kernel.shape == node.shape
+    if root.row.kind == _reduce or in_epilogue(kernel, root):
+        return kernel.reduced_shape == node.shape and kernel.reduced_shape != kernel.shape
+    return kernel.shape == node.shape
+
+
+@cython.cfunc
+def merge(kernels: list, early: Kernel, late: Kernel) -> cython.bint:
+    """Compute `early` inside `late` where nobody between them reads it, and `late` only element by element."""
+    if early.axes is not None or late.axes is not None or early.shape != late.shape:
+        return False
+    if early.position > late.position or early.first_consumer < late.position:
+        return False
+    if early.first_indirect <= late.position:
+        return False
+    if len(early.nodes) + len(late.nodes) > _max_nodes:
+        return False
+    late.nodes = early.nodes + late.nodes
+    late.last_consumer = max(late.last_consumer, early.last_consumer)
+    late.first_indirect = min(late.first_indirect, early.first_indirect)
+    if early.first_consumer > late.position:
+        late.first_consumer = min(late.first_consumer, early.first_consumer)
+    elif (
+        early.last_consumer > late.position
+    ):  # read by `late`, and by kernels behind it: which is first, is not known
+        late.first_consumer = late.position + 1
+    early.merged = late
+    kernels[early.position] = None
+    return True
+
+
+@cython.cfunc
+def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -> cython.bint:
+    """Compute `late` inside `early` where all that it reads is there by then, or made by `early` element by element."""
+    if late.axes is not None or early.shape != late.shape or early.position > late.position:
+        return False
+    if not early.open or len(late.nodes) >= room(early):
+        return False
+    node: Node
+    number: cython.Py_ssize_t
+    for node in late.nodes:
+        for number in range(len(node.inputs)):
+            place: Place = operand(program, node, number)
+            below: Kernel = maker(place)
+            if below is None or below is late or below.position < early.position:
+                continue
+            if below is not early or not reads_inside(program, early, node, place):
+                return False
+    early.nodes = early.nodes + late.nodes
+    early.first_consumer = min(early.first_consumer, late.first_consumer)
+    early.last_consumer = max(early.last_consumer, late.last_consumer)
+    early.first_indirect = min(early.first_indirect, late.first_indirect)
+    late.merged = early
+    kernels[late.position] = None
+    for node in late.nodes:  # what it reads is read earlier now
+        note_consumers(program, early, node)
+        if early.axes is not None and not early.staged:
+            early.staged = goes_on(program, early, node)
+    return True
+
+
+@cython.cfunc
+def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
+        below: Kernel = maker(place)
+        if below is None or below is kernel:
+            continue
+        below.first_consumer = min(below.first_consumer, kernel.position)
+        below.last_consumer = max(below.last_consumer, kernel.position)
+        if not place.whole or not equal(place.shape, node.shape):
+            below.first_indirect = min(below.first_indirect, kernel.position)
+    if kernel.axes is not None and node.row.kind != _reduce and node.shape != kernel.shape:
+        if kernel.extra is None:
+            kernel.extra = set()
+        kernel.extra.add(node)
+
+
+@cython.cfunc
+def stays_within(kernel: Kernel, place: Place) -> cython.bint:
+    """Whether a kernel reads a value that it need not find in memory: one of its own."""
+    return kernel.kind == _elementwise and maker(place) is kernel and lies_within(kernel, place)
+
+
+@cython.cfunc
+def lies_within(kernel: Kernel, place: Place) -> cython.bint:
+    """Whether a kernel's own value is read element by element, or row by row."""
+    if place.whole:
+        return True
+    return kernel.staged and is_row_value(kernel, place.root) and by_row(kernel, place)

@@ -1,0 +1,192 @@
+# cython: language_level=3
+"""What lowering makes: launches of kernels, and kernels by their keys.
+
+A `KernelSpec` is a kernel before and after it is compiled: its key, a way to build its LLVM IR, where its code lies. A
+`Launch` is one call of it: pointers as (slot, byte offset), integer arguments, units of work. `Lowering` holds those of
+one program while they are made; each module of `weft.engine.pipeline.lowering` appends to it.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Place, Program, place_of
+
+from weft._build.compiled import require
+from weft.config import config
+
+require(__name__, cython.compiled)
+
+_LEAST = cython.declare(cython.longlong, 0 if config.guard else 64)  # bytes of a temporary
+
+
+@cython.cclass
+class KernelSpec:
+    """A kernel by its key: how to build its text, and, once compiled, where it is. `uses` counts flushes."""
+
+    def __init__(self, name: str, build, symbols: tuple, checked: bool = False):
+        self.name = name
+        self.build = build
+        self.symbols = symbols
+        self.checked = checked
+
+    def __repr__(self):
+        return f"<kernel {self.name}>"
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Launch:
+    """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries. Of a
+    gang one call for all `members`, which are launches, too; its units are grains of theirs."""
+
+    def __dealloc__(self):
+        free(self.words)
+
+    @property
+    def pointers(self):
+        """(slot, byte offset) of each operand, then of each result; of a gang those of its members."""
+        if self.members is not None:
+            return [pointer for launch in self.members for pointer in launch.pointers]
+        return [
+            (self.words[2 * index], self.words[2 * index + 1])
+            for index in range(self.pointer_count)
+        ]
+
+    @property
+    def arguments(self):
+        """What the kernel is told beside its pointers."""
+        if self.members is not None:
+            return [argument for launch in self.members for argument in launch.arguments]
+        return [self.words[2 * self.pointer_count + index] for index in range(self.argument_count)]
+
+
+@cython.cfunc
+def new_launch(
+    lowering: Lowering,
+    spec: KernelSpec,
+    pointers: cython.pointer(Array),
+    arguments: cython.pointer(Array),
+    units: cython.longlong,
+    grain: cython.longlong,
+    work: cython.longlong,
+) -> Launch:
+    """Append one launch of the kernel in hand; `pointers` are pairs of words."""
+    launch: Launch = Launch.__new__(Launch)
+    launch.spec = spec
+    launch.units = units
+    launch.grain = grain
+    launch.work = work
+    launch.kernel = lowering.current
+    launch.pointer_count = pointers.count // 2
+    launch.argument_count = arguments.count
+    launch.words = cython.cast(
+        cython.p_longlong, malloc(8 * (pointers.count + arguments.count + 1))
+    )
+    if launch.words == cython.NULL:
+        raise MemoryError
+    memcpy(launch.words, pointers.words, 8 * pointers.count)
+    memcpy(launch.words + pointers.count, arguments.words, 8 * arguments.count)
+    lowering.launches.append(launch)
+    return launch
+
+
+@cython.cclass
+class Lowering:
+    """The launches of one program as they are put together; `scratch` are sizes of temporaries."""
+
+    def __init__(self, program: Program, plan: Plan):
+        self.program = program
+        self.plan = plan
+        self.launches = []
+        self.scratch = []
+        self.current = -1
+        self.turned = None  # the matrices that are copied for many products (`turning.Turned`)
+
+    @cython.cfunc
+    def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
+        return (place.value.slot, place.offset * itemsize)
+
+    @cython.cfunc
+    def temporary(self, nbytes: cython.longlong) -> cython.int:
+        self.scratch.append(max(nbytes, _LEAST))
+        return len(self.plan.external) + len(self.plan.sizes) + len(self.scratch) - 1
+
+    def slot_of(self, node: Node):
+        """The slot that a stored node is written to."""
+        return value_of(self.plan, node).slot
+
+    def place_of(self, node: Node):
+        """(slot, byte offset, strides) of a value."""
+        place: Place = place_of(self.program, node)
+        slot, offset = self.pointer(place, place.root.dtype.itemsize)
+        return slot, offset, place.strides
+
+    def scratch_slot(self, nbytes):
+        """A temporary for this program."""
+        return self.temporary(nbytes)
+
+    def add(self, spec: KernelSpec, pointers, arguments, units, grain, work):
+        """Append one launch of the kernel in hand, from sequences."""
+        places: Array = empty()
+        words: Array = empty()
+        try:
+            for slot, offset in pointers:
+                put(cython.address(places), slot)
+                put(cython.address(places), offset)
+            for argument in arguments:
+                put(cython.address(words), argument)
+            new_launch(
+                self, spec, cython.address(places), cython.address(words), units, grain, work
+            )
+        finally:
+            drop(cython.address(places))
+            drop(cython.address(words))
+
+
+@cython.cfunc
+def joined(members: list) -> list:
+    """The launches of a gang: those of its members that run the same codes in the same order are one each."""
+    if len(members) < 2:
+        return members[0] if members else []
+    alike: dict = {}
+    launches: list
+    for launches in members:
+        alike.setdefault(_codes_of(launches), []).append(launches)
+    found: list = []
+    for group in alike.values():
+        for step in zip(*group, strict=True):
+            found.append(step[0] if len(step) == 1 else _together(list(step)))
+    return found
+
+
+@cython.cfunc
+def _codes_of(launches: list):
+    """What launches run, for a dictionary."""
+    launch: Launch
+    if len(launches) == 1:
+        launch = launches[0]
+        if not launch.final:
+            return launch.spec
+    return tuple([(launch.spec, launch.final) for launch in launches])
+
+
+@cython.cfunc
+def _together(members: list) -> Launch:
+    """One launch for all."""
+    first: Launch = members[0]
+    launch: Launch
+    whole: Launch = Launch.__new__(Launch)
+    whole.spec = first.spec
+    whole.final = first.final
+    whole.kernel = first.kernel
+    whole.grain = 1
+    whole.members = members
+    for launch in members:
+        whole.units += (launch.units + launch.grain - 1) // launch.grain
+        whole.work += launch.work
+    return whole
