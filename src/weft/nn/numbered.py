@@ -40,7 +40,7 @@ def _reduced(reduction: int) -> str:
 
 
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 0
 ) -> Any:
     """`nn.functional.binary_cross_entropy_with_logits`."""
     return functional.binary_cross_entropy_with_logits(
@@ -49,7 +49,7 @@ def binary_cross_entropy_with_logits(
 
 
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
     """`nn.functional.cosine_embedding_loss`."""
     word = _reduced(reduction)
@@ -62,7 +62,7 @@ def ctc_loss(
     input_lengths: Any,
     target_lengths: Any,
     blank: int = 0,
-    reduction: int = 1,
+    reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Any:
     """`nn.functional.ctc_loss`."""
@@ -72,12 +72,12 @@ def ctc_loss(
     )
 
 
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 0) -> Any:
     """`nn.functional.hinge_embedding_loss`."""
     return functional.hinge_embedding_loss(input, target, margin, reduction=_reduced(reduction))
 
 
-def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
+def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = False) -> Any:
     """`nn.functional.kl_div`."""
     loss = functional.kl_div(input, target, reduction="none", log_target=log_target)
     word = _reduced(reduction)
@@ -85,7 +85,7 @@ def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = Fa
 
 
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
     """`nn.functional.margin_ranking_loss`."""
     word = _reduced(reduction)
@@ -108,7 +108,7 @@ def triplet_margin_loss(
     p: float = 2.0,
     eps: float = 1e-06,
     swap: bool = False,
-    reduction: int = 1,
+    reduction: int = 0,
 ) -> Any:
     """`nn.functional.triplet_margin_loss`."""
     word = _reduced(reduction)
@@ -130,8 +130,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """(`nn.functional.embedding_bag`, the bag of each index, the size of each bag, where each maximum stands). Of the
-    others only the result has a gradient; the last is empty but for maxima."""
+    """(`nn.functional.embedding_bag`, the bag of each index, the size of each bag, what PyTorch's backward of maxima
+    reads). Of sums PyTorch leaves the others out: empty, and zeros. Only the result has a gradient."""
     for name, part in (("weight", weight), ("indices", indices), ("offsets", offsets)):
         need_tensor("embedding_bag", part, name)
     if per_sample_weights is not None:
@@ -148,12 +148,19 @@ def embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx,
     )
+    if word == "sum":
+        return (
+            result,
+            offsets.new_empty((0,)),
+            offsets.new_zeros(offsets.shape),
+            offsets.new_zeros(offsets.shape),
+        )
     starts = offsets[:-1] if include_last_offset else offsets
     places = weft.arange(indices.numel(), dtype=starts.dtype)
     bags = weft.searchsorted(starts, places, right=True) - 1
     kept = weft.ones_like(indices) if padding_idx is None else (indices != padding_idx).long()
     sizes = weft.zeros_like(starts).index_add(0, bags, kept.to(starts.dtype))
-    return result, bags, sizes, starts.new_empty((0,))
+    return result, bags, sizes, sizes
 
 
 def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:

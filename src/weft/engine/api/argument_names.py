@@ -28,6 +28,7 @@ _PARSED = (
     "weft.special",
     "weft.nn.functional",
     "weft.nn.native",
+    "weft.nn.numbered",
     "weft.nn.positional",
 )
 
