@@ -89,7 +89,10 @@ def test_the_life_of_an_expression_covers_every_stage() -> None:
 
 
 def test_every_package_has_its_line_among_the_layers() -> None:
-    tops = {path.parent.name for path in ROOT.glob("src/weft/*/__init__.py")} - {"testing", "engine"}
+    tops = {path.parent.name for path in ROOT.glob("src/weft/*/__init__.py")} - {
+        "testing",
+        "engine",
+    }
     engine = {path.parent.name for path in ROOT.glob("src/weft/engine/*/__init__.py")} - {"devices"}
     folders = tops | {f"engine/{name}" for name in engine} | {"engine/devices/cpu"}
     text = read("ARCHITECTURE.md")

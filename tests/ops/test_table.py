@@ -25,7 +25,7 @@ import weft
 from weft.debug import stages
 from weft.engine.ir import dtype as dtypes
 from weft.ops import TABLE
-from weft.ops.row import PUSHES, define, not_differentiable
+from weft.ops.row import JVP_KINDS, define, not_differentiable
 from weft.testing.recording import COMPOSITES, apply, tensor_of
 from weft.testing.reference import meaning
 from weft.testing.samples import directions, large, points, samples, special
@@ -89,8 +89,8 @@ def smooth_samples(row: Any, dtype: str = "float64") -> list[Any]:
 
 
 def differentiable_operands(row: Any, sample: Any) -> list[int]:
-    last = len(row.pulls) - 1
-    return [i for i in range(len(sample.shapes)) if row.pulls[min(i, last)] is not None]
+    last = len(row.vjps) - 1
+    return [i for i in range(len(sample.shapes)) if row.vjps[min(i, last)] is not None]
 
 
 def held_at_jumps(arrays: list[Any], moves: list[Any]) -> list[Any]:
@@ -217,9 +217,9 @@ def test_second_derivatives_agree_with_differences(row: Any, dtype: str) -> None
 @every_row
 def test_what_has_no_derivative_says_why_and_records_none(row: Any) -> None:
     if row.differentiable:
-        assert any(row.pulls) and row.why == ""
+        assert any(row.vjps) and row.why == ""
         return
-    assert row.why and not any(row.pulls)
+    assert row.why and not any(row.vjps)
     if "float32" in row.takes:
         sample = samples(row)[0]
         tensors = tensors_of(row, sample, points(row, sample, "float32"), "float32")
@@ -228,17 +228,17 @@ def test_what_has_no_derivative_says_why_and_records_none(row: Any) -> None:
 
 
 def pushed(point: Point) -> Any:
-    """The derivative along the point's direction, as the row's `push` says that it is made."""
+    """The derivative along the point's direction, as the row's `jvp_kind` says that it is made."""
     row, arrays, moves = point.row, point.arrays, point.directions
-    if row.push == "linear":
+    if row.jvp_kind == "linear":
         return array(
             point.value([a if v is None else v for a, v in zip(arrays, moves, strict=True)])[0]
         )
-    if row.push == "multilinear":
+    if row.jvp_kind == "multilinear":
         terms = [[*arrays[:i], moves[i], *arrays[i + 1 :]] for i in point.which]
         return sum(array(point.value(term)[0]) for term in terms)
     leaves, result = point.at(arrays)
-    if row.push == "diagonal":
+    if row.jvp_kind == "diagonal":
         seeds = [tensor_of(moves[i], point.dtype) for i in point.which]
         pairs = zip(leaves, seeds, strict=True)
         return sum(array(gradients(result, [leaf], seed)[0]) for leaf, seed in pairs)
@@ -257,7 +257,7 @@ def test_the_declared_push_is_the_derivative_along_a_direction(row: Any) -> None
         return
     for sample in smooth_samples(row)[:2]:
         point = Point(row, sample, "float64")
-        if row.push == "diagonal" and len(set(sample.shapes)) > 1:
+        if row.jvp_kind == "diagonal" and len(set(sample.shapes)) > 1:
             continue  # broadcasting is undone by the walk
         wanted = slope(point.value, point.arrays, point.directions)[0]
         np.testing.assert_allclose(
@@ -400,7 +400,7 @@ def test_a_row_with_a_hole_is_refused() -> None:
         "kind": "reduce",
         "operands": "self",
         "numpy": np.sum,
-        "pull": not_differentiable("a test"),
+        "vjp": not_differentiable("a test"),
         "samples": [((2,), None)],
         "shape": lambda p, shape: (),
         "lower": "sum",
@@ -410,11 +410,11 @@ def test_a_row_with_a_hole_is_refused() -> None:
         ("shape", None, "has no shape"),
         ("lower", None, "has no lower"),
         ("takes", "real", "categories or names"),
-        ("push", "sideways", "push is one of"),
+        ("jvp_kind", "sideways", "jvp_kind is one of"),
         ("kind", "view", "has no strides"),
-        ("pull", {"slef": lambda g: g}, "derivatives of .'slef'."),
-        ("pull", {"self": lambda cotangent: cotangent}, "parameters of a derivative is g"),
-        ("pull", {"self": lambda g, other: g}, "other"),
+        ("vjp", {"slef": lambda g: g}, "derivatives of .'slef'."),
+        ("vjp", {"self": lambda cotangent: cotangent}, "parameters of a derivative is g"),
+        ("vjp", {"self": lambda g, other: g}, "other"),
     ):
         with pytest.raises((TypeError, KeyError), match=text):
             define("a_row_of_a_test", **{**complete, hole: value})
@@ -426,5 +426,5 @@ def test_a_row_with_a_hole_is_refused() -> None:
 def test_samples_cover_every_row_and_nothing_is_declared_in_vain() -> None:
     for row in ROWS:
         assert samples(row) and large(row) and row.takes, row.name
-        assert row.push in PUSHES and len(row.batch_operands) == len(row.operands)
+        assert row.jvp_kind in JVP_KINDS and len(row.batch_operands) == len(row.operands)
     assert set(COMPOSITES) == {row.name for row in ROWS if kind(row) == "composite"}

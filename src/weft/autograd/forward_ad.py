@@ -17,7 +17,7 @@ from weft.autograd.backward import grad
 from weft.autograd.custom.context import pushing
 from weft.autograd.custom.jvp import check_memory, checked_tangents, tangents_for, transposing
 from weft.engine.api.api_function import publish
-from weft.engine.backward.apply_vjp import pull_for
+from weft.engine.backward.apply_vjp import vjp_for
 from weft.engine.backward.saved_tensor_hooks import pack_node
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import value_of
@@ -132,7 +132,7 @@ def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any], tracked:
     shape = tuple(node.shape)
     with transposing():
         wanted = tuple(tangents)
-        pulled = pull_for(node.row, seed, node.params, shapes, shape, saved, result, wanted)
+        pulled = vjp_for(node.row, seed, node.params, shapes, shape, saved, result, wanted)
     parts = [
         None if part is None else cast(part, source.dtype)
         for part, source in zip(pulled, inputs, strict=True)

@@ -180,7 +180,7 @@ class _Twice(GradientFunction):
     def name(self) -> str:
         return "DelayedError"
 
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
         raise GradientError(
             "trying to differentiate twice a function that was marked with @once_differentiable",
             expected="one differentiation",
@@ -189,7 +189,7 @@ class _Twice(GradientFunction):
         )
 
     def check_usable(self) -> None:
-        self.pull([], False)
+        self.vjp([], False)
 
 
 __all__ = [

@@ -44,11 +44,9 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
     """Where the cotangents of the inputs go: (record or None, number of its output), one per input that the operation
     has a derivative for: an index or a condition is none."""
     edges = self.edges or ()
-    pulls = self.row.pulls if isinstance(self, Node) else ()
-    if len(pulls) == len(edges):
-        edges = [
-            e for e, pull in zip(edges, pulls, strict=True) if pull is not None or e is not None
-        ]
+    vjps = self.row.vjps if isinstance(self, Node) else ()
+    if len(vjps) == len(edges):
+        edges = [e for e, vjp in zip(edges, vjps, strict=True) if vjp is not None or e is not None]
     if (
         isinstance(self, Node)
         and isinstance(self.info, tuple)
@@ -132,14 +130,14 @@ class SeveralOutputs(GradientFunction):
         """One output; None where there is none of this number."""
         return self._pieces[number] if 0 <= number < self.outputs else None
 
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
         """The sum of what each output's cotangent is at the input."""
         total = None
         for number, cotangent in enumerate(cotangents):
             if cotangent is None:
                 continue
             piece = self._pieces[number]
-            (part,) = rules.pull_for(
+            (part,) = rules.vjp_for(
                 self._row,
                 cotangent,
                 piece.params,
@@ -205,9 +203,9 @@ def call(self: Any, *gradients: Any) -> Any:
     if isinstance(self, Node):
         if self.released and self.saved:
             raise discovery.freed(self)
-        parts = rules.pull_record(self, gradients[0], create)
+        parts = rules.vjp_record(self, gradients[0], create)
     else:
-        parts = self.pull(list(gradients), create)
+        parts = self.vjp(list(gradients), create)
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 
 import weft
@@ -54,7 +54,7 @@ require(__name__, cython.compiled)
 
 MISSING = object()
 
-_clone_row = cython.declare(OpRow, TABLE["clone"])
+_clone_row = cython.declare(Primitive, TABLE["clone"])
 
 
 @cython.cclass
@@ -112,7 +112,7 @@ class Point:
             return True
         return reaches_more([edge_for(out) for out in outputs], self.records)
 
-    def pull(self, outputs: list[Any], seeds: list[Any], create: bool, retain: bool) -> list[Any]:
+    def vjp(self, outputs: list[Any], seeds: list[Any], create: bool, retain: bool) -> list[Any]:
         """The gradients by the arguments, zeros where there are none."""
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
         found: dict[Any, Any] = {}
@@ -139,7 +139,7 @@ class Point:
             for seed in seeds:
                 seed.requires_grad = True
             with transposing():
-                pulled = self.pull(outputs, seeds, True, True)
+                pulled = self.vjp(outputs, seeds, True, True)
         return or_zeros(reached(pulled, seeds, tangents, create), outputs)
 
 
@@ -295,7 +295,7 @@ def _with_value(func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -
         output, aux = split_aux(result, has_aux, "grad")
         _check_scalar(output)
         create = point.needs_graph([output])
-        found = point.pull([output], [constant((), 1, output.dtype)], create, create)
+        found = point.vjp([output], [constant((), 1, output.dtype)], create, create)
     (value,) = released([output], create)
     gradient = rebuild(picked, iter(found))
     if not has_aux:
@@ -344,7 +344,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outputs = tensors_of(output, "vjp")
         outer = point.needs_graph(outputs)
 
-    def pull(
+    def vjp_function(
         cotangents: Any = MISSING, retain_graph: bool = True, create_graph: bool | None = None
     ) -> Any:
         if cotangents is MISSING or isinstance(retain_graph, weft.Tensor):
@@ -354,11 +354,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if create is None:
             create = outer or any(seed is not None and seed.requires_grad for seed in seeds)
             create = create and weft.is_grad_enabled()
-        found = point.pull(outputs, seeds, create, retain_graph)
+        found = point.vjp(outputs, seeds, create, retain_graph)
         return rebuild(point.tree, iter(found))
 
     value = rebuild(output, iter(released(outputs, outer)))
-    return (value, pull, aux) if has_aux else (value, pull)
+    return (value, vjp_function, aux) if has_aux else (value, vjp_function)
 
 
 def _no_single_argument(output: Any, cotangents: Any) -> ArgumentTypeError:

@@ -31,9 +31,9 @@ def _units(like: Any) -> Any:
 def _rows(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:
     """d output / d each argument, for each output, the output's dimensions first."""
 
-    def pull(output: Any) -> list[Any]:
+    def vjp_function(output: Any) -> list[Any]:
         def one(seed: Any) -> Any:
-            return tuple(point.pull([output], [seed], create, True))
+            return tuple(point.vjp([output], [seed], create, True))
 
         found = vmap(one, chunk_size=chunk_size)(_units(output)) if output.numel() else point.given
         return [
@@ -43,7 +43,7 @@ def _rows(point: Point, outputs: list[Any], create: bool, chunk_size: int | None
             for part, leaf in zip(found, point.given, strict=True)
         ]
 
-    return [pull(output) for output in outputs]
+    return [vjp_function(output) for output in outputs]
 
 
 def _columns(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:

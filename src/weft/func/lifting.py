@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row, value_row
 from cython.cimports.weft.engine.ir.tape import finish
 
 from weft._build.compiled import require
@@ -51,8 +51,8 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _contract = cython.declare(cython.int, CONTRACT)
 _composite = cython.declare(cython.int, COMPOSITE)
 _macro = cython.declare(cython.int, MACRO)
-_view_row = cython.declare(OpRow, TABLE["view"])
-_expand_row = cython.declare(OpRow, TABLE["expand"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_expand_row = cython.declare(Primitive, TABLE["expand"])
 # Rows are told by their codes: one row may stand under several names.
 _linear_code = cython.declare(cython.int, TABLE["linear"].code)
 _bias_code = cython.declare(cython.int, TABLE["linear_bias"].code)
@@ -284,7 +284,7 @@ class Lifting:
         self, node: Node, operands: list, behind: list, flags: list, tracked: cython.bint
     ) -> Node:
         """The same operation on the batch."""
-        row: OpRow = node.row
+        row: Primitive = node.row
         shapes: Shape = tuple([cython.cast(Node, source).shape for source in node.inputs])
         if row.code in (_linear_code, _bias_code) and flags[1:] != [False] * (len(flags) - 1):
             return self.linear(node, operands, behind, flags)
@@ -309,7 +309,7 @@ class Lifting:
     def align(self, node: Node, operands: list, behind: list, flags: list, shapes: Shape) -> Shape:
         """Bring the operands into the shapes that the batch rule expects, the batch dimension in front; their shapes
         at one example."""
-        row: OpRow = node.row
+        row: Primitive = node.row
         aligned: cython.bint = row.kind in (_elementwise, _contract, _macro)
         rank: cython.Py_ssize_t = len(node.shape)
         index: cython.Py_ssize_t
@@ -333,7 +333,7 @@ class Lifting:
         """A gradient record without a value of its own: a view, a region written, a composite."""
         if node not in self.tracked:
             return
-        row: OpRow = node.row
+        row: Primitive = node.row
         shapes: Shape = node.payload if node.payload is not None else (node.shape,)
         edges: list = []
         inputs: list = []
@@ -459,7 +459,7 @@ def _unsummed(source: Node, edge, shape: Shape) -> Node:
 
 
 @cython.cfunc
-def _viewed(row: OpRow, source: Node, edge, params, shape: Shape):
+def _viewed(row: Primitive, source: Node, edge, params, shape: Shape):
     """A view of a value, and its gradient record where there is an edge."""
     if source.shape == shape:
         return source, edge
@@ -473,7 +473,7 @@ def _viewed(row: OpRow, source: Node, edge, params, shape: Shape):
 
 @cython.cfunc
 def _recorded(
-    row: OpRow,
+    row: Primitive,
     operands: list,
     behind: list,
     params,

@@ -13,7 +13,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -31,9 +31,9 @@ from weft.tensor.size import Size
 
 require(__name__, cython.compiled)
 
-_CAT = cython.declare(OpRow, TABLE["cat"])
-_STACK = cython.declare(OpRow, TABLE["stack"])
-_VIEW = cython.declare(OpRow, TABLE["view"])
+_CAT = cython.declare(Primitive, TABLE["cat"])
+_STACK = cython.declare(Primitive, TABLE["stack"])
+_VIEW = cython.declare(Primitive, TABLE["view"])
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import cython
 from cython.cimports.weft.engine.frontend.recorder import record
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import cast
@@ -35,7 +35,7 @@ PACKED_ROWS = 8  # of integers from which packing a matrix pays
 SMALL = 4096  # elements of a matrix of integers that is packed for any rows
 _MATMUL = TABLE["matmul"]
 _LINEAR = TABLE["linear"]
-_LINEAR_BIAS = cython.declare(OpRow, TABLE["linear_bias"])
+_LINEAR_BIAS = cython.declare(Primitive, TABLE["linear_bias"])
 _last_read = cython.declare(tuple, ())  # a shape that `linear` has read, and what it has made of it
 _last_made = cython.declare(tuple, ())
 

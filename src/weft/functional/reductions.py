@@ -14,7 +14,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record_gradient
@@ -64,7 +64,7 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) 
 
 
 @cython.ccall
-def reduce_over(row: OpRow, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def reduce_over(row: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
     """Record one reduction over `axes` (ascending, in range)."""
     if not axes:
         clone = record_elementwise(_CLONE, (x,), None)

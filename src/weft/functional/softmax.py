@@ -11,7 +11,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record_gradient
@@ -32,10 +32,10 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-_AMAX = cython.declare(OpRow, TABLE["amax"])
-_SUM = cython.declare(OpRow, TABLE["sum"])
-_EXP = cython.declare(OpRow, TABLE["exp"])
-_LOG = cython.declare(OpRow, TABLE["log"])
+_AMAX = cython.declare(Primitive, TABLE["amax"])
+_SUM = cython.declare(Primitive, TABLE["sum"])
+_EXP = cython.declare(Primitive, TABLE["exp"])
+_LOG = cython.declare(Primitive, TABLE["log"])
 _SOFTMAX, _LOG_SOFTMAX = TABLE["softmax"], TABLE["log_softmax"]
 
 
@@ -66,7 +66,7 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
 
 @cython.cfunc
 @cython.locals(x=Tensor, shape=tuple)
-def _over(row: OpRow, x: Any, axis: int, shape: Any) -> Any:
+def _over(row: Primitive, x: Any, axis: int, shape: Any) -> Any:
     """A reduction over one axis, which stays with size 1, as `shape` says."""
     return record(row, (x,), ((axis,), True), shape, x._dtype)
 

@@ -15,7 +15,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.frontend.recorder import record
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.ops.macro import macro
@@ -23,9 +23,9 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_GRU = cython.declare(OpRow, TABLE["gru"])
-_MEMORY = cython.declare(OpRow, TABLE["lstm_memory"])
-_OUTPUT = cython.declare(OpRow, TABLE["lstm_output"])
+_GRU = cython.declare(Primitive, TABLE["gru"])
+_MEMORY = cython.declare(Primitive, TABLE["lstm_memory"])
+_OUTPUT = cython.declare(Primitive, TABLE["lstm_output"])
 
 # A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
 State = tuple[Any, ...]
@@ -58,7 +58,7 @@ def gru_cell(of_input: Any, of_hidden: Any, state: State) -> State:
 
 
 @cython.cfunc
-def _macro(row: OpRow, operands: tuple[Any, ...], like: Tensor) -> Any:
+def _macro(row: Primitive, operands: tuple[Any, ...], like: Tensor) -> Any:
     """A macro whose result has the shape of one of its operands."""
     for operand in operands:
         x: Tensor = operand

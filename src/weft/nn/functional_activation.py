@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.frontend.recorder import cast, record
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft._build.lazy import later
@@ -48,7 +48,7 @@ from weft.tensor.arguments import (
 require(__name__, cython.compiled)
 
 bags = later("weft.nn.functional_bag")
-_EMBEDDING = cython.declare(OpRow, named(TABLE["take"], "EmbeddingBackward0"))
+_EMBEDDING = cython.declare(Primitive, named(TABLE["take"], "EmbeddingBackward0"))
 _int64 = cython.declare(DType, dtypes.int64)
 _last_index = cython.declare(tuple, ())  # shapes of the last lookup, and of its result
 _last_table = cython.declare(tuple, ())

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.frontend.recorder import cast, record
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record_gradient
@@ -44,7 +44,7 @@ require(__name__, cython.compiled)
 
 _int64 = cython.declare(DType, dtypes.int64)
 _LAST = cython.declare(tuple, (-1,))  # the dimension of the classes, from the end
-_LOSS = cython.declare(OpRow, named(TABLE["cross_entropy"], "NllLossBackward0"))
+_LOSS = cython.declare(Primitive, named(TABLE["cross_entropy"], "NllLossBackward0"))
 _PICKED, _CROSS_ENTROPY = TABLE["picked_log_softmax"], TABLE["cross_entropy"]
 
 

@@ -66,24 +66,24 @@ def _scipy(name: str) -> Any:
     return reference
 
 
-def _analytic(name: str, numpy: str, pull: Any, takes: str = "float") -> None:
+def _analytic(name: str, numpy: str, vjp: Any, takes: str = "float") -> None:
     composite_row(
         name,
         "self",
         _scipy(numpy),
-        {"self": pull},
+        {"self": vjp},
         lambda p, shapes, flags, n: p,
         [((3, 4), None)],
         takes,
     )
 
 
-def _kernel(name: str, numpy: str, pull: Any) -> None:
+def _kernel(name: str, numpy: str, vjp: Any) -> None:
     """A row whose value is an elementary function of kernels."""
     reference = _scipy(numpy)
     samples = "unit" if name == "erfinv" else "positive"
     elementwise_row(
-        name, "self", lambda x: reference(x, None), samples, {"self": pull}, TO_FLOAT, takes="float"
+        name, "self", lambda x: reference(x, None), samples, {"self": vjp}, TO_FLOAT, takes="float"
     )
 
 

@@ -154,7 +154,7 @@ def _composed(number: int, g: Any, operands: tuple[Any, ...], stats: Any, params
     return _gathered(matmul(transpose(slopes), query), key._shape)
 
 
-def _pull(number: int, masked: bool) -> Any:
+def _vjp(number: int, masked: bool) -> Any:
     if masked:
         return lambda g, query, key, value, mask, stats, result, at: _gradient(
             number, g, (query, key, value, mask), result, stats, at
@@ -238,7 +238,7 @@ def _kernel_row(name: str, operands: str, shape: Any, numpy: Any, samples: Any) 
         samples=samples,
         batch=lambda p, shapes, flags, n: p,
         takes="float32 float64",
-        pull=not_differentiable("attention keeps one gradient record for the whole"),
+        vjp=not_differentiable("attention keeps one gradient record for the whole"),
     )
 
 
@@ -271,10 +271,10 @@ for _masked in (False, True):
         numpy=lambda *operands, params: _values(*operands, params=params)[0],
         samples=_samples,
         batch=lambda p, shapes, flags, n: p,
-        push="rule",
+        jvp_kind="rule",
         takes="float32 float64",
         grad_name="ScaledDotProductFlashAttentionForCpuBackward0",
-        pull={name: _pull(i, _masked) for i, name in enumerate(("query", "key", "value"))},
+        vjp={name: _vjp(i, _masked) for i, name in enumerate(("query", "key", "value"))},
     )
 
 __all__ = ["LARGEST", "PLAIN", "attend", "gradient_shapes", "result_shapes"]

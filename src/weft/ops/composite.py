@@ -36,7 +36,7 @@ def composite_row(
     name: str,
     operands: str,
     numpy: Any,
-    pull: Any,
+    vjp: Any,
     batch: Any,
     samples: Any,
     takes: str = "float",
@@ -51,13 +51,13 @@ def composite_row(
         kind="composite",
         operands=operands,
         numpy=numpy,
-        pull=pull,
+        vjp=vjp,
         batch=batch,
         rowwise=rowwise,
         samples=samples,
         shape=shape,
         dtype=dtype,
-        push="rule",
+        jvp_kind="rule",
         takes=takes,
         grad_name=grad_name,
     )
@@ -78,7 +78,7 @@ def _softmax_numpy(x: Any, params: tuple[int]) -> Any:
     return e / np.sum(e, params[0], keepdims=True)
 
 
-def _pull_softmax(g: Any, result: Any, at: Any) -> Any:
+def _vjp_softmax(g: Any, result: Any, at: Any) -> Any:
     weighted = g * result
     return weighted - result * _over(weighted, at.params[0])
 
@@ -87,7 +87,7 @@ composite_row(
     "softmax",
     "self",
     _softmax_numpy,
-    {"self": _pull_softmax},
+    {"self": _vjp_softmax},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (1,))],
     rowwise=_off_rows,
@@ -128,7 +128,7 @@ def less_one_at(self: Any, index: Any, axis: int) -> Any:
     return where(here, weights - 1, weights)
 
 
-def _pull_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
+def _vjp_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
     """The probabilities times the cotangent's negative, at the index less one."""
     return less_one_at(self, index, at.params[0]) * -g
 
@@ -142,7 +142,7 @@ composite_row(
     "picked_log_softmax",
     "self index",
     _picked_numpy,
-    {"self": _pull_picked},
+    {"self": _vjp_picked},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (3, 1), (1,)), ((2, 3, 2), (2, 1, 2), (1,))],
     shape=lambda p, x, index: index,
@@ -164,7 +164,7 @@ composite_row(
 # -- distances of all pairs of points: (..., n, d), (..., m, d) -> (..., n, m) ---------------------------------------
 
 
-def _pull_distances(g: Any, mine: Any, others: Any, result: Any) -> Any:
+def _vjp_distances(g: Any, mine: Any, others: Any, result: Any) -> Any:
     """sum over the others of g (mine - other) / distance; nothing where that is 0. Two products."""
     zero = result == 0
     weights = where(zero, 0, g / where(zero, 1, result))
@@ -177,8 +177,8 @@ composite_row(
     "self other",
     lambda x, y, params: np.sqrt(np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, -1)),
     {
-        "self": lambda g, self, other, result: _pull_distances(g, self, other, result),
-        "other": lambda g, self, other, result: _pull_distances(
+        "self": lambda g, self, other, result: _vjp_distances(g, self, other, result),
+        "other": lambda g, self, other, result: _vjp_distances(
             transpose(g), other, self, transpose(result)
         ),
     },
@@ -213,7 +213,7 @@ def inverse_deviation(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, A
     return centred, call("rsqrt", _mean(call("square", centred), axes) + eps)
 
 
-def _pull_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
     axes, eps = at.params
     _, scale = inverse_deviation(self, axes, eps)
     return scale * (g - _mean(g, axes) - result * _mean(g * result, axes))
@@ -223,7 +223,7 @@ composite_row(
     "standardize",
     "self",
     _standardize_numpy,
-    {"self": _pull_standardize},
+    {"self": _vjp_standardize},
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), 1e-5))],
     rowwise=_off_rows,
@@ -232,7 +232,7 @@ composite_row(
 # -- means and limits ------------------------------------------------------------------------------------------------
 
 
-def _pull_mean(g: Any, at: Any) -> Any:
+def _vjp_mean(g: Any, at: Any) -> Any:
     count = 1
     for axis in at.params[0]:
         count *= at.shapes[0][axis]
@@ -243,7 +243,7 @@ composite_row(
     "mean",
     "self",
     lambda x, params: np.mean(x, params[0], keepdims=params[1]),
-    {"self": _pull_mean},
+    {"self": _vjp_mean},
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True)), ((3, 4), ((0, 1), False))],
     "float complex",
@@ -279,7 +279,7 @@ composite_row(
 # -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
 
 
-def _pull_first(g: Any, index: Any, at: Any) -> Any:
+def _vjp_first(g: Any, index: Any, at: Any) -> Any:
     """The cotangent at one place of each line or window; `index` is that place, dimensions kept."""
     axes, _ = at.params
     shape = at.shapes[0]
@@ -293,14 +293,14 @@ for _name, _function in (("max", np.max), ("min", np.min)):
         _name,
         "self index",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
-        {"self": _pull_first},
+        {"self": _vjp_first},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True))],
         rowwise=_off_rows,
     )
 
 
-def _pull_even(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_even(g: Any, self: Any, result: Any, at: Any) -> Any:
     """Every element that is the extremum has an equal share; if it is nan, every nan has."""
     top = unreduce(result, at)
     mask = (self == top) | (call("isnan", self) & call("isnan", top))
@@ -323,7 +323,7 @@ for _name, _function, _grad_name in (
         _name,
         "self",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
-        {"self": _pull_even},
+        {"self": _vjp_even},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         [((3, 4), ((0, 1), False)), ((3, 4), ((1,), True))],
         "float",
@@ -400,7 +400,7 @@ def _gelu_curve(x: Any, approximate: str) -> Any:
     return call("tanh", (x + call("square", x) * x * _CUBE) * _SQRT_2_OVER_PI)
 
 
-def _pull_gelu(g: Any, self: Any, at: Any) -> Any:
+def _vjp_gelu(g: Any, self: Any, at: Any) -> Any:
     """The slope depends on the input alone: one value to keep where forward and backward are one program."""
     curve = _gelu_curve(self, at.params)
     square = call("square", self)
@@ -421,7 +421,7 @@ composite_row(
     "gelu",
     "self",
     _gelu_numpy,
-    {"self": _pull_gelu},
+    {"self": _vjp_gelu},
     lambda p, shapes, flags, n: p,
     [((3, 4), "none"), ((3, 4), "tanh")],
     rowwise=every_row,

@@ -37,7 +37,7 @@ def _shape(params: None, a: Shape, b: Shape) -> Shape:
     return (*broadcast_shapes([a[:-2], b[:-2]], "matmul"), a[-2], b[-1])
 
 
-def _pull_right(g: Any, self: Any, at: Any) -> Any:
+def _vjp_right(g: Any, self: Any, at: Any) -> Any:
     """aᴴ g; rows of a shared right operand are flattened first, so that one product sums over the batch."""
     a_shape, b_shape = at.shapes
     if len(b_shape) == 2 and len(a_shape) > 2:
@@ -63,10 +63,10 @@ define(
     batch=lambda p, shapes, flags, n: p,
     batch_operands=("b", "w"),
     rowwise=lambda p, shapes, axis: len(shapes[1]) == 2 and axis < len(shapes[0]) - 1,
-    push="multilinear",
+    jvp_kind="multilinear",
     takes="integer float complex",
     grad_name="MmBackward0",
-    pull={"self": lambda g, mat2: matmul(g, transpose(conj(mat2))), "mat2": _pull_right},
+    vjp={"self": lambda g, mat2: matmul(g, transpose(conj(mat2))), "mat2": _vjp_right},
 )
 
 
@@ -87,14 +87,14 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
     return (*x[:-1], weight[0])
 
 
-def _pull_input(g: Any, weight: Any) -> Any:
+def _vjp_input(g: Any, weight: Any) -> Any:
     """(..., n), (n, k) -> (..., k)"""
     if len(g._shape) > 1:
         return matmul(g, conj(weight))
     return linear(g, transpose(conj(weight)))
 
 
-def _pull_weight(g: Any, self: Any, at: Any) -> Any:
+def _vjp_weight(g: Any, self: Any, at: Any) -> Any:
     """gᵀ x̄ over all rows."""
     x_shape, weight_shape = at.shapes[:2]
     rows = math.prod(x_shape[:-1])
@@ -113,12 +113,12 @@ define(
     batch=lambda p, shapes, flags, n: p if flags == (True, False) else None,
     batch_operands=("b", "s"),
     rowwise=_has_rows,
-    push="multilinear",
+    jvp_kind="multilinear",
     takes="integer float complex",
     grad_name="LinearBackward0",
-    pull={
-        "self": _pull_input,
-        "weight": _pull_weight,
+    vjp={
+        "self": _vjp_input,
+        "weight": _vjp_weight,
     },
 )
 
@@ -127,7 +127,7 @@ def _linear_bias_shape(params: None, x: Shape, weight: Shape, bias: Shape) -> Sh
     return _linear_shape(params, x, weight)
 
 
-def _pull_bias(g: Any) -> Any:
+def _vjp_bias(g: Any) -> Any:
     """The sum over all rows, also where there is one: what comes from several is joined then."""
     rows = reshape(g, (1, *g._shape)) if len(g._shape) == 1 else g
     return reduce("sum", rows, tuple(range(len(rows._shape) - 1)))
@@ -149,8 +149,8 @@ define(
     batch=lambda p, shapes, flags, n: p if flags == (True, False, False) else None,
     batch_operands=("b", "s", "s"),
     rowwise=_has_rows,
-    push="rule",
+    jvp_kind="rule",
     takes="float32 float64",
     grad_name="AddmmBackward0",
-    pull={"self": _pull_input, "weight": _pull_weight, "bias": _pull_bias},
+    vjp={"self": _vjp_input, "weight": _vjp_weight, "bias": _vjp_bias},
 )

@@ -239,15 +239,15 @@ def _phase(y: Any, weight: Any, geometry: Geometry, rests: Shape, turns: Shape) 
     return convolve(y, mirrored(weight, geometry.groups), None, back)
 
 
-def _pull_input(g: Any, weight: Any, at: Any) -> Any:
+def _vjp_input(g: Any, weight: Any, at: Any) -> Any:
     return transposed(g, conj(weight), Geometry(*at.params), at.shapes[0][2:])
 
 
-def _pull_weight(g: Any, self: Any, at: Any) -> Any:
+def _vjp_weight(g: Any, self: Any, at: Any) -> Any:
     geometry, shape = Geometry(*at.params), at.shapes[1]
     kernel, groups, spatial = shape[2:], geometry.groups, len(shape) - 2
     if shape[:2] == (groups, 1) and groups > 1:
-        return _pull_taps(g, margins(conj(self), geometry.padding), geometry, shape)
+        return _vjp_taps(g, margins(conj(self), geometry.padding), geometry, shape)
     arranged = channels_last if _reads_by_channels(g, shape, groups) else margins
     views = windows(arranged(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
     order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
@@ -267,7 +267,7 @@ def _reads_by_channels(g: Any, shape: Shape, groups: int) -> bool:
     return shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and count(shape[2:]) > 1
 
 
-def _pull_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
+def _vjp_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
     """The derivative of a kernel that has one image for each output: for each of its taps the sum of a product of two
     images, (C) each. A matrix product would have one row, and a column for each tap."""
     axes = (0, *range(2, len(shape)))
@@ -281,7 +281,7 @@ def _pull_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
     return reshape(concat(tuple(sums), 1), shape)
 
 
-def _pull_bias(g: Any) -> Any:
+def _vjp_bias(g: Any) -> Any:
     return reduce("sum", g, (0, *range(2, len(g._shape))))
 
 
@@ -318,10 +318,10 @@ for _name, _operands in (("convolution", "self weight"), ("convolution_bias", "s
         numpy=_reference,
         samples=_SAMPLES if _name == "convolution" else [(a, b, b[:1], p) for a, b, p in _SAMPLES],
         shape=lambda p, *shapes: None,
-        push="rule",
+        jvp_kind="rule",
         takes="float complex",
         grad_name="ConvolutionBackward0",
-        pull={"self": _pull_input, "weight": _pull_weight, "bias": _pull_bias}
+        vjp={"self": _vjp_input, "weight": _vjp_weight, "bias": _vjp_bias}
         if _name == "convolution_bias"
-        else {"self": _pull_input, "weight": _pull_weight},
+        else {"self": _vjp_input, "weight": _vjp_weight},
     )

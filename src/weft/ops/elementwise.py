@@ -155,11 +155,11 @@ define(
     kind="composite",
     operands="self other",
     numpy=lambda x, y, params: x,
-    pull={"self": lambda g: g, "other": lambda g: g * 0},
+    vjp={"self": lambda g: g, "other": lambda g: g * 0},
     batch=lambda p, shapes, flags, n: p,
     samples=[((3, 4), (3, 4), None)],
     shape=lambda p, *shapes: shapes[0],
-    push="rule",
+    jvp_kind="rule",
     grad_name="ThresholdBackwardBackward0",
 )
 define(
@@ -167,11 +167,11 @@ define(
     kind="composite",
     operands="self other",
     numpy=lambda x, y, params: x,
-    pull={"self": lambda g, self: tied(g, self)},
+    vjp={"self": lambda g, self: tied(g, self)},
     batch=lambda p, shapes, flags, n: p,
     samples=[((3, 4), (3, 4), None)],
     shape=lambda p, *shapes: shapes[0],
-    push="rule",
+    jvp_kind="rule",
     grad_name="PowBackward0",
 )
 
@@ -282,7 +282,7 @@ _row(
     "self",
     _sign_numpy,
     "nonzero",
-    {"self": lambda g, self, result: _pull_sgn(g, self, result)},
+    {"self": lambda g, self, result: _vjp_sgn(g, self, result)},
     lower="sign",
 )
 _row(
@@ -320,8 +320,8 @@ _row(
     _power_numpy,
     "positive real",
     {
-        "self": lambda g, self, exponent: _pull_power_base(g, self, exponent),
-        "exponent": lambda g, self, exponent, result: _pull_power_exponent(
+        "self": lambda g, self, exponent: _vjp_power_base(g, self, exponent),
+        "exponent": lambda g, self, exponent, result: _vjp_power_exponent(
             g, self, exponent, result
         ),
     },
@@ -334,8 +334,8 @@ _row(
     _larger,
     "real real",
     {
-        "self": lambda g, self, other: _pull_extremum(g, self, other, "lt"),
-        "other": lambda g, self, other: _pull_extremum(g, other, self, "lt"),
+        "self": lambda g, self, other: _vjp_extremum(g, self, other, "lt"),
+        "other": lambda g, self, other: _vjp_extremum(g, other, self, "lt"),
     },
     dtype=_ordered("maximum"),
     takes=REAL_TYPES,
@@ -346,8 +346,8 @@ _row(
     _smaller,
     "real real",
     {
-        "self": lambda g, self, other: _pull_extremum(g, self, other, "gt"),
-        "other": lambda g, self, other: _pull_extremum(g, other, self, "gt"),
+        "self": lambda g, self, other: _vjp_extremum(g, self, other, "gt"),
+        "other": lambda g, self, other: _vjp_extremum(g, other, self, "gt"),
     },
     dtype=_ordered("minimum"),
     takes=REAL_TYPES,
@@ -400,7 +400,7 @@ def _atan2_part(top: Any, y: Any, x: Any) -> Any:
     return where(square == 0, 0, top / square)
 
 
-def _pull_sgn(g: Any, self: Any, result: Any) -> Any:
+def _vjp_sgn(g: Any, self: Any, result: Any) -> Any:
     if not self.dtype.is_complex:
         return g * 0
     size = call("abs", self)
@@ -408,17 +408,17 @@ def _pull_sgn(g: Any, self: Any, result: Any) -> Any:
     return where(size == 0, 0, (g - result * cast(real, g.dtype)) / cast(size, g.dtype))
 
 
-def _pull_extremum(g: Any, mine: Any, other: Any, loses: str) -> Any:
+def _vjp_extremum(g: Any, mine: Any, other: Any, loses: str) -> Any:
     """Ties share; where one is nan nobody loses, and both get the cotangent."""
     return where(mine == other, g * 0.5, where(call(loses, mine, other), 0, g))
 
 
-def _pull_power_base(g: Any, self: Any, exponent: Any) -> Any:
+def _vjp_power_base(g: Any, self: Any, exponent: Any) -> Any:
     slope = exponent * call("pow", self, exponent - 1)
     return g * conj(where(exponent == 0, 0, slope))
 
 
-def _pull_power_exponent(g: Any, self: Any, exponent: Any, result: Any) -> Any:
+def _vjp_power_exponent(g: Any, self: Any, exponent: Any, result: Any) -> Any:
     slope = result * call("log", self)
     if self.dtype.is_complex:
         return g * conj(where(self == 0, 0, slope))
@@ -751,7 +751,7 @@ _row(
     "self",
     lambda x, dtype: x.astype(dtype),
     "real",
-    {"self": lambda g, at: _pull_cast(g, at)},
+    {"self": lambda g, at: _vjp_cast(g, at)},
     lower=lambda e, d, x: e.cast(x, d),
     grad_name="ToCopyBackward0",
 )
@@ -783,11 +783,11 @@ _row(
     {"real": lambda g: call("real", g), "imag": lambda g: call("imag", g)},
     dtype=lambda params, d: d.to_complex(),
     takes="float32 float64",
-    push="linear",
+    jvp_kind="linear",
 )
 
 
-def _pull_cast(g: Any, at: Any) -> Any:
+def _vjp_cast(g: Any, at: Any) -> Any:
     source = at.params[0]
     if g.dtype.is_complex and not source.is_complex:
         g = call("real", g)

@@ -16,9 +16,9 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.row import Rule, elementwise_row
 
 
-def _gate_row(name: str, operands: str, numpy: Rule, pull: dict[str, Rule]) -> None:
+def _gate_row(name: str, operands: str, numpy: Rule, vjp: dict[str, Rule]) -> None:
     samples = "real " * len(operands.split())
-    elementwise_row(name, operands, numpy, samples, pull, takes="float")
+    elementwise_row(name, operands, numpy, samples, vjp, takes="float")
 
 
 def _sigmoid_numpy(x: Any) -> Any:

@@ -92,7 +92,7 @@ def _scatter_numpy(add: bool) -> Any:
     return reference
 
 
-def _pull_gather(g: Any, index: Any, at: Any) -> Any:
+def _vjp_gather(g: Any, index: Any, at: Any) -> Any:
     """The cotangent at the places that were read. Where that is one of each line, a choice by position: it fuses with
     what goes on from it, which a scatter does not."""
     axis, shape = at.params[0], at.shapes[0]
@@ -108,7 +108,7 @@ def _transposing() -> bool:
     return extra is not None and "transposing" in extra
 
 
-def _pull_stored(g: Any, index: Any, at: Any) -> Any:
+def _vjp_stored(g: Any, index: Any, at: Any) -> Any:
     """The cotangent of a scatter's source. Where indices repeat, each source that named the place gets it, as in
     PyTorch; the tangent of the place is only that of the last one, whose value stayed."""
     axis = at.params[0]
@@ -120,7 +120,7 @@ def _pull_stored(g: Any, index: Any, at: Any) -> Any:
     return where(gather(kept, axis, index) == numbers, part, 0)
 
 
-def _pull_put(g: Any, index: Any, at: Any) -> Any:
+def _vjp_put(g: Any, index: Any, at: Any) -> Any:
     """The same for whole slices."""
     axis, shape = at.params[0], at.shapes[0]
     part = take(g, axis, index)
@@ -171,8 +171,8 @@ define(
     shape=_gathered,
     numpy=lambda x, index, params: _gather_numpy(x, index, params[0]),
     batch=_shift,
-    push="linear",
-    pull={"self": _pull_gather},
+    jvp_kind="linear",
+    vjp={"self": _vjp_gather},
 )
 define(
     "scatter_add",
@@ -182,8 +182,8 @@ define(
     shape=_scattered,
     numpy=_scatter_numpy(True),
     batch=_shift,
-    push="linear",
-    pull={"self": lambda g: g, "source": lambda g, index, at: gather(g, at.params[0], index)},
+    jvp_kind="linear",
+    vjp={"self": lambda g: g, "source": lambda g, index, at: gather(g, at.params[0], index)},
 )
 define(
     "scatter",
@@ -193,12 +193,12 @@ define(
     shape=_scattered,
     numpy=_scatter_numpy(False),
     batch=_shift,
-    push="linear",
-    pull={
+    jvp_kind="linear",
+    vjp={
         "self": lambda g, index, at: scatter_store(
             g, at.params[0], index, full(at.shapes[1], 0, g.dtype)
         ),
-        "source": _pull_stored,
+        "source": _vjp_stored,
     },
 )
 
@@ -245,9 +245,9 @@ define(
     batch=_batch_take,
     batch_operands=("s", "b"),
     rowwise=lambda p, shapes, axis: p[0] == 0 and axis < len(shapes[1]),
-    push="linear",
+    jvp_kind="linear",
     grad_name="IndexSelectBackward0",
-    pull={
+    vjp={
         "self": lambda g, index, at: take_add(
             full(at.shapes[0], 0, g.dtype), at.params[0], index, g
         )
@@ -260,8 +260,8 @@ define(
     samples=_SLICES,
     shape=_placed,
     numpy=_take_write(True),
-    push="linear",
-    pull={"self": lambda g: g, "source": lambda g, index, at: take(g, at.params[0], index)},
+    jvp_kind="linear",
+    vjp={"self": lambda g: g, "source": lambda g, index, at: take(g, at.params[0], index)},
     grad_name="IndexAddBackward0",
 )
 define(
@@ -271,12 +271,12 @@ define(
     samples=_SLICES,
     shape=_placed,
     numpy=_take_write(False),
-    push="linear",
-    pull={
+    jvp_kind="linear",
+    vjp={
         "self": lambda g, index, at: take_put(
             g, at.params[0], index, full(at.shapes[2], 0, g.dtype)
         ),
-        "source": _pull_put,
+        "source": _vjp_put,
     },
     grad_name="IndexPutBackward0",
 )

@@ -104,7 +104,7 @@ def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
     return -reshape(picked, (*shape[:place], *shape[place + 1 :]))
 
 
-def _pull_cross_entropy(g: Any, self: Any, index: Any, at: Any) -> Any:
+def _vjp_cross_entropy(g: Any, self: Any, index: Any, at: Any) -> Any:
     """The cotangent times the probabilities, less one at the class."""
     axis = at.params[0]
     places = _with_axis(index, axis)
@@ -124,7 +124,7 @@ macro_row(
     "self index",
     _cross_entropy_numpy,
     _lower_cross_entropy,
-    {"self": _pull_cross_entropy},
+    {"self": _vjp_cross_entropy},
     [((5,), (), (-1,)), ((3, 4), (3,), (-1,)), ((2, 3, 2), (2, 2), (-2,))],
     lambda p, x, index: index,
     takes="float32 float64",

@@ -29,7 +29,7 @@ def macro_row(
     operands: str,
     numpy: Any,
     lower: Any,
-    pull: Any,
+    vjp: Any,
     samples: Any,
     shape: Any,
     takes: str = "float",
@@ -41,12 +41,12 @@ def macro_row(
         kind="macro",
         operands=operands,
         numpy=numpy,
-        pull=pull,
+        vjp=vjp,
         lower=lower,
         batch=lambda p, shapes, flags, n: p,
         samples=samples,
         shape=shape,
-        push="rule",
+        jvp_kind="rule",
         takes=takes,
         rowwise=rowwise,
     )
@@ -89,7 +89,7 @@ def _writing(gates: Any, memory: Any) -> list[Any]:
     return [gate(gates, number, memory._shape[-1]) for number in range(3)]
 
 
-def _pull_written(g: Any, gates: Any, memory: Any) -> Any:
+def _vjp_written(g: Any, gates: Any, memory: Any) -> Any:
     i, f, new = _writing(gates, memory)
     parts = (
         call("sigmoid_mul_tanh_by_gate", g, i, new),
@@ -113,7 +113,7 @@ macro_row(
     _memory_numpy,
     _lower_memory,
     {
-        "gates": _pull_written,
+        "gates": _vjp_written,
         "memory": lambda g, gates, memory: call("sigmoid_mul", _writing(gates, memory)[1], g),
     },
     [((3, 8), (3, 2), None)],
@@ -126,7 +126,7 @@ def _showing(gates: Any, memory: Any) -> Any:
     return gate(gates, 3, memory._shape[-1])
 
 
-def _pull_shown(g: Any, gates: Any, memory: Any) -> Any:
+def _vjp_shown(g: Any, gates: Any, memory: Any) -> Any:
     by_gate = call("sigmoid_mul_tanh_by_gate", g, _showing(gates, memory), memory)
     return _among_gates((by_gate,), 3, 4)
 
@@ -137,7 +137,7 @@ macro_row(
     lambda gates, memory, params: _sigmoid_numpy(np.split(gates, 4, -1)[3]) * np.tanh(memory),
     lambda gates, memory, params: call("sigmoid_mul_tanh", _showing(gates, memory), memory),
     {
-        "gates": _pull_shown,
+        "gates": _vjp_shown,
         "memory": lambda g, gates, memory: call(
             "sigmoid_mul_tanh_by_other", g, _showing(gates, memory), memory
         ),
@@ -168,7 +168,7 @@ def _lower_gru(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
     return call("sigmoid_mul", z, hidden - n) + n
 
 
-def _pull_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) -> Any:
+def _vjp_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) -> Any:
     """The cotangent of what the input gives, or (`through` the reset gate) of what the hidden state gives."""
     r, z, n, n_hidden = _gru_gates(of_input, of_hidden, hidden)
     of_new = (g - call("sigmoid_mul", z, g)) * (1 - call("square", n))
@@ -184,10 +184,10 @@ macro_row(
     _gru_numpy,
     _lower_gru,
     {
-        "of_input": lambda g, of_input, of_hidden, hidden: _pull_gru(
+        "of_input": lambda g, of_input, of_hidden, hidden: _vjp_gru(
             g, of_input, of_hidden, hidden, False
         ),
-        "of_hidden": lambda g, of_input, of_hidden, hidden: _pull_gru(
+        "of_hidden": lambda g, of_input, of_hidden, hidden: _vjp_gru(
             g, of_input, of_hidden, hidden, True
         ),
         "hidden": lambda g, of_input, of_hidden, hidden: call(

@@ -51,7 +51,7 @@ define(
     shape=lambda p, shape: (*shape[: p[0]], p[1], *shape[p[0] + 1 :]),
     dtype=lambda params, d: dtypes.int64,
     takes=_ORDERED,
-    pull=_WHY,
+    vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     rowwise=lambda p, shapes, axis: p[0] > axis,
 )
@@ -64,7 +64,7 @@ define(
     shape=lambda p, shape: shape,
     dtype=lambda params, d: dtypes.int64,
     takes=_ORDERED,
-    pull=_WHY,
+    vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     rowwise=lambda p, shapes, axis: p[0] > axis,
 )

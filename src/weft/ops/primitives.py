@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.frontend.recorder import record, record_elementwise
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.node_factory import make_meta, make_scalar
@@ -102,7 +102,7 @@ def _need_region(
 @cython.cfunc
 def _call(name, tensors: tuple, params, dtype=None):
     """Record a row whose shape rule has to be asked."""
-    row: OpRow = TABLE[name]
+    row: Primitive = TABLE[name]
     shapes: list = []
     for tensor in tensors:
         shapes.append(cython.cast(Tensor, tensor)._shape)
@@ -302,7 +302,7 @@ def take_put(base: Tensor, axis: int, index: Tensor, source: Tensor):
     return write_slices(TABLE["take_put"], base, axis, index, source)
 
 
-def write_slices(row: OpRow, base: Tensor, axis: int, index: Tensor, source: Tensor):
+def write_slices(row: Primitive, base: Tensor, axis: int, index: Tensor, source: Tensor):
     """`take_put` under the name of a row that is called otherwise."""
     shape: tuple = row.shape((axis,), base._shape, index._shape, source._shape)
     return record(row, (base, index, source), (axis,), shape, base._dtype)

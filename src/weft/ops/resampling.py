@@ -68,8 +68,8 @@ define(
     ),
     batch=_batch,
     batch_operands=("b", "s", "s"),
-    push="linear",
-    pull={
+    jvp_kind="linear",
+    vjp={
         "self": lambda g, index, weights, at: resample_transposed(
             g, at.params[0], index, weights, at.params[1]
         )
@@ -92,6 +92,6 @@ define(
     ),
     batch=_batch,
     batch_operands=("b", "s", "s"),
-    push="linear",
-    pull={"self": lambda g, index, weights, at: resample(g, at.params[0], index, weights)},
+    jvp_kind="linear",
+    vjp={"self": lambda g, index, weights, at: resample(g, at.params[0], index, weights)},
 )

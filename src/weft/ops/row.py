@@ -5,8 +5,8 @@ derivative is given per operand as a function whose parameter names say what it 
 operand names (their saved values), `result` (the saved output), `at` (params, shapes: nothing saved). What a
 backward pass must keep alive follows from these names alone.
 
-`push` says how a tangent goes through: `diagonal` rows push as they pull, `linear` ones are their own push,
-`multilinear` ones have a term per operand, and every other pushes by its pull, pulled again. `samples` says where to
+`jvp_kind` says how a tangent goes through: `diagonal` ones by the rules of its VJP, `linear` ones by themselves,
+`multilinear` ones have a term per operand, and every other by its VJP, transposed once more. `samples` says where to
 test the row (weft.testing.samples), `takes` the types that it has kernels for.
 """
 
@@ -18,20 +18,20 @@ from typing import Any
 
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.node import RESULT_BIT
-from weft.engine.ir.primitive import KIND_NAMES, OpRow
+from weft.engine.ir.primitive import KIND_NAMES, Primitive
 
 TABLE: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
 MOST_ARGUMENTS = 16  # of a derivative, as in `weft.engine.backward.apply_vjp`
-PUSHES = ("diagonal", "linear", "multilinear", "rule")
+JVP_KINDS = ("diagonal", "linear", "multilinear", "rule")
 _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
 
 Rule = Callable[..., Any]
 FIELDS = (
-    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "pulls"),
-    *("pull_saves", "batch_operands", "pull_masks", "differentiable", "takes", "batchable"),
-    *("push", "batch", "rowwise", "lower", "strides", "samples", "why", "types"),
+    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "vjps"),
+    *("residuals", "batch_operands", "residual_masks", "differentiable", "takes", "batchable"),
+    *("jvp_kind", "batch", "rowwise", "lower", "strides", "samples", "why", "types"),
 )
 
 
@@ -76,7 +76,7 @@ def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _check(
-    name: str, kind: str, operands: tuple[str, ...], pull: dict[str, Rule], **fields: Any
+    name: str, kind: str, operands: tuple[str, ...], vjp: dict[str, Rule], **fields: Any
 ) -> None:
     """Errors: TypeError on what a row of a kind cannot be without, and on derivatives of what is no operand."""
     if name in TABLE:
@@ -90,7 +90,7 @@ def _check(
     for field, need in needed.items():
         if need and not fields[field]:
             raise TypeError(f"op {name!r} has no {field}")
-    strangers = sorted(set(pull) - set(operands))
+    strangers = sorted(set(vjp) - set(operands))
     if strangers:
         raise TypeError(f"op {name!r} has derivatives of {strangers}, which are no operands")
 
@@ -101,7 +101,7 @@ def define(
     kind: str,
     operands: str,
     numpy: Rule,
-    pull: dict[str, Rule] | NotDifferentiable,
+    vjp: dict[str, Rule] | NotDifferentiable,
     samples: Any,
     lower: Rule | str | None = None,
     shape: Rule | None = None,
@@ -111,23 +111,23 @@ def define(
     batch: Rule | None = None,
     batch_operands: tuple[str, ...] | None = None,
     rowwise: Rule | None = None,
-    push: str = "diagonal",
+    jvp_kind: str = "diagonal",
     takes: str = EVERY_TYPE,
     grad_name: str = "",
-) -> OpRow:
+) -> Primitive:
     """Add one row; `rowwise(params, shapes, axis)` says whether each row of the result (along a dimension that is the
     first one of more than one element) comes from one row of the operands, so that examples of different heights can
     be laid one behind the other. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative
     that names something that the row does not have."""
     names = tuple(operands.split())
-    given = {} if isinstance(pull, NotDifferentiable) else pull
+    given = {} if isinstance(vjp, NotDifferentiable) else vjp
     _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, samples=samples)
-    if push not in PUSHES:
-        raise TypeError(f"op {name!r}: push is one of {PUSHES}, got {push!r}")
+    if jvp_kind not in JVP_KINDS:
+        raise TypeError(f"op {name!r}: jvp_kind is one of {JVP_KINDS}, got {jvp_kind!r}")
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
     type_names, types = _types(takes)
-    row = OpRow(
+    row = Primitive(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
         code=len(TABLE),
@@ -137,21 +137,21 @@ def define(
         shape=shape,
         dtype=dtype,
         numpy=numpy,
-        pulls=tuple(rules),
-        pull_saves=saves,
+        vjps=tuple(rules),
+        residuals=saves,
         batch_operands=batch_operands or tuple("b" for _ in names),
-        pull_masks=_masks(saves),
-        differentiable=not isinstance(pull, NotDifferentiable),
+        residual_masks=_masks(saves),
+        differentiable=not isinstance(vjp, NotDifferentiable),
         takes=type_names,
         types=types,
         batchable=kind == "elementwise" or batch is not None,
-        push=push,
+        jvp_kind=jvp_kind,
         batch=batch,
         rowwise=rowwise or (every_row if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
         samples=samples,
-        why=pull.why if isinstance(pull, NotDifferentiable) else "",
+        why=vjp.why if isinstance(vjp, NotDifferentiable) else "",
     )
     TABLE[name] = row
     return row
@@ -162,13 +162,13 @@ def elementwise_row(
     operands: str,
     numpy: Rule,
     samples: str,
-    pull: dict[str, Rule] | NotDifferentiable,
+    vjp: dict[str, Rule] | NotDifferentiable,
     rule: int = 0,
     lower: Rule | str | None = None,
     dtype: Rule | None = None,
     grad_name: str = "",
     takes: str = EVERY_TYPE,
-    push: str = "diagonal",
+    jvp_kind: str = "diagonal",
 ) -> None:
     """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
     define(
@@ -176,14 +176,14 @@ def elementwise_row(
         kind="elementwise",
         operands=operands,
         numpy=numpy,
-        pull=pull,
+        vjp=vjp,
         samples=samples.split(),
         rule=rule,
         lower=name if lower is None else lower,
         dtype=dtype,
         grad_name=grad_name,
         takes=takes,
-        push=push,
+        jvp_kind=jvp_kind,
     )
 
 
@@ -193,23 +193,23 @@ def every_row(params: Any, shapes: Any, axis: int) -> bool:
 
 
 @functools.cache
-def named(row: OpRow, grad_name: str) -> OpRow:
+def named(row: Primitive, grad_name: str) -> Primitive:
     """The same row whose gradient records have another name: one row may stand for several public functions."""
-    return OpRow(**{**{field: getattr(row, field) for field in FIELDS}, "grad_name": grad_name})
+    return Primitive(**{**{field: getattr(row, field) for field in FIELDS}, "grad_name": grad_name})
 
 
-def with_slopes(row: OpRow, pull: dict[str, Rule], grad_name: str) -> OpRow:
+def with_slopes(row: Primitive, vjp: dict[str, Rule], grad_name: str) -> Primitive:
     """The same row with derivatives: for another public function of the same values."""
-    rules = [pull.get(name) for name in row.operands]
+    rules = [vjp.get(name) for name in row.operands]
     saves = tuple(_saves(rule, row.operands) for rule in rules)
     fields = {field: getattr(row, field) for field in FIELDS}
-    return OpRow(
+    return Primitive(
         **{
             **fields,
             "grad_name": grad_name,
-            "pulls": tuple(rules),
-            "pull_saves": saves,
-            "pull_masks": _masks(saves),
+            "vjps": tuple(rules),
+            "residuals": saves,
+            "residual_masks": _masks(saves),
             "differentiable": True,
             "why": "",
         }

@@ -66,7 +66,7 @@ def _view(
     numpy: Any,
     samples: Any,
     batch: Any,
-    pull: Any = None,
+    vjp: Any = None,
     grad_name: str = "",
     rowwise: Any = None,
 ) -> None:
@@ -83,8 +83,8 @@ def _view(
         strides=strides,
         batch=batch,
         rowwise=rowwise,
-        pull={"self": pull or write_back},
-        push="linear",
+        vjp={"self": vjp or write_back},
+        jvp_kind="linear",
         grad_name=grad_name,
     )
 
@@ -247,7 +247,7 @@ def _as_strided_of(out: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
     )
 
 
-def _pull_strided(g: Any, at: Any) -> Any:
+def _vjp_strided(g: Any, at: Any) -> Any:
     """The region written back; where its elements overlap, they add up."""
     offset, strides = at.params
     shape, region = at.shapes[0], tuple(g.shape)
@@ -274,8 +274,8 @@ define(
     shape=lambda p, shape: None,
     strides=lambda p, shape, strides, offset: (p[1], offset + p[0]),
     batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
-    pull={"self": lambda g, at: _pull_strided(g, at)},
-    push="linear",
+    vjp={"self": lambda g, at: _vjp_strided(g, at)},
+    jvp_kind="linear",
     grad_name="AsStridedBackward0",
 )
 define(
@@ -286,11 +286,11 @@ define(
     samples=[((6,), (2,), (1, (2,)))],
     shape=lambda p, base, new: base,
     batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
-    pull={
+    vjp={
         "self": lambda g, at: put(g, full(at.shapes[1], 0, g.dtype), *at.params),
         "source": lambda g, at: strided(g, at.shapes[1], *at.params),
     },
-    push="linear",
+    jvp_kind="linear",
     grad_name="torch::autograd::CopySlices",
 )
 define(
@@ -301,12 +301,12 @@ define(
     samples=[((2, 3), (1, 3), (0,))],
     shape=lambda p, *shapes: resized(shapes[0], p[0], sum([s[p[0]] for s in shapes])),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
-    pull={"tensors": lambda g, at: _pull_cat(g, at)},
-    push="linear",
+    vjp={"tensors": lambda g, at: _vjp_cat(g, at)},
+    jvp_kind="linear",
 )
 
 
-def _pull_cat(g: Any, at: Any) -> list[Any]:
+def _vjp_cat(g: Any, at: Any) -> list[Any]:
     axis, start, parts = at.params[0], 0, []
     for shape in at.shapes:
         parts.append(slice_axis(g, axis, start, shape[axis]))
@@ -323,8 +323,8 @@ define(
     shape=lambda p, *shapes: (*shapes[0][: p[0]], len(shapes), *shapes[0][p[0] :]),
     lower=lambda *tensors: _lower_stack(tensors[:-1], tensors[-1][0]),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
-    pull={"tensors": lambda g, at: _pull_stack(g, at)},
-    push="linear",
+    vjp={"tensors": lambda g, at: _vjp_stack(g, at)},
+    jvp_kind="linear",
 )
 
 
@@ -335,7 +335,7 @@ def _lower_stack(tensors: tuple[Any, ...], axis: int) -> Any:
     return concat(tuple([reshape(tensor, single) for tensor in tensors]), axis)
 
 
-def _pull_stack(g: Any, at: Any) -> list[Any]:
+def _vjp_stack(g: Any, at: Any) -> list[Any]:
     axis = at.params[0]
     return [reshape(slice_axis(g, axis, place, 1), shape) for place, shape in enumerate(at.shapes)]
 
@@ -353,7 +353,7 @@ define(
     ),
     shape=lambda p: p[0],
     dtype=lambda p: dtypes.int64,
-    pull=not_differentiable("positions are constants"),
+    vjp=not_differentiable("positions are constants"),
 )
 
 
@@ -370,9 +370,9 @@ def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
 def _reduction(
     name: str,
     numpy: Any,
-    pull: Any,
+    vjp: Any,
     takes: str,
-    push: str = "linear",
+    jvp_kind: str = "linear",
     samples: Any = None,
 ) -> None:
     define(
@@ -381,8 +381,8 @@ def _reduction(
         operands="self",
         shape=_reduced,
         lower=name,
-        pull=pull,
-        push=push,
+        vjp=vjp,
+        jvp_kind=jvp_kind,
         takes=takes,
         numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
         batch=lambda p, shapes, flags, n: (tuple([axis + 1 for axis in p[0]]), p[1]),
@@ -392,7 +392,7 @@ def _reduction(
     )
 
 
-def _pull_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
     """Ties share the cotangent evenly."""
     mask = cast(self == unreduce(result, at), g.dtype)
     count = reduce("sum", mask, at.params[0], keepdim=True)
@@ -400,7 +400,7 @@ def _pull_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
     return mask * (kept / count)
 
 
-def _pull_prod(g: Any, self: Any, at: Any) -> Any:
+def _vjp_prod(g: Any, self: Any, at: Any) -> Any:
     """The product of the others, exact with any number of zeros: prefix and suffix products along a flat axis."""
     axes = at.params[0]
     shape = at.shapes[0]
@@ -434,9 +434,9 @@ def _others(x: Any) -> Any:
 
 _NUMBERS, _ORDERED = "integer float complex", "bool integer float"
 _reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)}, _NUMBERS)
-_reduction("prod", np.prod, {"self": _pull_prod}, _NUMBERS, "rule")
-_reduction("amax", np.max, {"self": _pull_amax}, _ORDERED, "rule")
-_reduction("amin", np.min, {"self": _pull_amax}, _ORDERED, "rule")
+_reduction("prod", np.prod, {"self": _vjp_prod}, _NUMBERS, "rule")
+_reduction("amax", np.max, {"self": _vjp_amax}, _ORDERED, "rule")
+_reduction("amin", np.min, {"self": _vjp_amax}, _ORDERED, "rule")
 _reduction("any", np.any, not_differentiable("logical reduction"), "bool")
 _reduction("all", np.all, not_differentiable("logical reduction"), "bool")
 
@@ -464,15 +464,15 @@ for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
 # -- scans ---------------------------------------------------------------------------------------------------------
 
 
-def _scan(name: str, numpy: Any, pull: Any, push: Any) -> None:
+def _scan(name: str, numpy: Any, vjp: Any, jvp_kind: Any) -> None:
     define(
         name,
         kind="scan",
         operands="self",
         shape=lambda p, shape: shape,
-        push=push,
+        jvp_kind=jvp_kind,
         takes=_NUMBERS,
-        pull=pull,
+        vjp=vjp,
         numpy=lambda x, params: numpy(x, params[0]),
         samples=[((3, 4), (1,)), ((5,), (0,))],
         batch=lambda p, shapes, flags, n: (p[0] + 1,),
@@ -483,7 +483,7 @@ def _reverse_cumsum(g: Any, axis: int) -> Any:
     return flip(cumulate("cumsum", flip(g, (axis,)), axis), (axis,))
 
 
-def _pull_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
     """The products of what stands before each element, times the sum of cotangents behind it, each with the factors in
     between: s_i = g_i + x_{i+1} s_{i+1}. Exact with zeros. The recurrence is solved by doubling: log2 n steps."""
     axis = at.params[0]
@@ -506,7 +506,7 @@ def _pull_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
 
 
 _scan("cumsum", np.cumsum, {"self": lambda g, at: _reverse_cumsum(g, at.params[0])}, "linear")
-_scan("cumprod", np.cumprod, {"self": _pull_cumprod}, "rule")
+_scan("cumprod", np.cumprod, {"self": _vjp_cumprod}, "rule")
 
 
 # -- rows of batches -----------------------------------------------------------------------------------------------
@@ -535,5 +535,5 @@ define(
     ],
     shape=lambda p, *shapes: None,
     takes="bool integer float complex",
-    pull=not_differentiable("made by the batch stage, behind the recorded graph's edges"),
+    vjp=not_differentiable("made by the batch stage, behind the recorded graph's edges"),
 )

@@ -40,7 +40,7 @@ elementwise_row(
 )
 
 
-def _pull_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
+def _vjp_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
     return call("neg", g * factor * above / (below * below))
 
 
@@ -52,7 +52,7 @@ elementwise_row(
     {
         "total": lambda g: g,
         "above": lambda g, below, factor: g * factor / below,
-        "below": _pull_below,
+        "below": _vjp_below,
         "factor": lambda g, above, below: g * (above / below),
     },
     takes="float",

@@ -138,11 +138,11 @@ def inference_update() -> MutationError:
 
 def check_saved(row: Any, tensors: Any, edges: tuple[Any, ...]) -> None:
     """Errors: RuntimeError where a derivative would keep a tensor that was made in inference mode."""
-    last = len(row.pull_masks) - 1
+    last = len(row.residual_masks) - 1
     mask = 0
     for index, edge in enumerate(edges):
         if edge is not None:
-            mask |= row.pull_masks[min(index, last)]
+            mask |= row.residual_masks[min(index, last)]
     for index, tensor in enumerate(tensors):
         if mask >> index & 1 and tensor is not None and tensor.inference:
             raise GradientError(

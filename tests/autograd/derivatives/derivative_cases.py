@@ -45,8 +45,8 @@ def cases(row: Any, dtype: str, count: int = 2, seed: int = 0) -> list[Case]:
 
 
 def _case(row: Any, sample: Any, dtype: str, seed: int) -> Case:
-    last = len(row.pulls) - 1
-    which = [i for i in range(len(sample.shapes)) if row.pulls[min(i, last)] is not None]
+    last = len(row.vjps) - 1
+    which = [i for i in range(len(sample.shapes)) if row.vjps[min(i, last)] is not None]
     arrays = points(row, sample, dtype, seed, repeats=False)
     types = [operand_type(row, i, domain, dtype) for i, domain in enumerate(sample.domains)]
     params = dtypes.by_name(dtype) if row.name == "cast" else sample.params

@@ -82,7 +82,7 @@ class Transposed(GradientFunction):
             found.append(part)
         return found
 
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
         """The tangents of the outputs."""
         record = self.record
         tangents = tangents_for(record.ctx, record.input_types, cotangents)

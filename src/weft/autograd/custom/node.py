@@ -84,7 +84,7 @@ class FunctionNode(GradientFunction):
             self.ctx._saved = None
             self.ctx._forward = None
 
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
         """Run the user's backward and check what it returns."""
         index: cython.Py_ssize_t
         if self.ctx._materialize:

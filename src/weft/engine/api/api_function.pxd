@@ -1,12 +1,12 @@
 from cpython.object cimport PyObject
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 from weft.engine.capi.vectorcall cimport Arguments, vectorcallfunc
 
 cdef class Public:
     cdef vectorcallfunc vectorcall
     cdef readonly object function
     cdef readonly str record
-    cdef OpRow unary
+    cdef Primitive unary
     cdef dict compositions
     cdef dict spellings  # names of keywords that were met, and what the function calls them
     cdef dict rows  # rows as the function records them last, and as rows of its name

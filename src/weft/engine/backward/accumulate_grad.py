@@ -6,7 +6,7 @@ after. Which leaf gets what is the walk's (`walk`, `known_walks`).
 """
 
 import cython
-from cython.cimports.weft.engine.backward.hooks import after_node, before_pull
+from cython.cimports.weft.engine.backward.hooks import after_node, before_vjp
 from cython.cimports.weft.engine.backward.ready_queue import is_sparse
 from cython.cimports.weft.engine.dispatch.core_hooks import late
 from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
@@ -26,7 +26,7 @@ def accumulate_grad(leaf: Tensor, g, create: bool, sink: AccumulateGrad):
     """Give a leaf its gradient, unless it requires none any more; call what waits for it."""
     observers = sink.observers
     if observers is not None:
-        g = before_pull(observers, (g,))[0]
+        g = before_vjp(observers, (g,))[0]
     if needs_grad(leaf):
         _add(leaf, g, create)
         hooks = leaf.hooks

@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 from weft.engine.ir.node cimport Node
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(list, Py_ssize_t)
@@ -13,5 +13,5 @@ cdef class At:
     cdef readonly tuple shapes
     cdef readonly tuple shape
 
-cdef list pull_single(Node node, object g, bint create)
-cdef list pull_rules(OpRow row, object g, At at, list inputs, object result, tuple edges)
+cdef list vjp_single(Node node, object g, bint create)
+cdef list vjp_rules(Primitive row, object g, At at, list inputs, object result, tuple edges)

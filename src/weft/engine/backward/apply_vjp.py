@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.capi.vectorcall import PyObject_Vectorcall
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 
 from weft._build.compiled import require
@@ -52,7 +52,7 @@ def input_shapes(node: Node) -> tuple:
 
 
 @cython.cfunc
-def pull_single(node: Node, g, create: cython.bint) -> list:
+def vjp_single(node: Node, g, create: cython.bint) -> list:
     """The cotangents of one node's inputs."""
     shapes: tuple = input_shapes(node)
     inputs: list = [None] * len(shapes)
@@ -65,12 +65,12 @@ def pull_single(node: Node, g, create: cython.bint) -> list:
     if mask >> RESULT_SHIFT & 1:
         result = saved_tensor(node, RESULT_SHIFT, node if create else None)
     at: At = At(node.params, shapes, node.shape)
-    return pull_rules(node.row, g, at, inputs, result, node.edges)
+    return vjp_rules(node.row, g, at, inputs, result, node.edges)
 
 
-def pull_record(node: Node, g, create: cython.bint) -> list:
-    """`pull_single` for interpreted callers."""
-    return pull_single(node, g, create)
+def vjp_record(node: Node, g, create: cython.bint) -> list:
+    """`vjp_single` for interpreted callers."""
+    return vjp_single(node, g, create)
 
 
 @cython.cfunc
@@ -90,16 +90,16 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
 
 
 @cython.cfunc
-def pull_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+def vjp_rules(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
     broadcasting."""
     if row.kind == _macro:
-        return _pull_macro(row, g, at, inputs, result, edges)
+        return _vjp_macro(row, g, at, inputs, result, edges)
     return _apply_rules(row, g, at, inputs, result, edges)
 
 
 @cython.cfunc
-def _pull_macro(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+def _vjp_macro(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     """The rules of a macro compute again what it is made of: kept out of batches, equal primitives are found there."""
     newest: cython.longlong = last_sequence()
     parts: list = _apply_rules(row, g, at, inputs, result, edges)
@@ -108,20 +108,20 @@ def _pull_macro(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> li
 
 
 @cython.cfunc
-def _apply_rules(row: OpRow, g, at: At, inputs: list, result, edges: tuple) -> list:
+def _apply_rules(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     count: cython.Py_ssize_t = len(edges)
     if len(row.operands) == 1 and count != 1 or row.name == "cat":
         return [
             None if edge is None else part
-            for part, edge in zip(row.pulls[0](g, at), edges, strict=True)
+            for part, edge in zip(row.vjps[0](g, at), edges, strict=True)
         ]
     parts: list = [None] * count
     index: cython.Py_ssize_t
     for index in range(count):
-        rule = row.pulls[index]
+        rule = row.vjps[index]
         if edges[index] is None or rule is None:
             continue
-        part = _apply_rule(rule, g, row.pull_saves[index], at, inputs, result)
+        part = _apply_rule(rule, g, row.residuals[index], at, inputs, result)
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
         parts[index] = part
@@ -146,8 +146,8 @@ def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
     return PyObject_Vectorcall(rule, arguments, len(saves) + 1, cython.NULL)
 
 
-def pull_for(
-    row: OpRow, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
+def vjp_for(
+    row: Primitive, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
 ):
-    """`pull_rules` for interpreted callers, for the inputs that are wanted (not None)."""
-    return pull_rules(row, g, At(params, shapes, shape), inputs, result, wanted)
+    """`vjp_rules` for interpreted callers, for the inputs that are wanted (not None)."""
+    return vjp_rules(row, g, At(params, shapes, shape), inputs, result, wanted)

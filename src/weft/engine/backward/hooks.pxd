@@ -20,6 +20,6 @@ cdef long long _numbers
 cpdef RemovableHandle add_hook(dict table, object entry)
 cdef object before_one(Observers observers, object gradient)
 cdef tuple before_node(Observers observers, tuple gradients)
-cdef tuple before_pull(Observers observers, tuple gradients)
+cdef tuple before_vjp(Observers observers, tuple gradients)
 cdef list after_node(Observers observers, list parts, tuple gradients)
 cdef object observe_leaf(Tensor leaf, object gradient)

@@ -220,7 +220,7 @@ def _is_at(handle: Any, observers: Observers) -> bool:
 
 
 @cython.cfunc
-def before_pull(observers: Observers, gradients: tuple) -> tuple:
+def before_vjp(observers: Observers, gradients: tuple) -> tuple:
     """Prehooks of the record: they see (and may replace) the gradients of its outputs."""
     if not observers._prehooks:
         return gradients

@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, extend, integer
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
 from cython.cimports.weft.engine.pipeline.segment_index import terms_of
@@ -98,7 +98,7 @@ def form_of_union(group: Group) -> Form:
     """What the rule needs for all members, saved values copied together."""
     first: Node = group.at(0)
     quotient: Node = group.quotient
-    row: OpRow = first.row
+    row: Primitive = first.row
     flags: tuple = quotient.info[0]
     count: cython.Py_ssize_t = group.members.count
     inputs: list = [None] * len(flags)

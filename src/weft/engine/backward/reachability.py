@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.capi.int_array import integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, note_idle, release_saves
 from cython.cimports.weft.engine.ir.split_specs import Joint
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
@@ -25,7 +25,7 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(OpRow, TABLE["add"])
+_add_row = cython.declare(Primitive, TABLE["add"])
 ALONE = 2  # so many observed records are pulled one by one, and none with others
 
 SECOND_TIME = (

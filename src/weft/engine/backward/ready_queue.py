@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.dispatch.core_hooks import late
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
 from weft._build.compiled import require
@@ -27,8 +27,8 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(OpRow, TABLE["add"])
-_stack_row = cython.declare(OpRow, TABLE["stack"])
+_add_row = cython.declare(Primitive, TABLE["add"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
 _sparse = cython.declare(cython.int, SPARSE)
 
 

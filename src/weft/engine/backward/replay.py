@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 
@@ -184,7 +184,7 @@ class Repeat(Outline):
                 continue
             node = append_again(
                 tape,
-                cython.cast(OpRow, step.row),
+                cython.cast(Primitive, step.row),
                 self.inputs(script, step),
                 cython.cast(object, step.params),
                 cython.cast(tuple, step.shape),

@@ -36,7 +36,7 @@ class Refitted(GradientFunction):
         """The name of the record behind."""
         return str(target_for(self.behind)[0].name())
 
-    def pull(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
         """The cotangent as the history takes it. Errors: RuntimeError where it does not fit."""
         (cotangent,) = cotangents
         return [None if cotangent is None else fit(cotangent, *self.wanted, where=self.where)]

@@ -11,14 +11,14 @@ import heapq
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.engine.backward.apply_vjp import At, pull_rules, pull_single
+from cython.cimports.weft.engine.backward.apply_vjp import At, vjp_rules, vjp_single
 from cython.cimports.weft.engine.backward.batched_vjp import Group, join_blocks
 from cython.cimports.weft.engine.backward.hooks import (
     Observers,
     after_node,
     before_node,
     before_one,
-    before_pull,
+    before_vjp,
     observe_leaf,
 )
 from cython.cimports.weft.engine.backward.reachability import give_up, sum_edges
@@ -131,20 +131,20 @@ class Walk(Settling):
                     and (self.newest is None or self.latest.seq >= self.newest.seq)
                 ):
                     node, self.latest = self.latest, None
-                    self.pull_node(node)
+                    self.vjp_node(node)
                     continue
                 if self.newest is not None and self.newest.seq > first:
                     function, self.newest = self.newest, None
-                    self.pull_function(function)
+                    self.vjp_function(function)
                     continue
                 _priority, _tie, unit = heapq.heappop(self.heap)
                 if isinstance(unit, Group):
                     if not cython.cast(Group, unit).gone:
-                        self.pull_group(self.with_its_like(unit))
+                        self.vjp_group(self.with_its_like(unit))
                 elif isinstance(unit, Node):
-                    self.pull_node(unit)
+                    self.vjp_node(unit)
                 else:
-                    self.pull_function(unit)
+                    self.vjp_function(unit)
             if not self.split_stuck():
                 return
 
@@ -209,7 +209,7 @@ class Walk(Settling):
         self.results[(current, number)] = gradient
 
     @cython.cfunc
-    def pull_node(self, node: Node) -> cython.void:
+    def vjp_node(self, node: Node) -> cython.void:
         """The derivative of one node."""
         g = self.total(node.scratch, node.shape)
         node.scratch = None
@@ -225,21 +225,21 @@ class Walk(Settling):
             below = sum_edges(node, self.operands(number))
         if wanted:
             if g is not None:
-                self.pull_through(node, below, g)
+                self.vjp_through(node, below, g)
             elif observers is not None:
                 self.pass_nothing(observers, len(below))
             self.finish(node)
         self.settle_below(number)
 
     @cython.cfunc
-    def pull_through(self, node: Node, below: tuple, g) -> cython.void:
+    def vjp_through(self, node: Node, below: tuple, g) -> cython.void:
         """Give the cotangents of a node's inputs to what is `below` it: its edges, or those of all that it adds up.
 
         Errors: RuntimeError where it has given up its saved values."""
         observers: Observers = node.observers
         number: cython.int = cython.cast(cython.int, node.count)
         if observers is not None and observers._prehooks is not None:
-            g = before_pull(observers, (g,))[0]
+            g = before_vjp(observers, (g,))[0]
         if node.released and node.saved != 0:
             raise freed(node)
         first: object = self.place()
@@ -248,7 +248,7 @@ class Walk(Settling):
             return
         parts: list = [g] * len(below)
         if below is node.edges:
-            parts = pull_single(node, g, self.create)
+            parts = vjp_single(node, g, self.create)
         if first is not None:
             self.note(node, first, parts[: len(node.edges)], [node.result])
         if observers is not None and observers._posthooks is not None:
@@ -258,7 +258,7 @@ class Walk(Settling):
     @cython.cfunc
     def pass_nothing(self, observers: Observers, operands: cython.Py_ssize_t) -> cython.void:
         """The hooks of a record at which no gradient arrives."""
-        before_pull(observers, (None,))
+        before_vjp(observers, (None,))
         after_node(observers, [None] * operands, (None,))
 
     @cython.cfunc
@@ -276,17 +276,17 @@ class Walk(Settling):
             self.finish_quotient(quotient)
 
     @cython.cfunc
-    def pull_group(self, group: Group) -> cython.void:
+    def vjp_group(self, group: Group) -> cython.void:
         """The derivative of the reached members of a batch, recorded once."""
         first: Node = group.at(0)
         if group.members.count == 1:
             first.scratch = group.contributions()[0]
             group.quotient = None
-            self.pull_node(first)
+            self.vjp_node(first)
             return
         self.need_saved(group)
         if self.adds_up(group):
-            self.pull_sums(group)
+            self.vjp_sums(group)
             return
         form = (
             batched_residuals.form_of(group.quotient, first, group.rows)
@@ -305,7 +305,7 @@ class Walk(Settling):
             return
         if g is not None:
             start: object = self.place()
-            parts = pull_rules(
+            parts = vjp_rules(
                 first.row,
                 g,
                 At(form.params, form.shapes, form.shape),
@@ -330,7 +330,7 @@ class Walk(Settling):
                 self.hand_over(group, index, part)
 
     @cython.cfunc
-    def pull_sums(self, group: Group) -> cython.void:
+    def vjp_sums(self, group: Group) -> cython.void:
         """Give the cotangent of each member of a batch of sums to all that it adds up."""
         first: Node = group.at(0)
         count: cython.int = cython.cast(cython.int, group.members.count)
@@ -392,7 +392,7 @@ class Walk(Settling):
                 drop_inputs(quotient)
 
     @cython.cfunc
-    def pull_function(self, function: GradientFunction) -> cython.void:
+    def vjp_function(self, function: GradientFunction) -> cython.void:
         """The derivative of a gradient record with Python of its own."""
         sums: list = [None] * function.outputs
         if isinstance(function.scratch, Tensor):
@@ -413,9 +413,9 @@ class Walk(Settling):
         wanted: cython.bint = self.wanted(own)
         if wanted:
             if function.observers is not None:
-                sums = list(before_pull(function.observers, tuple(sums)))
+                sums = list(before_vjp(function.observers, tuple(sums)))
             first: object = self.place()
-            parts = function.pull(sums, self.create)
+            parts = function.vjp(sums, self.create)
             if first is not None:
                 self.note(function, first, parts, [])
             if function.observers is not None:
@@ -465,7 +465,7 @@ class Walk(Settling):
         if not self.leaves and not (sink in self.captured and self.captured[sink] is None):
             return
         if sink.observers is not None:
-            before_pull(sink.observers, (None,))
+            before_vjp(sink.observers, (None,))
         if leaf.hooks is not None and leaf.hooks.post_accumulate:
             call_after(leaf, leaf.hooks.post_accumulate)
         if sink.observers is not None:

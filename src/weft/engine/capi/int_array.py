@@ -30,7 +30,7 @@ def _compare(
 @cython.freelist(64)
 @cython.cclass
 class Integers:
-    """A growing array of integers; `push` (in the .pxd) puts one behind the others. An empty one has no memory."""
+    """A growing array of integers; `jvp_kind` (in the .pxd) puts one behind the others. An empty one has no memory."""
 
     def __dealloc__(self):
         free(self.items)

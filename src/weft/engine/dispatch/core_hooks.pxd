@@ -1,13 +1,13 @@
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 
 cdef dict rows
 cdef dict late
-cdef OpRow add_row
-cdef OpRow sub_row
-cdef OpRow rsub_row
-cdef OpRow mul_row
-cdef OpRow div_row
-cdef OpRow strided_row
-cdef OpRow put_row
-cdef OpRow cast_row
-cdef OpRow permute_row
+cdef Primitive add_row
+cdef Primitive sub_row
+cdef Primitive rsub_row
+cdef Primitive mul_row
+cdef Primitive div_row
+cdef Primitive strided_row
+cdef Primitive put_row
+cdef Primitive cast_row
+cdef Primitive permute_row

@@ -4,7 +4,7 @@ special methods of Tensor call, whose meaning lies above.
 """
 
 import cython
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 
@@ -12,15 +12,15 @@ require(__name__, cython.compiled)
 
 rows = {}
 late = {}
-add_row: OpRow = None
-sub_row: OpRow = None
-rsub_row: OpRow = None
-mul_row: OpRow = None
-div_row: OpRow = None
-strided_row: OpRow = None
-put_row: OpRow = None
-cast_row: OpRow = None
-permute_row: OpRow = None
+add_row: Primitive = None
+sub_row: Primitive = None
+rsub_row: Primitive = None
+mul_row: Primitive = None
+div_row: Primitive = None
+strided_row: Primitive = None
+put_row: Primitive = None
+cast_row: Primitive = None
+permute_row: Primitive = None
 
 
 def bind(table, functions):

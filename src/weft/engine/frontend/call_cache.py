@@ -25,7 +25,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row, value_row
 from cython.cimports.weft.engine.ir.residuals import acquire_saves
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient, current_tape, finish
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
@@ -180,7 +180,7 @@ class Step:
     """One node of a composition. An operand, and an edge, is a number: of a tensor or a constant, or minus one minus
     that of an earlier step; an edge may be None. `whole` is the step behind which a gradient record stands, or -1."""
 
-    row: OpRow
+    row: Primitive
     params: object
     shape: tuple
     numel: cython.longlong

@@ -1,7 +1,7 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.free_list cimport Waiting
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 from weft.engine.ir.tape cimport Tape
 
 # Whether the collector has an object on a list: the first of the two words before it is not zero then.
@@ -28,12 +28,12 @@ cdef inline void hide(tuple part) noexcept:
     if part is not None and tracked(<void*>part):
         PyObject_GC_UnTrack(<void*>part)
 
-cdef Node new_node(OpRow row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
-cdef Node append(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+cdef Node new_node(Primitive row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node append(Tape tape, Primitive row, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)
-cdef Node append_again(Tape tape, OpRow row, tuple inputs, object params, tuple shape, long long numel,
+cdef Node append_again(Tape tape, Primitive row, tuple inputs, object params, tuple shape, long long numel,
                        DType dtype, object code, int place)
-cdef Node new_record(OpRow row, object params, tuple shape, long long numel, DType dtype, tuple edges,
+cdef Node new_record(Primitive row, object params, tuple shape, long long numel, DType dtype, tuple edges,
                      tuple payload, Node beside)
 cdef void show_records(Node record, Node root)
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
 from cython.cimports.weft.engine.ir.index_range import within
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row, value_row
 from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
 from cython.cimports.weft.engine.ir.tape import (
     Tape,
@@ -146,7 +146,7 @@ keep_in_order(cython.address(_dead_nodes))
 
 @cython.cfunc
 @cython.inline
-def _blank(row: OpRow, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
+def _blank(row: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
     global _live
     node: Node
     if _dead_nodes.count > 0:
@@ -178,7 +178,7 @@ def _place(node: Node) -> cython.void:
 
 @cython.cfunc
 def new_node(
-    row: OpRow,
+    row: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -193,7 +193,7 @@ def new_node(
 @cython.cfunc
 def append(
     tape: Tape,
-    row: OpRow,
+    row: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -225,7 +225,7 @@ def append(
 
 @cython.cfunc
 def new_record(
-    row: OpRow,
+    row: Primitive,
     params,
     shape: tuple,
     numel: cython.longlong,
@@ -257,7 +257,7 @@ def new_record(
 @cython.cfunc
 def append_again(
     tape: Tape,
-    row: OpRow,
+    row: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -427,7 +427,7 @@ def representable(value, dtype: DType):
     return value
 
 
-def make_node(row: OpRow, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
+def make_node(row: Primitive, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
     """`new_node` for interpreted callers (schedule, tests)."""
     return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
 

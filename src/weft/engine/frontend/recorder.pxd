@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 from weft.engine.ir.dtype cimport DType
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 from weft.engine.frontend.tensor cimport Tensor
 
 cdef extern from "Python.h":
@@ -15,11 +15,11 @@ cdef enum:
     RULE_SELECT = 5
 
 cdef int check_budget() except -1
-cdef Tensor record_unary(OpRow row, Tensor x, object params)
-cdef object binary(OpRow row, object a, object b)
+cdef Tensor record_unary(Primitive row, Tensor x, object params)
+cdef object binary(Primitive row, object a, object b)
 cpdef cast(Tensor tensor, DType dtype)
-cpdef record(OpRow row, tuple tensors, object params, tuple shape, DType dtype)
-cpdef record_elementwise(OpRow row, tuple operands, object params)
+cpdef record(Primitive row, tuple tensors, object params, tuple shape, DType dtype)
+cpdef record_elementwise(Primitive row, tuple operands, object params)
 
 cdef DType _bool
 cdef long long _budget_nodes

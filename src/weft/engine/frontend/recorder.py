@@ -28,7 +28,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
 from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
@@ -116,7 +116,7 @@ def _same_shape(one: tuple, other: tuple) -> cython.bint:
 
 
 @cython.cfunc
-def binary(row: OpRow, a, b):
+def binary(row: Primitive, a, b):
     """Record an elementwise row on two operands, of which at least one is a tensor."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         x: Tensor = cython.cast(Tensor, a)
@@ -151,13 +151,13 @@ def binary(row: OpRow, a, b):
 
 @cython.cfunc
 @cython.inline
-def need_type(row: OpRow, dtype: DType) -> cython.bint:
+def need_type(row: Primitive, dtype: DType) -> cython.bint:
     """Errors: DTypeError where a row has no kernel for an operand type."""
     return True if row.types >> dtype.code & 1 else _refuse_type(row, dtype)
 
 
 @cython.cfunc
-def _refuse_type(row: OpRow, dtype: DType) -> cython.bint:
+def _refuse_type(row: Primitive, dtype: DType) -> cython.bint:
     raise DTypeError(
         f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
         expected=f"one of {', '.join(row.takes)}",
@@ -168,7 +168,7 @@ def _refuse_type(row: OpRow, dtype: DType) -> cython.bint:
 
 @cython.cfunc
 @cython.inline
-def _keeps_type(row: OpRow, x: Tensor) -> cython.bint:
+def _keeps_type(row: Primitive, x: Tensor) -> cython.bint:
     """Whether a real Python number leaves the operand's type as it is."""
     return (
         x._dtype.category >= 2
@@ -202,7 +202,7 @@ def _outside(number, dtype: DType) -> cython.bint:
 
 
 @cython.cfunc
-def _record_wide(row: OpRow, operands: tuple):
+def _record_wide(row: Primitive, operands: tuple):
     """A row on a float16 and a number outside its range, in float32 as PyTorch computes it: the result is what has to
     fit. Loss scales and counts of elements are such numbers."""
     wide: list = [
@@ -218,7 +218,7 @@ def _record_wide(row: OpRow, operands: tuple):
 
 
 @cython.cfunc
-def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tensor:
+def _record_scalar(row: Primitive, x: Tensor, number, swapped: cython.bint) -> Tensor:
     if _outside(number, x._dtype):
         return _record_wide(row, (number, x) if swapped else (x, number))
     need_type(row, x._dtype)
@@ -238,7 +238,7 @@ def _record_scalar(row: OpRow, x: Tensor, number, swapped: cython.bint) -> Tenso
 
 
 @cython.cfunc
-def _record_pair(row: OpRow, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
+def _record_pair(row: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
     """A row on two tensors of one dtype; `shape` is what they broadcast to, None where they have it."""
     need_type(row, x._dtype)
     a: Node = value(x)
@@ -279,7 +279,7 @@ def _is_operand(other) -> cython.bint:
 
 
 @cython.ccall
-def record_elementwise(row: OpRow, operands: tuple, params):
+def record_elementwise(row: Primitive, operands: tuple, params):
     """Record an elementwise row: promote, cast, broadcast. `operands` are tensors and Python numbers."""
     if len(operands) == 1 and row.dtype is None and isinstance(operands[0], Tensor):
         x: Tensor = cython.cast(Tensor, operands[0])
@@ -296,7 +296,7 @@ def record_elementwise(row: OpRow, operands: tuple, params):
 
 
 @cython.cfunc
-def record_unary(row: OpRow, x: Tensor, params) -> Tensor:
+def record_unary(row: Primitive, x: Tensor, params) -> Tensor:
     need_type(row, x._dtype)
     a: Node = value(x)
     edges: tuple = None
@@ -334,7 +334,7 @@ def _shared_dtype(operands: tuple, first: cython.Py_ssize_t):
 
 
 @cython.cfunc
-def _compute_dtype(row: OpRow, operands: tuple):
+def _compute_dtype(row: Primitive, operands: tuple):
     dtype: DType = _shared_dtype(operands, 1 if row.rule == RULE_SELECT else 0)
     if dtype is None:
         dtype = _joined_dtype(row, operands)
@@ -353,7 +353,7 @@ def _compute_dtype(row: OpRow, operands: tuple):
 
 
 @cython.cfunc
-def _joined_dtype(row: OpRow, operands: tuple):
+def _joined_dtype(row: Primitive, operands: tuple):
     pairs: list = []
     first: cython.Py_ssize_t = 1 if row.rule == RULE_SELECT else 0
     index: cython.Py_ssize_t
@@ -372,7 +372,7 @@ def _joined_dtype(row: OpRow, operands: tuple):
 
 
 @cython.cfunc
-def _record_operands(row: OpRow, operands: tuple, params, dtype: DType):
+def _record_operands(row: Primitive, operands: tuple, params, dtype: DType):
     count: cython.Py_ssize_t = len(operands)
     nodes: list = [None] * count
     tensors: list = [None] * count
@@ -475,7 +475,7 @@ def cast(tensor: Tensor, dtype: DType):
 
 
 @cython.ccall
-def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
+def record(row: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     """Record one node of any row on tensors, with shape and dtype already decided."""
     if tensors:
         need_type(row, cython.cast(Tensor, tensors[0])._dtype)
@@ -499,7 +499,7 @@ def record(row: OpRow, tensors: tuple, params, shape: tuple, dtype: DType):
 
 
 @cython.ccall
-def record_gradient(row: OpRow, tensors: tuple, params, result: Tensor):
+def record_gradient(row: Primitive, tensors: tuple, params, result: Tensor):
     """Put one gradient record of a composite row behind an already computed, untracked result."""
     tape: Tape = current_tape()
     if ambient > 0 and tape.mode.duals is not None:

@@ -1,6 +1,6 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.ir.node cimport Node
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 from weft.engine.ir.grad_edges cimport new_sink
 from weft.engine.frontend.tensor cimport Tensor
 
@@ -10,8 +10,8 @@ cdef enum:
 cdef Node stored(Tensor tensor)
 cdef int regenerate(Tensor tensor) except -1
 cdef object function_of(object edge)
-cdef DType viewed_dtype(OpRow row, DType dtype)
-cdef object view_edge(OpRow row, object params, tuple shape, tuple target, DType dtype, object edge)
+cdef DType viewed_dtype(Primitive row, DType dtype)
+cdef object view_edge(Primitive row, object params, tuple shape, tuple target, DType dtype, object edge)
 
 # The node of a tensor's current value, in its logical shape.
 cdef inline Node value(Tensor tensor):

@@ -25,7 +25,7 @@ from cython.cimports.weft.engine.frontend.views import (
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import OutputEdge
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.split_specs import Joint
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.ir.tape import ambient, view_kind
@@ -175,12 +175,12 @@ def regenerate(tensor: Tensor) -> cython.int:
 
 
 @cython.cfunc
-def viewed_dtype(row: OpRow, dtype: DType) -> DType:
+def viewed_dtype(row: Primitive, dtype: DType) -> DType:
     """The dtype of a view: another one where it shows parts of complex numbers, or numbers made of parts."""
     return dtype if row.dtype is None else row.dtype(None, dtype)
 
 
 @cython.cfunc
-def view_edge(row: OpRow, params, shape: tuple, target: tuple, dtype: DType, edge):
+def view_edge(row: Primitive, params, shape: tuple, target: tuple, dtype: DType, edge):
     """The gradient record of a view: no value inputs, so that it holds no memory."""
     return new_record(row, params, target, count_elements(target), dtype, one(edge), (shape,), None)

@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.frontend.resolve import edge_now, function_of, 
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
 from cython.cimports.weft.engine.frontend.views import alias_of
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import note_idle
 from cython.cimports.weft.engine.ir.tape import ambient
 
@@ -118,7 +118,7 @@ def _asked(name: str, tensor: Tensor, other):
 
 @cython.cfunc
 @cython.inline
-def _updated(name: str, row: OpRow, tensor: Tensor, other):
+def _updated(name: str, row: Primitive, tensor: Tensor, other):
     """The tensor with the value of a binary operation, or what the other operand's type answers instead."""
     made = _asked(name, tensor, other)
     return in_place(tensor, binary(row, tensor, other)) if made is NotImplemented else made

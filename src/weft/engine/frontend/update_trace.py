@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor, replace
 from cython.cimports.weft.engine.frontend.views import share
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow, scalar_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient, current_tape
 from cython.cimports.weft.engine.ir.tuple_cache import one, two
 
@@ -118,7 +118,7 @@ class Step:
     """One operation of a formula: all of its node but the inputs, of which there are `arity`, and the shape. The node
     itself is not kept: it forgets its inputs when it has run, which may be before the formula is repeated."""
 
-    row: OpRow
+    row: Primitive
     dtype: DType
     code: object
     place: cython.int

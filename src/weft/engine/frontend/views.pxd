@@ -1,5 +1,5 @@
 from weft.engine.ir.split_specs cimport Cut
-from weft.engine.ir.primitive cimport OpRow
+from weft.engine.ir.primitive cimport Primitive
 from weft.engine.ir.tape cimport Mode
 from weft.engine.frontend.tensor cimport Storage, Tensor
 
@@ -21,4 +21,4 @@ cdef Storage share(Tensor tensor)
 cpdef alias_of(Tensor tensor)
 cpdef logical_strides(Tensor tensor)
 cdef tuple parts_of(Tensor tensor, Cut cut)
-cpdef view(OpRow row, Tensor tensor, object params, tuple shape, tuple strides, long long offset)
+cpdef view(Primitive row, Tensor tensor, object params, tuple shape, tuple strides, long long offset)

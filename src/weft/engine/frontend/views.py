@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.frontend.views import (
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.split_specs import Cut, Joint, Region, new_joint
 from cython.cimports.weft.engine.ir.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.engine.ir.tape import Mode, ambient, current_tape
@@ -94,7 +94,9 @@ def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
 
 
 @cython.ccall
-def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong):
+def view(
+    row: Primitive, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong
+):
     """A view of a tensor: `strides` and `offset` are of its storage's memory."""
     storage: Storage = share(tensor)
     result: Tensor = blank()
@@ -119,7 +121,7 @@ def view(row: OpRow, tensor: Tensor, params, shape: tuple, strides: tuple, offse
 
 def retyped(
     tensor: Tensor,
-    row: OpRow,
+    row: Primitive,
     dtype: DType,
     shape: tuple,
     strides: tuple,

@@ -33,7 +33,7 @@ class GradientFunction:
     def release(self):
         """Give up saved values after a walk that does not retain the graph."""
 
-    def pull(self, cotangents, create):
+    def vjp(self, cotangents, create):
         """The cotangents of the inputs, one per edge."""
         raise NotImplementedError(type(self).__name__)
 

@@ -1,7 +1,7 @@
 cdef enum:
     MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
 
-cdef class OpRow:
+cdef class Primitive:
     cdef readonly str name
     cdef readonly str grad_name
     cdef readonly int code
@@ -11,15 +11,15 @@ cdef class OpRow:
     cdef readonly object shape
     cdef readonly object dtype
     cdef readonly object numpy
-    cdef readonly tuple pulls
-    cdef readonly tuple pull_saves
+    cdef readonly tuple vjps
+    cdef readonly tuple residuals
     cdef readonly tuple batch_operands
-    cdef readonly tuple pull_masks
+    cdef readonly tuple residual_masks
     cdef readonly bint differentiable
     cdef readonly tuple takes
     cdef readonly unsigned long long types
     cdef readonly bint batchable
-    cdef readonly object push
+    cdef readonly object jvp_kind
     cdef readonly object batch
     cdef readonly object rowwise
     cdef readonly object lower
@@ -29,5 +29,5 @@ cdef class OpRow:
     cdef int mask_count
     cdef long long[MASKS] masks
 
-cdef OpRow value_row
-cdef OpRow scalar_row
+cdef Primitive value_row
+cdef Primitive scalar_row

@@ -28,7 +28,7 @@ KIND_NAMES = (
 
 
 @cython.cclass
-class OpRow:
+class Primitive:
     """One complete record of the op table; `weft.ops.table` builds and checks them."""
 
     def __init__(self, **fields):
@@ -41,34 +41,34 @@ class OpRow:
         self.shape = fields["shape"]
         self.dtype = fields["dtype"]
         self.numpy = fields["numpy"]
-        self.pulls = fields["pulls"]
-        self.pull_saves = fields["pull_saves"]
+        self.vjps = fields["vjps"]
+        self.residuals = fields["residuals"]
         self.batch_operands = fields["batch_operands"]
-        self.pull_masks = fields["pull_masks"]
+        self.residual_masks = fields["residual_masks"]
         self.differentiable = fields["differentiable"]
         self.takes = fields["takes"]
         self.types = fields["types"]
         self.batchable = fields["batchable"]
-        self.push = fields["push"]
+        self.jvp_kind = fields["jvp_kind"]
         self.batch = fields["batch"]
         self.rowwise = fields["rowwise"]
         self.lower = fields["lower"]
         self.strides = fields["strides"]
         self.samples = fields["samples"]
         self.why = fields["why"]
-        self.mask_count = len(self.pull_masks)
+        self.mask_count = len(self.residual_masks)
         if self.mask_count > MASKS:
             raise ValueError(f"{self.name}: more than {MASKS} derivatives")
         index: cython.int
         for index in range(self.mask_count):
-            self.masks[index] = self.pull_masks[index]
+            self.masks[index] = self.residual_masks[index]
 
     def __repr__(self):
         return f"<op {self.name}>"
 
 
 def _bare_row(name):
-    return OpRow(
+    return Primitive(
         name=name,
         grad_name="",
         code=-1,
@@ -78,15 +78,15 @@ def _bare_row(name):
         shape=None,
         dtype=None,
         numpy=None,
-        pulls=(),
-        pull_saves=(),
+        vjps=(),
+        residuals=(),
         batch_operands=(),
-        pull_masks=(),
+        residual_masks=(),
         differentiable=False,
         takes=(),
         types=0,
         batchable=False,
-        push=None,
+        jvp_kind=None,
         batch=None,
         rowwise=None,
         lower=None,

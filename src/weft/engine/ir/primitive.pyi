@@ -15,10 +15,10 @@ ROWS: int
 HOST: int
 COMPOSITE: int
 KIND_NAMES: tuple[str, ...]
-VALUE_ROW: OpRow
-SCALAR_ROW: OpRow
+VALUE_ROW: Primitive
+SCALAR_ROW: Primitive
 
-class OpRow:
+class Primitive:
     name: str
     grad_name: str
     kind: int

@@ -8,7 +8,7 @@ them up. Values that nobody holds any more go when nothing pending reads them.
 import cython
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial
 from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
 
@@ -28,7 +28,7 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
     `saved` has a bit for each input kept, and RESULT_BIT."""
     if node.holds or node.inputs is None:
         return
-    row: OpRow = node.row
+    row: Primitive = node.row
     mask: cython.longlong = 0
     index: cython.Py_ssize_t
     last: cython.Py_ssize_t = row.mask_count - 1

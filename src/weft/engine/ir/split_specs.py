@@ -7,7 +7,7 @@ are made in `views`.
 """
 
 import cython
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.split_specs import MOST_PARTS, ROOM
 from cython.cimports.weft.engine.ir.strides import is_contiguous
 
@@ -49,7 +49,9 @@ class Joint:
 
 
 @cython.cfunc
-def new_region(row: OpRow, params, shape: tuple, strides: tuple, start: cython.longlong) -> Region:
+def new_region(
+    row: Primitive, params, shape: tuple, strides: tuple, start: cython.longlong
+) -> Region:
     """The region that a row with these params shows; `strides` and `start` are of the storage's memory."""
     region: Region = Region.__new__(Region)
     region.params = params
@@ -65,7 +67,7 @@ def new_region(row: OpRow, params, shape: tuple, strides: tuple, start: cython.l
 
 
 @cython.cfunc
-def new_cut(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
+def new_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
     """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
     cut: Cut = Cut.__new__(Cut)
     cut.row, cut.shape, cut.axis, cut.key = row, shape, axis, key
@@ -77,7 +79,7 @@ def new_cut(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key, regions: lis
 @cython.cfunc
 @cython.inline
 @cython.exceptval(-1)
-def _place(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
+def _place(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
     """Where a cut would be remembered; a few do well for a program."""
     size: cython.longlong = shape[axis]
     number: cython.size_t = cython.cast(cython.size_t, row.code) * 7
@@ -87,7 +89,7 @@ def _place(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_
 
 
 @cython.cfunc
-def known_cut(row: OpRow, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
+def known_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
     """The cut that was made before of a tensor of this shape; or None."""
     cut: Cut = _known[_place(row, shape, axis, key)]
     if (

@@ -13,7 +13,7 @@ from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
 from cython.cimports.weft.engine.pipeline.segment_index import Terms
 
@@ -28,7 +28,7 @@ _others = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
-_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _WORD = cython.declare(cython.Py_ssize_t, 8)
 
 

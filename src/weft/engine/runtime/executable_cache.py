@@ -15,7 +15,7 @@ from cython.cimports.libc.string import memset
 from cython.cimports.weft.engine.devices.cpu.executor import Program
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.fingerprint import Record, Signature
@@ -33,7 +33,7 @@ require(__name__, cython.compiled)
 
 MAX_NODES = 200_000
 MAX_SEEN = 100_000
-_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 
 _templates: dict = {}
 _seen: OrderedDict = OrderedDict()

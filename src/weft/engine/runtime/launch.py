@@ -14,7 +14,7 @@ from cython.cimports.libc.string import memset
 from cython.cimports.weft.engine.devices.cpu.executor import Program
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
@@ -24,7 +24,7 @@ from weft.engine.pipeline.lowering.segment_gather import fill_tables
 
 require(__name__, cython.compiled)
 
-_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _watched = cython.declare(list, None)
 
 

@@ -11,7 +11,7 @@ import cython
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     LEAST_ROWS,
@@ -61,8 +61,8 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(OpRow, TABLE["cat"])
-_stack_row = cython.declare(OpRow, TABLE["stack"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
 _watcher = None
 
 
@@ -135,7 +135,7 @@ def _build(members: list, stacks: dict) -> cython.void:
     if axis != EQUAL:
         _build_ragged(members, columns, axis, stacks)
         return
-    row: OpRow = first.row
+    row: Primitive = first.row
     count: cython.Py_ssize_t = len(members)
     flags: list = []
     index: cython.Py_ssize_t

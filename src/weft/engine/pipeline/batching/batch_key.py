@@ -8,7 +8,7 @@ pattern, and of the place in the user's program. Nothing is computed for it, and
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import LONG_BYTES, ROW_BYTES
 
 from weft._build.compiled import require
@@ -21,7 +21,7 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _MACRO = cython.declare(cython.int, MACRO)
-_add_row = cython.declare(OpRow, TABLE["add"])
+_add_row = cython.declare(Primitive, TABLE["add"])
 
 
 @cython.cfunc

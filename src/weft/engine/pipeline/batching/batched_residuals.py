@@ -11,7 +11,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.membership import (
@@ -86,7 +86,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
     have been reached."""
     flags: tuple = quotient.info[0]
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
-    row: OpRow = first.row
+    row: Primitive = first.row
     mask: cython.longlong = first.saved
     index: cython.Py_ssize_t
     inputs: list = [None] * len(flags)
@@ -187,7 +187,7 @@ def _record_key(node: Node, numbers: dict):
 @cython.cfunc
 def _knows_no_height(record: Node) -> cython.bint:
     """Whether a record can be laid behind equal ones of other heights."""
-    row: OpRow = record.row
+    row: Primitive = record.row
     if row.rowwise is None or record.payload is None or len(record.shape) == 0:
         return False
     axis: cython.Py_ssize_t = row_axis(record.shape)

@@ -11,7 +11,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import acquire_saves, drop_inputs, note_idle
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on, identity
@@ -37,7 +37,7 @@ from weft.ops.row import TABLE
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
-_expand_row = cython.declare(OpRow, TABLE["expand"])
+_expand_row = cython.declare(Primitive, TABLE["expand"])
 # A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
 _NARROWEST = cython.declare(cython.longlong, 4)
 _LONGEST = cython.declare(cython.longlong, 4096)
@@ -323,7 +323,7 @@ def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Layer
 @cython.cfunc
 def _view_of_batch(node: Node, below: Node):
     """The view of one member, over all rows of the batch that it is of; None where there is no such view."""
-    row: OpRow = node.row
+    row: Primitive = node.row
     count: cython.Py_ssize_t = below.quotient.shape[0]
     params = row.batch(node.params, (below.shape,), (True,), count)
     if params is None:

@@ -12,7 +12,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     axis_between,
     operand_axis,
@@ -33,11 +33,11 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(OpRow, TABLE["cat"])
-_slice_row = cython.declare(OpRow, TABLE["slice"])
-_expand_row = cython.declare(OpRow, TABLE["expand"])
-_view_row = cython.declare(OpRow, TABLE["view"])
-_permute_row = cython.declare(OpRow, TABLE["permute"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_slice_row = cython.declare(Primitive, TABLE["slice"])
+_expand_row = cython.declare(Primitive, TABLE["expand"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_permute_row = cython.declare(Primitive, TABLE["permute"])
 
 
 # -- heights -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from cython.cimports.weft.engine.ir.prefetch import (
     prefetch_node,
     prefetch_operands,
 )
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
     LEAST_ROWS,
@@ -59,7 +59,7 @@ _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
-_stack_row = cython.declare(OpRow, TABLE["stack"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -610,7 +610,7 @@ def form_groups(nodes: list, notes: list | None = None) -> list:
 def may_join(node: Node) -> cython.bint:
     """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
     batch where something reads it (`stacking.stack`)."""
-    row: OpRow = node.row
+    row: Primitive = node.row
     return (
         row.batchable
         and row.kind != _SOURCE

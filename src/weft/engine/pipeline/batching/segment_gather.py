@@ -10,7 +10,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
 
@@ -20,11 +20,11 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_gather_row = cython.declare(OpRow, TABLE["gather_rows"])
-_add_row = cython.declare(OpRow, TABLE["add"])
-_view_row = cython.declare(OpRow, TABLE["view"])
-_select_row = cython.declare(OpRow, TABLE["select"])
-_slice_row = cython.declare(OpRow, TABLE["slice"])
+_gather_row = cython.declare(Primitive, TABLE["gather_rows"])
+_add_row = cython.declare(Primitive, TABLE["add"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_select_row = cython.declare(Primitive, TABLE["select"])
+_slice_row = cython.declare(Primitive, TABLE["slice"])
 MOST_TERMS = 16  # of a sum that is added up again where it goes on
 _most_terms = cython.declare(cython.Py_ssize_t, MOST_TERMS)
 

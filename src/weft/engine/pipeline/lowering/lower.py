@@ -8,7 +8,7 @@ dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and 
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering, joined
 from cython.cimports.weft.engine.pipeline.lowering.copy import (
     lower_copy,
@@ -35,7 +35,7 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(OpRow, TABLE["cat"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
 
 
 def lower(program: Program, plan: Plan) -> Lowering:

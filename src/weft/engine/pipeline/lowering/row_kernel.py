@@ -10,7 +10,7 @@ to `loops`.
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -56,7 +56,7 @@ _reduce = cython.declare(cython.int, REDUCE)
 _longest_row = cython.declare(cython.longlong, LONGEST_ROW)
 LANES = 16  # that rows are added up in, as in `weft.engine.kernels.loop_ir`
 WHOLE, ADDED = 1, 2
-_add = cython.declare(OpRow, TABLE["add"])
+_add = cython.declare(Primitive, TABLE["add"])
 CHEAP = 5  # a value of at most this cost is computed again in a later phase
 MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
 

@@ -10,7 +10,7 @@ it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep t
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -33,17 +33,17 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(OpRow, TABLE["add"])
-_cat_row = cython.declare(OpRow, TABLE["cat"])
-_stack_row = cython.declare(OpRow, TABLE["stack"])
-_sum_row = cython.declare(OpRow, TABLE["sum"])
-_strided_row = cython.declare(OpRow, TABLE["strided"])
-_view_row = cython.declare(OpRow, TABLE["view"])
-_linear_bias_row = cython.declare(OpRow, TABLE["linear_bias"])
-_linear_row = cython.declare(OpRow, TABLE["linear"])
-_matmul_row = cython.declare(OpRow, TABLE["matmul"])
-_take_add_row = cython.declare(OpRow, TABLE["take_add"])
-_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_add_row = cython.declare(Primitive, TABLE["add"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
+_sum_row = cython.declare(Primitive, TABLE["sum"])
+_strided_row = cython.declare(Primitive, TABLE["strided"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_linear_bias_row = cython.declare(Primitive, TABLE["linear_bias"])
+_linear_row = cython.declare(Primitive, TABLE["linear"])
+_matmul_row = cython.declare(Primitive, TABLE["matmul"])
+_take_add_row = cython.declare(Primitive, TABLE["take_add"])
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _macro = cython.declare(cython.int, MACRO)
 _rows = cython.declare(cython.int, ROWS)
 _view = cython.declare(cython.int, VIEW)

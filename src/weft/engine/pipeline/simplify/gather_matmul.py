@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OpRow
+from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record
@@ -44,13 +44,13 @@ require(__name__, cython.compiled)
 LEAST = 64  # multiply-adds that are saved for an element of the result, which is gathered or scattered instead
 DTYPES = (dtypes.float32, dtypes.float64)
 
-_expand_row = cython.declare(OpRow, TABLE["expand"])
-_matmul_row = cython.declare(OpRow, TABLE["matmul"])
-_permute_row = cython.declare(OpRow, TABLE["permute"])
-_take_add_row = cython.declare(OpRow, TABLE["take_add"])
-_take_row = cython.declare(OpRow, TABLE["take"])
-_view_row = cython.declare(OpRow, TABLE["view"])
-_scalar_row = cython.declare(OpRow, SCALAR_ROW)
+_expand_row = cython.declare(Primitive, TABLE["expand"])
+_matmul_row = cython.declare(Primitive, TABLE["matmul"])
+_permute_row = cython.declare(Primitive, TABLE["permute"])
+_take_add_row = cython.declare(Primitive, TABLE["take_add"])
+_take_row = cython.declare(Primitive, TABLE["take"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _view = cython.declare(cython.int, VIEW)
 
 
