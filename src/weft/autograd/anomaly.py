@@ -1,7 +1,7 @@
 """Anomaly mode: a backward whose outputs or gradients are not finite raises, and names the operation at fault.
 
 While it is on, a backward runs at its end what it has recorded and looks at the results; only where one of them is
-not finite is the program run once more, value by value (`faults`).
+not finite is the program run once more, value by value (`nonfinite_origin`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 """Custom differentiable functions, in PyTorch's two styles (`ctx` in forward, or `setup_context`).
 
 `forward` runs once, at the call, with gradients off; what it records runs lazily like everything else. One gradient
-record (`function_node`) stands for the call; its `backward` runs once per walk that reaches it.
+record (`custom.node`) stands for the call; its `backward` runs once per walk that reaches it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`weft.autograd.graph`: edges as values, hooks on what is saved, hooks on several gradients.
 
-In come tensors and functions of the user; out go contexts and handles. What is saved passes through `saving`, what is
-observed through the `observers` of records.
+In come tensors and functions of the user; out go contexts and handles. What is saved passes through
+`saved_tensor_hooks`, what is observed through the `observers` of records.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ _HELPERS = {
 
 
 def _places(names: str) -> dict[str, str]:
-    """Where names of the package are, as `_lazy.gather` takes it."""
+    """Where names of the package are, as `_build.lazy.gather` takes it."""
     found: dict[str, str] = {}
     for name in names.split():
         place = f"distributions.{_PLACES[name]}"

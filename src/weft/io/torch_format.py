@@ -2,8 +2,8 @@
 stream of pickles with the bytes behind them.
 
 In: the content of a file. Out: its value, with Weft's tensors for PyTorch's: tensors that shared a storage share it
-again. The pickle is read by a machine that runs nothing (`unpickling`); what a tensor claims to be is checked against
-the bytes that are there. Tensors of other devices come to this one.
+again. The pickle is read by a machine that runs nothing (`safe_unpickler`); what a tensor claims to be is checked
+against the bytes that are there. Tensors of other devices come to this one.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def _receive(descriptor: Any, shape: Shape, dtype: str) -> Storage:
 
 def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
     """The first bytes of a file as an array, which is the file where it is shared: it is made, and made long enough.
-    Errors: ArgumentTypeError on what is no path, and those of `whole_files.not_read`."""
+    Errors: ArgumentTypeError on what is no path, and those of `io.files.not_read`."""
     if not isinstance(filename, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"from_file: filename must be a path, not {type(filename).__name__}",

@@ -3,7 +3,7 @@
 """What the forward of a custom Function leaves for its backward: the tensors that it saved, and what it has declared.
 
 In come tensors, with the values and versions that they have then; out they come again, as themselves or on the edge of
-the record. Packing by hooks is left to `saving`.
+the record. Packing by hooks is left to `saved_tensor_hooks`.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ _NEVER = frozenset(
 @cython.cclass
 class Public:
     """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
-    it records on a floating-point tensor, and nothing more, if it says so; `compositions` are the calls that are
+    it records on a floating-point tensor, and nothing more, if it says so; `call_cache` are the calls that are
     recorded again, if it says that it is composed of primitives."""
 
     def __cinit__(self, function, name=None):

@@ -2,7 +2,7 @@
 
 In come a public function, the arguments of a call that failed and the exception; out goes the error that a user should
 see, or None where the arguments are of the right types and the exception stands for something else. What an argument
-has to be is `kinds`' part. This runs after a failure only, so that right calls pay nothing for it.
+has to be is `argument_types`' part. This runs after a failure only, so that right calls pay nothing for it.
 """
 
 from __future__ import annotations

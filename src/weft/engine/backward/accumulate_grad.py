@@ -2,7 +2,7 @@
 """What a leaf does with its gradient: `.grad` gets it, or it is added to what is there.
 
 In come a leaf, its cotangent as its hooks have left it, and the leaf's record, whose hooks are called before and
-after. Which leaf gets what is the walk's (`walk`, `known_walks`).
+after. Which leaf gets what is the walk's (`walk`, `replay`).
 """
 
 import cython

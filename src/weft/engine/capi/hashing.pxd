@@ -1,4 +1,4 @@
-# What `agenda`, `signature` and `stacking` find equal structure by: a step of a rolling hash over words, and a comparison of
+# What `scheduler`, `fingerprint` and `operand_packing` find equal structure by: a step of a rolling hash over words, and a comparison of
 # shapes and params that are equal part by part as a rule, without asking the parts.
 
 from cpython.object cimport Py_EQ, PyObject, PyObject_RichCompareBool

@@ -2,8 +2,8 @@
 """Values on PyTorch's device "meta": they have a shape, a dtype and a history, and never memory.
 
 The node of such a value has failed from the start, with the error that a read raises; one error object stands for the
-device, so that the library's other failures are told from it. What reads such a value is one too: `making` hands it on
-as operations are recorded, and keeps them off the tape, so that nothing of them is ever scheduled.
+device, so that the library's other failures are told from it. What reads such a value is one too: `node_factory` hands
+it on as operations are recorded, and keeps them off the tape, so that nothing of them is ever scheduled.
 """
 
 import cython

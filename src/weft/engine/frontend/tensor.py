@@ -2,7 +2,7 @@
 """Tensor handles and storages.
 
 A Tensor is a handle: a value (its own node, or a strided region of a Storage that it shares), a gradient edge, a
-gradient. The operators of the class stand here; what they call is in `recording`, `mutation` and `views`, which in
+gradient. The operators of the class stand here; what they call is in `recorder`, `inplace` and `views`, which in
 turn know the class. The methods beyond the operators are installed by the layers above (`install_methods`).
 """
 

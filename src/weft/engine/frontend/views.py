@@ -2,7 +2,7 @@
 """Handles that share a storage: aliases and views.
 
 In come handles and regions (shape, strides, offset in the storage's memory); out go handles of the same storage. A
-view's edge is a gradient record; writing through one is left to `mutation`.
+view's edge is a gradient record; writing through one is left to `inplace`.
 """
 
 import cython

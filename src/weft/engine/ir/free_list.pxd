@@ -1,7 +1,7 @@
 # Dead objects of a class that wait to be used again, with their empty fields in place: it spares making, writing and
 # counting some fifteen references for each. Nodes, handles, the sinks of leaves and tuples do so. `reuse` gives the class its
 # tp_dealloc, which empties an object between `revive` and `keep`; `take` hands out the last one, if `count` says so.
-# Where many have died at once, `burial` puts them in order of address: what is recorded next then lies in one direction.
+# Where many have died at once, `deferred_free` puts them in order of address: what is recorded next then lies in one direction.
 
 from cpython.object cimport PyObject
 from libc.string cimport memset

@@ -3,7 +3,7 @@
 
 Values (`inputs`) and gradients (`edges`) are two relations on the same record, which is immutable. What happens to a
 node later (its buffer, its place in a batch) is kept in its execution fields, which the schedule and the walks own.
-How nodes are made is in `making`, how they run is left to the pipeline, what they mean to the op table.
+How nodes are made is in `node_factory`, how they run is left to the pipeline, what they mean to the op table.
 """
 
 import cython

@@ -3,7 +3,7 @@
 A `LoopKernel` says: loops over `rank` axes, operands read through strides, a body of elementwise
 instructions, reductions over the trailing axes, an epilogue on their results, stores.  It holds no
 sizes; those arrive at the launch.  `verify` raises on a malformed kernel, `text` prints one
-canonically (the text is the cache key).  Lowering is in `loops`; choosing kernels is the
+canonically (the text is the cache key).  Lowering is in `codegen.loop_kernel`; choosing kernels is the
 scheduler's.
 """
 

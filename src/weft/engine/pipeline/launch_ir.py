@@ -105,7 +105,7 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
-        self.turned = None  # the matrices that are copied for many products (`turning.Turned`)
+        self.turned = None  # the matrices that are copied for many products (`prepack.Turned`)
 
     @cython.cfunc
     def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:

@@ -102,8 +102,8 @@ class Program:
     """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
     that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
     computed that a live node is, or is a view of, `viewed` those that exist already. `twins` compute values again, as
-    `recompute` says, `again` has their places, and those of `make_twins`, by the nodes whose values they are; None
-    where there are none.
+    `rematerialization` says, `again` has their places, and those of `make_twins`, by the nodes whose values they are;
+    None where there are none.
 
     A node that has a place has a number, which stands in `Node.index` until another signature or program is made."""
 

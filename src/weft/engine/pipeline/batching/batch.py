@@ -2,9 +2,9 @@
 """Batch: equal operations of separate examples run as one.
 
 In come recorded nodes; out goes a quotient, as a side relation: members get `quotient` (a node over a leading batch
-dimension) and `qrow` (`members`); the recorded graph keeps its inputs and edges. Which nodes are a group says the
-`agenda`; its order keeps groups from waiting for each other. How operands come together says `stacking`, what the
-reverse walk needs of a quotient `forms`.
+dimension) and `qrow` (`membership`); the recorded graph keeps its inputs and edges. Which nodes are a group says the
+`scheduler`; its order keeps groups from waiting for each other. How operands come together says `operand_packing`, what
+the reverse walk needs of a quotient `batched_residuals`.
 """
 
 import cython

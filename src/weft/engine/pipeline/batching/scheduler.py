@@ -3,11 +3,11 @@
 
 In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
 shared operands, gradient pattern, the user's line and the way from there through the library), each after the groups
-that it reads from. First come signatures of which every node is ready, then those of which a whole level is (`order`),
-then the others; among equals the one with the longest way still to go. So equal operations at different depths meet,
-the cells of one level of all trees are one group, and what many paths end in (a loss) waits until all have come. The
-line is part of the signature because the operations of one cell then stay row by row beside each other, and fuse. What
-runs by itself is in no group. The quotients are made in `batch`.
+that it reads from. First come signatures of which every node is ready, then those of which a whole level is
+(`topology`), then the others; among equals the one with the longest way still to go. So equal operations at different
+depths meet, the cells of one level of all trees are one group, and what many paths end in (a loss) waits until all have
+come. The line is part of the signature because the operations of one cell then stay row by row beside each other, and
+fuse. What runs by itself is in no group. The quotients are made in `batch`.
 """
 
 import heapq
@@ -609,7 +609,7 @@ def form_groups(nodes: list, notes: list | None = None) -> list:
 @cython.cfunc
 def may_join(node: Node) -> cython.bint:
     """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
-    batch where something reads it (`stacking.stack`)."""
+    batch where something reads it (`operand_packing.stack`)."""
     row: Primitive = node.row
     return (
         row.batchable

@@ -58,7 +58,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
 
 @cython.cfunc
 def _is_nested(strides: tuple) -> cython.bint:
-    """Whether an axis has several dimensions, as `products` leaves them."""
+    """Whether an axis has several dimensions, as `implicit_gemm` leaves them."""
     for stride in strides:
         if type(stride) is tuple:
             return True

@@ -4,7 +4,7 @@
 In comes a fused kernel whose nodes read reductions that it makes itself; out goes one launch. Each node has a phase:
 the first in which all that it reads is there. What a later phase reads is computed again there where that costs no
 more than reading it, otherwise it is left in local memory, one element or a row. Kernels that are not staged are left
-to `loops`.
+to `loop_kernel`.
 """
 
 import cython

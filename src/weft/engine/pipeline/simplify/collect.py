@@ -3,8 +3,8 @@
 
 In comes a tape; out goes a Program with `order` (each node after its value inputs, equal values once) and `places`
 (views, rows of batches and duplicates as regions of what is computed; a product's operand may have axes of several
-dimensions, `products`). A macro lies where what it stands for does (`expand`). Dead code is what no live value reaches:
-it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep their inputs.
+dimensions, `implicit_gemm`). A macro lies where what it stands for does (`decompose`). Dead code is what no live value
+reaches: it stays on the tape, untouched. Nothing is rewritten; the recorded nodes keep their inputs.
 """
 
 import cython

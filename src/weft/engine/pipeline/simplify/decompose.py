@@ -4,7 +4,7 @@
 In comes a pending node of a macro row, of one example or of a batch; out goes the node of its value, which the row's
 `lower` records from the macro's inputs. A macro is one node for the recorder, the batches and the reverse walk, which
 cost by the node; the kernels are those of its primitives. What else stands for a node when it is collected is recorded
-in the same way (`gathered`).
+in the same way (`gather_matmul`).
 """
 
 import cython

@@ -1,7 +1,7 @@
 """What a kernel's launch hands over: extents, strides and addresses, and the scopes of its loops.
 
-A `Frame` reads the pointers and arguments in the entry block, laid out as `ir.pointers` and
-`ir.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
+A `Frame` reads the pointers and arguments in the entry block, laid out as `loop_ir.pointers` and
+`loop_ir.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
 there.  `nest` writes loops; what runs inside them is the stages'.
 """
 
@@ -89,7 +89,7 @@ class Frame:
         return b.load(place, typ=I64)
 
     def pointer(self, name: str) -> Value:
-        """The address handed over under a name of `ir.pointers`."""
+        """The address handed over under a name of `loop_ir.pointers`."""
         b = self.builder
         place = b.gep(b.arguments["pointers"], [integer(8 * self._pointers[name])])
         return b.load(place, typ=POINTER)

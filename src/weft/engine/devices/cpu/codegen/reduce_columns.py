@@ -1,7 +1,7 @@
 """Reductions with the lanes across the innermost parallel axis, as a sum over a matrix's rows.
 
 Every column keeps the sixteen partial results of its block, so the element that meets another is
-the same as in `rows_reduced`; they lie in memory that stays in the cache, for a strip of columns at
+the same as in `reduce_rows`; they lie in memory that stays in the cache, for a strip of columns at
 a time, wide enough for rows to be read in long pieces.  Several elements of one lane are added to its
 partial result at once, in order; a kernel for few columns has those of all lanes in registers.
 Blocks then fold by the same tree, strip by strip.
@@ -415,7 +415,7 @@ class Columns:
         return self.builder.intrinsic("llvm.ctpop.i64", I64, [blocks])
 
     def _push(self, number: Value, size: Value) -> None:
-        """Take the block in row 0 onto the stack; see `reductions.Tree`."""
+        """Take the block in row 0 onto the stack; see `reduce_ops.Tree`."""
         b, height = self.builder, self._height(number)
         ones = b.intrinsic("llvm.cttz.i64", I64, [b.not_(number), Value(I1, "false")])
         self._unstack(height, ones, size)

@@ -1,10 +1,10 @@
 """Sums over rows that a staged kernel makes while it has each row in its hands.
 
 Element i of a reduction belongs to lane i mod 16 of its block, and lanes are folded by halves
-(`reductions`): so the rows of one lane may be added up by one unit of work, whoever does the others.
+(`reduce_ops`): so the rows of one lane may be added up by one unit of work, whoever does the others.
 A call takes the rows unit, unit + 16, ... and adds them up in a row of local memory, which starts
 at zero and goes to scratch; a second function folds the sixteen rows there.  The order of every sum
-is that of `columns`, which reads the rows from memory.  Rows of one block only.
+is that of `reduce_columns`, which reads the rows from memory.  Rows of one block only.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ ABREAST = 4  # units whose rows are taken in turns
 @dataclass(frozen=True)
 class Local:
     """Memory of one call: a row of at most LONGEST_ROW elements, or one element. What is `added` to is zero before the
-    first row of a unit and a sum over its rows behind the last one (`column_sums`)."""
+    first row of a unit and a sum over its rows behind the last one (`reduce_columns_fused`)."""
 
     dtype: str
     whole: bool

@@ -1,6 +1,6 @@
 """Asking for the row to come while a staged kernel computes one.
 
-A kernel that makes sums over rows takes the rows of a few lanes in turns (`column_sums`), and then goes on
+A kernel that makes sums over rows takes the rows of a few lanes in turns (`reduce_columns_fused`), and then goes on
 further away: its first phase waits for memory, which the processor could not guess and which has nothing
 to do in the phases after it.  Before each phase of a row a part of the next row is asked for, so that
 never more is under way than the processor keeps account of.  A row beyond the last one may be asked for,

@@ -5,7 +5,7 @@ appended to the builder.  Every primitive rounds to its dtype, without fast-math
 registers a bool is a vector of i1, float16 and bfloat16 are float32 vectors whose values are
 already rounded, a complex number is two vectors.  Conversions, halves, complex numbers, integer
 division and float remainders live in modules of their own; exp, log, sin and their like come from
-`elementary`.  Memory belongs to `memory`.
+`elementary`.  Memory belongs to `vector_memory`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The result is defined element by element: one ascending chain of fused multiply-
 within each chunk of 2048 values of k, and the chunks' sums added in ascending order.  So a row's
 bits depend on nothing but its own operands: not on M, N, the batch, strides, the variant, the
 split into units, or the processor.  float16 and bfloat16 chain in float32 and round once at the
-end; complex numbers are two chains (see `micro`); integers wrap.
+end; complex numbers are two chains (see `microkernel`); integers wrap.
 
 Kernel: pointers A, B, C, and of a `_bias` variant (for float32 and float64) a vector along n that
 is added to the whole sums; arguments batch, M, N, K, then (batch, row, column) element strides of A
@@ -29,7 +29,7 @@ def lower_gemm(dtype: str, name: str, variant: str, target: Target | None = None
 
 
 def lower_axes(dtype: str, name: str, variant: str, target: Target | None = None) -> str:
-    """The same for operands whose axes lie in several dimensions (`axes`); `dtype` is float32 or float64."""
+    """The same for operands whose axes lie in several dimensions (`implicit`); `dtype` is float32 or float64."""
     from weft.engine.devices.cpu.gemm.writing import axes
 
     return axes(dtype, name, variant, target or host())

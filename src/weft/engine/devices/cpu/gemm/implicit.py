@@ -2,8 +2,8 @@
 
 C[m, n] = sum over k of A[m, k] * B[k, n], where m, n and k each walk up to four strided dimensions of the operands: the
 channels and the window of an image on k, its examples and positions on n. Panels are packed from where the elements lie
-(`runs`); the register tile, the chains and so every bit are those of the other kernels. Units with the same columns
-follow each other over all matrices of the batch, so that what describes columns is made once for them.
+(`pack_runs`); the register tile, the chains and so every bit are those of the other kernels. Units with the same
+columns follow each other over all matrices of the batch, so that what describes columns is made once for them.
 
 Arguments: M, N, K; the matrices of a batch and their strides in A, B and C; the stride of C along m; the axes
 m (size, A, -), n (size, B, C), k (size, A, B), each outermost dimension first; how A is read along k (0 where all of it

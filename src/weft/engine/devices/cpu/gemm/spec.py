@@ -85,7 +85,7 @@ class Spec:
 
     @property
     def streams(self) -> bool:
-        """A B whose columns lie beside each other is read a few k at a time (see `stream`)."""
+        """A B whose columns lie beside each other is read a few k at a time (see `tile_streaming`)."""
         return self.exact and not self.turned and self.number.native and self.rows <= STREAMED
 
     @property
