@@ -1,7 +1,7 @@
 """Builds the compiled modules with the address and undefined-behaviour sanitizers, in build/sanitize, and tests there.
 
 python tools/sanitize.py tests/tensor tests/ops        # all modules; the first build takes a quarter of an hour
-python tools/sanitize.py --only weft.graph tests/ops   # these modules instrumented, the others as they are
+python tools/sanitize.py --only weft.engine.ir tests/ops   # these modules instrumented, the others as they are
 
 Generated kernels are not instrumented. Stacks are not either: greenlet copies them. Tests that start Python with an
 environment of their own fail, since the sanitizer has to be loaded first. Needs gcc.
