@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import weft
-from oracle import conformance
+from oracle import conformance, torch
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTED = (ROOT / "tests" / "conformance.txt").read_text().split()
@@ -37,6 +37,7 @@ def test_the_first_sample_agrees(operators: Any, name: str) -> None:
 def test_errors_have_the_words_of_pytorch(database: str) -> None:
     """Every error input of the databases, but for those with a reason: the class, and the words that PyTorch's tests
     look for."""
+    assert torch.__version__
     errors, reasons = conformance("errors"), conformance("reasons").REASONS
     found = [
         (entry, *failure)

@@ -138,7 +138,7 @@ import weft
 import numpy as np
 kept = [np.ones(4) for _ in range(40_000)]
 tensors = [weft.tensor([float(n), 2.0]) for n in range(10_000)]
-print(sum(float(x.sum()) for x in kept), weft.stack(tensors).sum().item())
+print(sum(float(x.sum()) for x in kept), weft.stack(tensors).sum().item(), flush=True)
 del kept, tensors
 import ctypes
 ctypes.string_at(weft.ones(4).data_ptr() + 16, 1)
