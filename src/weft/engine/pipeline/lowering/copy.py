@@ -229,16 +229,6 @@ def _indexed_spec(builder: Builder) -> KernelSpec:
     return spec
 
 
-def copy_strided(lowering: Lowering, dtype, shape, source, target):
-    """Append a copy between strided regions, each (slot, byte offset, strides)."""
-    lower_copy(lowering, dtype, shape, source, target)
-
-
-def copy_written(lowering: Lowering, node: Node, base: Node):
-    """Append a copy of what a node writes into, unless it lies there."""
-    copy_base(lowering, node, base)
-
-
 def contiguous(lowering: Lowering, node: Node):
     """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
     slot, offset, strides = lowering.place_of(node)

@@ -9,11 +9,11 @@ product is the same chain; no bit depends on it.
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, place_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT
-from weft.engine.pipeline.lowering.copy import copy_strided
 
 require(__name__, cython.compiled)
 
@@ -70,7 +70,7 @@ class Turned:
             n, k = node.shape[len(node.shape) - 1], _depth(node)
             place = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
             own, lowering.launches = lowering.launches, []
-            copy_strided(lowering, node.dtype, (k, n), right, place)
+            lower_copy(lowering, node.dtype, (k, n), right, place)
             self.copies.extend(lowering.launches)
             lowering.launches = own
             self.places[key] = place

@@ -13,10 +13,11 @@ from functools import cache
 from typing import Any
 
 import cython
+from cython.cimports.weft.engine.pipeline.lowering.copy import copy_base, lower_copy
 
 from weft._build.compiled import require
 from weft.engine.ir.strides import contiguous_strides
-from weft.engine.pipeline.lowering.copy import contiguous, copy_strided, copy_written
+from weft.engine.pipeline.lowering.copy import contiguous
 
 require(__name__, cython.compiled)
 
@@ -65,7 +66,7 @@ def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
     if steps == dense:
         return slot, offset
     target = lowering.scratch_slot(source.numel * source.dtype.itemsize)
-    copy_strided(lowering, source.dtype, moved, (slot, offset, steps), (target, 0, dense))
+    lower_copy(lowering, source.dtype, moved, (slot, offset, steps), (target, 0, dense))
     return target, 0
 
 
@@ -79,7 +80,7 @@ def _into_place(lowering: Any, node: Any, axis: int, launch: Any) -> None:
     out = lowering.scratch_slot(node.numel * node.dtype.itemsize)
     launch(out)
     final = contiguous_strides(node.shape)
-    copy_strided(
+    lower_copy(
         lowering,
         node.dtype,
         moved,
@@ -235,7 +236,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
     slot = lowering.slot_of(node)
-    copy_written(lowering, node, base)
+    copy_base(lowering, node, base)
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]
