@@ -37,8 +37,8 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 HOT = tuple(
     f"weft.{package}."
     for package in (
-        "engine.capi", "engine.ir", "engine.dispatch", "engine.frontend", "engine.api", "engine.runtime",
-        "engine.devices", "tensor",
+        "engine.capi", "engine.ir", "engine.dispatch", "engine.frontend", "engine.replay", "engine.api",
+        "engine.runtime", "engine.devices", "tensor",
     )
 )  # fmt: skip
 FAST = ("-O2",)

@@ -24,6 +24,7 @@ engine.capi
 engine.ir
 engine.dispatch
 engine.frontend
+engine.replay
 ops
 engine.api
 engine.kernels

@@ -352,7 +352,7 @@ def test_whatever_is_changed(
 def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int]:
     """The gradients that turns have added up, and how many walks were known; the last ones run within a budget."""
     replay.clear()
-    before = replay.counters["repeated"]
+    before = replay.counters["hits"]
     weights = [programs_leaf(3 + i, 4 + i) for i in range(6)]
     for turn in range(turns):
         if not known:
@@ -370,7 +370,7 @@ def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int
             recorder.set_budget(*former)
         weft.realize(loss, *[weight.grad for weight in weights])
     shown = [weight.grad.tolist() for weight in weights]
-    return shown, replay.counters["repeated"] - before
+    return shown, replay.counters["hits"] - before
 
 
 def programs_leaf(*shape: int) -> Any:
@@ -395,9 +395,9 @@ def test_nothing_is_kept_alive() -> None:
         leaf.grad = None
         hidden = leaf.tanh()
         loss = (hidden * leaf).exp().sum()
-        before = replay.counters["repeated"]
+        before = replay.counters["hits"]
         loss.backward()
-    assert replay.counters["repeated"] > before
+    assert replay.counters["hits"] > before
     leaf.grad.tolist()
     gone = [weakref.ref(leaf), weakref.ref(leaf.grad)]
     nodes = count_live_nodes()

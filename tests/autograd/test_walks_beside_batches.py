@@ -23,9 +23,9 @@ def forgotten() -> Iterator[None]:
 
 def repeated(job: Callable[[], Any]) -> int:
     """How many walks of a job were known."""
-    before = replay.counters["repeated"]
+    before = replay.counters["hits"]
     job()
-    return replay.counters["repeated"] - before
+    return replay.counters["hits"] - before
 
 
 def normed(depth: int = 4) -> Any:

@@ -1,16 +1,14 @@
 # cython: language_level=3
 """Outlines: what a reverse walk over a graph will record, as far as it depends on the graph.
 
-In come the roots of a walk; out goes an array of words, and a list of params: the records below the roots, what they
-save and from where, where their edges lead, in which order they were made, and the leaves. Walks over graphs of equal
+In come the roots of a walk; out goes a fingerprint: the records below the roots, what they save and from where, where
+their edges lead, in which order they were made, and the leaves. Walks over graphs of equal
 outlines record the same operations. No outline is made of what does more than its structure says: hooks, Functions,
 members of batches, leaves of other layouts.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.weft.engine.backward.reachability import Discovery
-from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -18,6 +16,7 @@ from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import scalar_row
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
+from cython.cimports.weft.engine.replay.fingerprint import Fingerprint, put, put_sizes, reserve
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -36,11 +35,8 @@ class Outline(Discovery):
     by first use."""
 
     def __cinit__(self):
-        self.parts = []
+        self.key = Fingerprint.__new__(Fingerprint)
         self.cotangents = []
-
-    def __dealloc__(self):
-        free(self.words)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -48,6 +44,7 @@ class Outline(Discovery):
         """Reach everything and describe it; False where a walk would do more than the outline says.
 
         Errors: RuntimeError where a record has given up its saved values."""
+        key: Fingerprint = self.key
         number: cython.int
         index: cython.Py_ssize_t
         self.discover(roots)
@@ -62,12 +59,12 @@ class Outline(Discovery):
                     return False
             elif not self.describe_leaf(cython.cast(AccumulateGrad, record)):
                 return False
-        self.reserve(self.targets.count)
+        reserve(key, self.targets.count)
         for index in range(self.targets.count):
-            self.put(self.targets.items[index])
+            put(key, self.targets.items[index])
         if not self.describe_roots(roots):
             return False
-        self.digest()
+        key.digest()
         return True
 
     @cython.cfunc
@@ -83,53 +80,27 @@ class Outline(Discovery):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def reserve(self, more: cython.Py_ssize_t) -> cython.int:
-        """Make room for so many more words. Errors: MemoryError."""
-        if self.length + more <= self.capacity:
-            return 0
-        capacity: cython.Py_ssize_t = 2 * self.capacity + more + 256
-        words: cython.p_void = realloc(self.words, capacity * cython.sizeof(cython.longlong))
-        if words == cython.NULL:
-            raise MemoryError
-        self.words = cython.cast(cython.p_longlong, words)
-        self.capacity = capacity
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def put(self, word: cython.longlong) -> cython.void:
-        self.words[self.length] = word
-        self.length += 1
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def put_shape(self, shape: tuple) -> cython.void:
-        for size in shape:
-            self.put(cython.cast(cython.longlong, size))
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def describe_node(self, node: Node) -> cython.bint:
+        key: Fingerprint = self.key
         if node.quotient is not None or node.state == FAILED:
             return False
-        self.reserve(len(node.shape) + 3)
-        self.put(
+        reserve(key, len(node.shape) + 3)
+        put(
+            key,
             cython.cast(cython.longlong, node.row.code)
             | cython.cast(cython.longlong, node.dtype.code) << 20
             | cython.cast(cython.longlong, node.params is not None) << 29
             | cython.cast(cython.longlong, node.payload is not None) << 30
             | cython.cast(cython.longlong, len(node.shape)) << 32
-            | cython.cast(cython.longlong, len(node.edges)) << 40
+            | cython.cast(cython.longlong, len(node.edges)) << 40,
         )
-        self.put(self.newest - node.seq)
-        self.put(node.saved)
-        self.put_shape(node.shape)
+        put(key, self.newest - node.seq)
+        put(key, node.saved)
+        put_sizes(key, node.shape)
         if node.params is not None:
-            self.parts.append(node.params)
+            key.parts.append(node.params)
         if node.payload is not None:
-            self.parts.append(node.payload)
+            key.parts.append(node.payload)
         return node.saved == 0 or self.describe_saves(node)
 
     @cython.cfunc
@@ -153,30 +124,36 @@ class Outline(Discovery):
     @cython.exceptval(-1, check=False)
     def describe_value(self, node: Node) -> cython.int:
         """Put the number of a value; of one that is met for the first time, what a rule can see of it."""
-        self.reserve(len(node.shape) + 2)
+        key: Fingerprint = self.key
+        reserve(key, len(node.shape) + 2)
         if node.mark != self.stamp:
             node.mark = self.stamp
             node.count = self.count + self.outside
             self.outside += 1
-            self.put(node.dtype.code | cython.cast(cython.longlong, node.row is scalar_row) << 8)
-            self.put_shape(node.shape)
-        self.put(node.count)
+            put(
+                key,
+                node.dtype.code | cython.cast(cython.longlong, node.row is scalar_row) << 8,
+            )
+            put_sizes(key, node.shape)
+        put(key, node.count)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def describe_leaf(self, sink: AccumulateGrad) -> cython.bint:
+        key: Fingerprint = self.key
         leaf: Tensor = sink.variable
         if leaf.lens != 0:
             return False
-        self.reserve(len(leaf._shape) + 1)
-        self.put(
+        reserve(key, len(leaf._shape) + 1)
+        put(
+            key,
             1 << 48
             | cython.cast(cython.longlong, leaf._dtype.code) << 20
             | cython.cast(cython.longlong, leaf._grad is None) << 28
-            | cython.cast(cython.longlong, len(leaf._shape)) << 32
+            | cython.cast(cython.longlong, len(leaf._shape)) << 32,
         )
-        self.put_shape(leaf._shape)
+        put_sizes(key, leaf._shape)
         return True
 
     @cython.cfunc
@@ -184,35 +161,21 @@ class Outline(Discovery):
     def describe_roots(self, roots: list) -> cython.bint:
         """Say where the walk begins, and with what: the number one, or values that are there. A rule may make numbers
         of the default type."""
-        self.reserve(2 * len(roots) + 1)
-        self.put(cython.cast(DType, dtypes.get_default()).code)
+        key: Fingerprint = self.key
+        reserve(key, 2 * len(roots) + 1)
+        put(key, cython.cast(DType, dtypes.get_default()).code)
         for edge, cotangent in roots:
             tensor: Tensor = cotangent
             if tensor.lens != 0:
                 return False
             node: Node = value(tensor)
             self.cotangents.append(node)
-            self.put(self.number_of(edge))
+            put(key, self.number_of(edge))
             if node.row is scalar_row and type(node.params) is int and node.params == 1:
-                self.put(_ONE | node.dtype.code)
+                put(key, _ONE | node.dtype.code)
             elif node.state == DONE and node.buffer is not None:
                 self.describe_value(node)
-                self.reserve(2 * len(roots))
+                reserve(key, 2 * len(roots))
             else:
                 return False
         return True
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def digest(self) -> cython.void:
-        """The hash of all words, in two strands that a processor works on at once."""
-        one: cython.ulonglong = self.length
-        other: cython.ulonglong = 1469598103
-        index: cython.Py_ssize_t = 0
-        while index + 1 < self.length:
-            one = mix(one, self.words[index])
-            other = mix(other, self.words[index + 1])
-            index += 2
-        if index < self.length:
-            one = mix(one, self.words[index])
-        self.key = cython.cast(cython.longlong, mix(one, other) >> 1)

@@ -18,9 +18,9 @@ from cython.cimports.weft.engine.backward.trace import (
     ROOT,
     Script,
     Step,
-    find_script,
 )
 from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.frontend.node_factory import append_again, new_scalar
 from cython.cimports.weft.engine.frontend.recorder import check_budget
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -30,44 +30,23 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
+from cython.cimports.weft.engine.replay.cache import Cache
 
 from weft._build.compiled import require
 from weft.config import config
-from weft.engine.backward import trace
 from weft.engine.backward.accumulate_grad import accumulate_grad
-from weft.engine.backward.trace import counters
-from weft.engine.backward.trace_recorder import Lesson
+from weft.engine.backward.trace_recorder import Lesson, cache
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.batching import batch
 
 require(__name__, cython.compiled)
 
 MOST_NODES = 20_000  # pending when a walk is looked up; of larger graphs most are never met again
-MOST_HABITS = 10_000
-MOST_MISSES = 10
-UNSEEN = 1  # walks of a new look that are not looked up: most graphs never come again
 _INPUT_NUMBER = cython.declare(cython.longlong, (1 << 13) - 1)
 _INSTRUCTION = cython.declare(cython.int, (1 << 18) - 1)
 
-_habits: dict = {}  # what a walk looks like at first sight -> Habit
-
-
-@cython.final
-@cython.cclass
-class Habit:
-    """How often walks that look alike at first sight have come, and have turned out to be new."""
-
-    rest = cython.declare(cython.longlong)  # so many more are not looked up
-    misses = cython.declare(cython.int)
-
-    def __cinit__(self):
-        self.rest = UNSEEN
-
-    def miss(self):
-        """One was new, or cannot be learned: after several, more and more are not looked at."""
-        if self.misses < MOST_MISSES:
-            self.misses += 1
-        self.rest = 0 if self.misses < 4 else 1 << self.misses
+_walks = cython.declare(Cache, cache)
+counters = _walks.counters
 
 
 # -- repeating -----------------------------------------------------------------------------------------------------
@@ -80,24 +59,22 @@ def repeat(tape: Tape, roots: list, keep: bool):
     Errors: RuntimeError where a record has given up its saved values."""
     if not roots or not _is_plain(tape):
         return None
-    habit: Habit = _habit_of(tape, roots)
-    if habit.rest > 0:
-        habit.rest -= 1
+    look: cython.longlong = _look(tape, roots)
+    if not _walks.admits(look):
         return None
     outline: Repeat = Repeat()
     if not outline.describe(roots):
-        habit.miss()
+        _walks.admission.miss(look)
         return None
-    script: Script = find_script(outline)
+    script: Script = cython.cast(Script, _walks.find(outline.key))
     if script is None:
-        habit.miss()
-        return Lesson(outline, habit)
+        _walks.admission.miss(look)
+        return Lesson(outline, look)
     if script.among_batches and _form_batches(tape, outline):
-        habit.miss()
+        _walks.admission.miss(look)
         return None
-    habit.misses = 0
+    _walks.admission.succeed(look)
     outline.carry_out(tape, script, keep)
-    counters["repeated"] += 1
     return True
 
 
@@ -124,17 +101,14 @@ def _is_plain(tape: Tape) -> cython.bint:
 
 
 @cython.cfunc
-def _habit_of(tape: Tape, roots: list) -> Habit:
-    """What is remembered of walks that look like this one at first sight."""
+@cython.exceptval(check=False)
+def _look(tape: Tape, roots: list) -> cython.longlong:
+    """What walks that may be equal have in common at first sight: a graph is described only where they have."""
     edge = cython.cast(tuple, roots[0])[0]
     code: cython.longlong = cython.cast(Node, edge).row.code if isinstance(edge, Node) else -1
-    key = (tape.count, tape.pending_bytes, code, len(roots))
-    habit: Habit = _habits.get(key)
-    if habit is None:
-        if len(_habits) >= MOST_HABITS:
-            _habits.clear()
-        habit = _habits[key] = Habit()
-    return habit
+    look: cython.ulonglong = mix(len(roots), code)
+    look = mix(mix(look, tape.count), tape.pending_bytes)
+    return cython.cast(cython.longlong, look >> 1)
 
 
 @cython.final
@@ -281,5 +255,4 @@ def consider(tape: Tape) -> cython.int:
 
 def clear():
     """Forget every known walk."""
-    trace.clear()
-    _habits.clear()
+    _walks.clear()

@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.engine.backward.fingerprint cimport Outline
+from weft.engine.replay.cache cimport Entry
 
 # Where an operand comes from: the kind, the number of an input << 3, the number of a step, record, root or number << 16.
 cdef enum:
@@ -23,9 +23,7 @@ cdef struct Step:
     Py_ssize_t first  # where its operands begin
     Py_ssize_t arity
 
-cdef class Script:
-    cdef bytes words  # of the outline
-    cdef list parts
+cdef class Script(Entry):
     cdef Step* steps
     cdef Py_ssize_t count
     cdef long long* operands
@@ -33,10 +31,3 @@ cdef class Script:
     cdef list held
     cdef bint among_batches  # what else was pending has become batches: it is looked at before each walk
     cdef int allot(self, Py_ssize_t steps, Py_ssize_t operands) except -1
-    cdef bint suits(self, Outline outline) except -1
-
-cdef Script find_script(Outline outline)
-cdef void keep_script(long long key, Script script)
-
-cdef dict _scripts
-cdef Py_ssize_t _steps

@@ -18,19 +18,26 @@ from cython.cimports.weft.engine.backward.trace import (
     ROOT,
     Script,
     Step,
-    keep_script,
 )
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import scalar_row
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
+from cython.cimports.weft.engine.replay.cache import Cache
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE, ROWS
 from weft.engine.ir.tape import last_sequence
 from weft.engine.pipeline import driver
+from weft.engine.replay.cache import named
 
 require(__name__, cython.compiled)
+
+STEP_BYTES = cython.declare(
+    cython.Py_ssize_t, 160
+)  # about what a step of a script takes, with its operands
+walks = cython.declare(Cache, named("walks"))
+cache = walks
 
 
 @cython.final
@@ -39,7 +46,7 @@ class Lesson:
     """A walk that may be learned: `watch` it, and `close` when it is over."""
 
     outline = cython.declare(Outline)
-    habit = cython.declare(object)
+    look = cython.declare(cython.longlong)
     places = cython.declare(dict)
     journal = cython.declare(list)
     flushes = cython.declare(object)
@@ -47,16 +54,16 @@ class Lesson:
     among_batches = cython.declare(cython.bint)
     filled = cython.declare(cython.Py_ssize_t)
 
-    def __init__(self, outline: Outline, habit):
+    def __init__(self, outline: Outline, look: cython.longlong):
         self.outline = outline
-        self.habit = habit
+        self.look = look
         self.places = _places(outline)
 
     def after_batches(self):
         """Batches were found: the lesson itself, or None where records of the walk are members of them; then it is not
         to be learned."""
         if self.outline.has_members():
-            self.habit.miss()
+            walks.admission.miss(self.look)
             return None
         self.among_batches = True
         return self
@@ -71,13 +78,13 @@ class Lesson:
     def close(self, tape: Tape, walk):
         """The walk is over: keep what it recorded, if it is nothing but operations on what the script will find."""
         if self.flushes != driver.counters["flushes"] or walk.has_groups():
-            self.habit.miss()
+            walks.admission.miss(self.look)
             return
         script: Script = self.write(tape.since(self.start))
         if script is None:
-            self.habit.miss()
+            walks.admission.miss(self.look)
         else:
-            keep_script(self.outline.key, script)
+            walks.keep(self.outline.key, script, STEP_BYTES * script.count)
 
     @cython.cfunc
     def write(self, nodes: list) -> Script:
@@ -92,10 +99,7 @@ class Lesson:
             entries.append((before + 0.5, node, sink))
         entries.sort(key=_first)
         script: Script = Script()
-        script.parts = self.outline.parts
         script.among_batches = self.among_batches
-        size: cython.Py_ssize_t = self.outline.length * cython.sizeof(cython.longlong)
-        script.words = cython.cast(cython.p_char, self.outline.words)[:size]
         script.allot(len(entries), sum([_arity(node, sink) for _, node, sink in entries]))
         for _, node, sink in entries:
             if node is None or not self.add_step(script, node, sink):

@@ -1,4 +1,5 @@
 from weft.engine.ir.node cimport Node
+from weft.engine.replay.fingerprint cimport Fingerprint
 
 cdef enum:
     NUMBERS = 1024  # places for numbers from outside; half of them are used
@@ -10,23 +11,12 @@ cdef struct Number:
     long long index
 
 cdef class Signature:
-    cdef readonly long long hash
+    cdef readonly Fingerprint key
     cdef readonly list nodes
     cdef readonly list external
     cdef readonly bint live
     cdef readonly bint complete
     cdef readonly bint tracked
-    cdef long long* words
-    cdef Py_ssize_t count
-    cdef Py_ssize_t room
-
-    cdef int reserve(self, Py_ssize_t more) except -1
-
-cdef class Record:
-    cdef bytes words
-    cdef list details
-
-    cpdef bint matches(self, Signature other) except -1
 
 cpdef Signature signature(list nodes, bint batched=*)
 

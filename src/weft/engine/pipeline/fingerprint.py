@@ -1,21 +1,26 @@
 # cython: language_level=3
 """Signatures: recognising a program that has run before.
 
-In come the pending nodes; out goes a Signature: their structure, sizes, liveness and wiring as one array of words, its
-hash, and the values from outside in order of first use. Equal hashes are confirmed by full comparison (`matches`), so
-a collision costs time and never a wrong program. Numbers in the program are run-time arguments and no part of it, but
-which of them are equal is. Nodes that have not been considered for a batch are told from those that have, so that a
-program without batches is recognised before anybody looks for them.
+In come the pending nodes; out goes a Signature: a fingerprint of their structure, sizes, liveness, wiring and outside
+layouts, and the values from outside in order of first use. Numbers in the program are run-time arguments and no part of
+it, but which of them are equal is. Nodes that have not been considered for a batch are told from those that have, so
+that a program without batches is recognised before anybody looks for them.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memcmp, memcpy
-from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
 from cython.cimports.weft.engine.pipeline.segment_index import Terms
+from cython.cimports.weft.engine.replay.fingerprint import (
+    Fingerprint,
+    put,
+    put_part,
+    put_sizes,
+    reserve,
+)
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ROWS, SCALAR_ROW
@@ -29,7 +34,6 @@ _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
-_WORD = cython.declare(cython.Py_ssize_t, 8)
 
 
 @cython.final
@@ -45,43 +49,17 @@ class Signature:
         self.nodes = nodes
         self.external = []
         self.complete = True
-        self.reserve(16 + 12 * len(nodes))
-
-    def __dealloc__(self):
-        free(self.words)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def reserve(self, more: cython.Py_ssize_t) -> cython.int:
-        """Make room for so many more words."""
-        if self.count + more <= self.room:
-            return 0
-        room: cython.Py_ssize_t = 2 * self.room + more
-        words: cython.p_void = realloc(self.words, room * _WORD)
-        if words == cython.NULL:
-            raise MemoryError
-        self.words = cython.cast(cython.p_longlong, words)
-        self.room = room
-        return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put(result: Signature, word: cython.longlong) -> cython.void:
-    result.words[result.count] = word
-    result.count += 1
+        self.key = Fingerprint.__new__(Fingerprint)
+        reserve(self.key, 16 + 12 * len(nodes))
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _put_numbers(result: Signature, numbers: tuple) -> cython.int:
+def _put_numbers(key: Fingerprint, numbers: tuple) -> cython.int:
     """Append a tuple of integers and room for eight words more."""
-    result.reserve(len(numbers) + 9)
-    _put(result, len(numbers))
-    number: cython.longlong
-    for number in numbers:
-        _put(result, number)
+    reserve(key, len(numbers) + 9)
+    put(key, len(numbers))
+    put_sizes(key, numbers)
     return 0
 
 
@@ -91,35 +69,36 @@ def signature(nodes: list, batched: cython.bint = True) -> Signature:
     batches that they read, and that are not on the tape, are appended to the list."""
     result: Signature = Signature(nodes)
     position: cython.longlong = 0
-    h: cython.ulonglong = batched
     node: Node
     next_stamp()
     for node in nodes:
         node.index = _stamp << 32 | position
         position += 1
     for node in nodes:
-        h = _describe(result, node, h)
+        _describe(result, node)
     for node in result.external:
-        _describe_outside(result, node)
-    _put(result, batched)
+        _describe_outside(result.key, node)
+    put(result.key, batched)
     _forget_numbers()
-    result.hash = _digest(result, h)
+    result.key.digest()
     return result
 
 
 @cython.cfunc
-def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulonglong:
-    """Append one node; the hash of what words cannot say is mixed into h."""
+@cython.exceptval(-1, check=False)
+def _describe(result: Signature, node: Node) -> cython.int:
+    """Append one node."""
     source: Node
+    key: Fingerprint = result.key
     arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
-    result.reserve(arity + 8)
+    reserve(key, arity + 8)
     tracked: cython.bint = node.edges is not None and not node.considered
     if node.live > 0:
         result.live = True
     if tracked:
         result.tracked = True
-    _put(
-        result,
+    put(
+        key,
         cython.cast(cython.longlong, node.row.code)
         | cython.cast(cython.longlong, node.dtype.code) << 20
         | cython.cast(cython.longlong, node.live > 0) << 28
@@ -130,49 +109,34 @@ def _describe(result: Signature, node: Node, h: cython.ulonglong) -> cython.ulon
         | cython.cast(cython.longlong, arity + 1) << 33,
     )
     if node.quotient is not None:
-        _put(result, _link(result, node.quotient))
-        _put(result, node.qrow)
+        put(key, _link(result, node.quotient))
+        put(key, node.qrow)
     elif arity > 0:
         for source in node.inputs:
-            _put(result, _link(result, source))
-    _put_numbers(result, node.shape)
+            put(key, _link(result, source))
+    _put_numbers(key, node.shape)
     if node.params is not None:
-        h = mix(h, hash(node.params))
+        put_part(key, node.params)
     if node.row.kind == _ROWS:
-        _put(result, cython.cast(Terms, node.payload).numbers.count)
-    return h
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _describe_outside(result: Signature, node: Node) -> cython.int:
-    result.reserve(4)
-    _put(
-        result,
-        cython.cast(cython.longlong, node.dtype.code)
-        | cython.cast(cython.longlong, node.row is _scalar_row) << 8
-        | cython.cast(cython.longlong, node.strides is not None) << 9,
-    )
-    _put_numbers(result, node.shape)
-    if node.strides is not None:
-        _put_numbers(result, node.strides)
+        put(key, cython.cast(Terms, node.payload).numbers.count)
+        key.parts.append(node.payload)
     return 0
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _digest(result: Signature, h: cython.ulonglong) -> cython.longlong:
-    """The hash of all words, in two strands that a processor works on at once."""
-    one: cython.ulonglong = h
-    other: cython.ulonglong = 1469598103
-    index: cython.Py_ssize_t = 0
-    while index + 1 < result.count:
-        one = mix(one, result.words[index])
-        other = mix(other, result.words[index + 1])
-        index += 2
-    if index < result.count:
-        one = mix(one, result.words[index])
-    return cython.cast(cython.longlong, mix(one, other) >> 1)
+@cython.exceptval(-1, check=False)
+def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
+    reserve(key, 4)
+    put(
+        key,
+        cython.cast(cython.longlong, node.dtype.code)
+        | cython.cast(cython.longlong, node.row is _scalar_row) << 8
+        | cython.cast(cython.longlong, node.strides is not None) << 9,
+    )
+    _put_numbers(key, node.shape)
+    if node.strides is not None:
+        _put_numbers(key, node.strides)
+    return 0
 
 
 # -- wiring --------------------------------------------------------------------------------------------------------
@@ -264,42 +228,3 @@ def _forget_numbers():
     _numbered = 0
     if _others:
         _others.clear()
-
-
-# -- confirmation --------------------------------------------------------------------------------------------------
-
-
-@cython.final
-@cython.cclass
-class Record:
-    """What a stored program keeps of the nodes that it was made from, to confirm a match."""
-
-    def __cinit__(self, like: Signature):
-        self.words = cython.cast(cython.p_char, like.words)[: like.count * _WORD]
-        self.details = []
-        node: Node
-        index: cython.Py_ssize_t
-        for index in range(len(like.nodes)):
-            node = like.nodes[index]
-            if node.params is not None or node.row.kind == _ROWS:
-                self.details.append(
-                    (index, node.params, node.payload if node.row.kind == _ROWS else None)
-                )
-
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def matches(self, other: Signature) -> cython.bint:
-        """Full comparison: same rows, params, shapes, dtypes, liveness, wiring, and outside layouts."""
-        if len(self.words) != other.count * _WORD:
-            return False
-        if memcmp(cython.cast(cython.p_char, self.words), other.words, other.count * _WORD) != 0:
-            return False
-        node: Node
-        index: cython.Py_ssize_t
-        for index, params, payload in self.details:
-            node = other.nodes[index]
-            if not equal(params, node.params):
-                return False
-            if payload is not None and node.payload != payload:
-                return False
-        return True

@@ -1,6 +1,7 @@
 from libc.stdint cimport uintptr_t
 from weft.engine.devices.cpu.executor cimport Program
-from weft.engine.pipeline.fingerprint cimport Record, Signature
+from weft.engine.pipeline.fingerprint cimport Signature
+from weft.engine.replay.cache cimport Entry
 
 cdef struct Commit:
     # What becomes of node number `node`: a place in a slot (-1: nothing is kept).
@@ -8,14 +9,10 @@ cdef struct Commit:
     Py_ssize_t slot
     long long offset
 
-cdef class Template:
-    cdef readonly Record record
+cdef class Template(Entry):
     cdef readonly Program executable
     cdef readonly int launches
     cdef readonly int kernels
-    cdef readonly int size
-    cdef long long hash
-    cdef long long used
     cdef Py_ssize_t source_count, size_count, commit_count, checked
     cdef Py_ssize_t* sources
     cdef Py_ssize_t* sizes

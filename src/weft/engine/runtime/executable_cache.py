@@ -2,11 +2,8 @@
 """Known programs: a flush whose structure and sizes have come before runs without scheduling.
 
 A Template holds the executor's program, the sizes of its slots, where outside values come in and what each node of
-the flush becomes, in flat arrays. It is stored when a structure comes for the second time, confirmed by full
-comparison when it comes again, and forgotten least recently used.
+the flush becomes, in flat arrays. It is stored when a structure comes for the second time (`engine/replay/cache`).
 """
-
-from collections import OrderedDict
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
@@ -18,8 +15,9 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
-from cython.cimports.weft.engine.pipeline.fingerprint import Record, Signature
+from cython.cimports.weft.engine.pipeline.fingerprint import Signature
 from cython.cimports.weft.engine.pipeline.lowering.segment_gather import Table
+from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
@@ -27,43 +25,25 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import SCALAR_ROW
 from weft.engine.pipeline import horizontal_fusion
 from weft.engine.pipeline.memory_plan import is_private
+from weft.engine.replay.cache import named
 from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
 
-MAX_NODES = 200_000
-MAX_SEEN = 100_000
+MOST_NODES = 25_000  # of a flush that is kept
+NODE_BYTES = cython.declare(
+    cython.Py_ssize_t, 256
+)  # about what a template takes for each of its nodes
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 
-_templates: dict = {}
-_seen: OrderedDict = OrderedDict()
-_scheduled: OrderedDict = OrderedDict()
-_stored_nodes = 0
-_uses = cython.declare(cython.longlong, 0)
-_RECENT = cython.declare(cython.Py_ssize_t, 64)
-_recent = cython.declare(list, [None] * 64)  # the last template met for each remainder of the hash
+_cache = cython.declare(Cache, named("flushes"))
+_scheduled = cython.declare(Admission, Admission())
+counters = _cache.counters
 
 
 @cython.final
 @cython.cclass
-class Counters:
-    """What has happened in this process, read as a mapping."""
-
-    hits: cython.longlong
-    stored: cython.longlong
-    seen: cython.longlong
-
-    def __getitem__(self, name: str) -> int:
-        return {"hits": self.hits, "stored": self.stored, "seen": self.seen}[name]
-
-
-_counters = cython.declare(Counters, Counters())
-counters = _counters
-
-
-@cython.final
-@cython.cclass
-class Template:
+class Template(Entry):
     """One stored program."""
 
     def __dealloc__(self):
@@ -102,50 +82,24 @@ class Template:
 @cython.ccall
 def lookup(signature: Signature) -> Template:
     """The stored program of a signature, or None."""
-    global _uses
-    template: Template = _recent[signature.hash % _RECENT]
-    if template is None or template.hash != signature.hash:
-        template = _templates.get(signature.hash)
-        if template is None:
-            return None
-        _recent[signature.hash % _RECENT] = template
-    if not template.record.matches(signature):
-        return None
-    _uses += 1
-    _counters.hits += 1
-    template.used = _uses
-    return template
+    return cython.cast(Template, _cache.find(signature.key))
 
 
 def worth_storing(signature: Signature):
     """Whether this structure has come before; notes it otherwise."""
-    if len(signature.nodes) > MAX_NODES // 8 or not signature.complete:
+    if len(signature.nodes) > MOST_NODES or not signature.complete:
         return False
-    if _noted(_seen, signature):
-        return True
-    _counters.seen += 1
-    return False
+    return _cache.admits(signature.key.hash)
 
 
 def comes_again(signature: Signature):
     """Whether this structure has been scheduled before, also with kernels taken apart; notes it otherwise."""
-    return signature.complete and _noted(_scheduled, signature)
-
-
-@cython.cfunc
-def _noted(hashes: OrderedDict, signature: Signature) -> cython.bint:
-    """Whether a structure is among these; it is from now on, in place of the oldest one where there are many."""
-    if signature.hash in hashes:
-        return True
-    hashes[signature.hash] = True
-    if len(hashes) > MAX_SEEN:
-        hashes.popitem(last=False)
-    return False
+    return signature.complete and _scheduled.admits(signature.key.hash)
 
 
 def has_come(signature: Signature):
     """Whether `worth_storing` has noted this structure."""
-    return signature.hash in _seen
+    return _cache.admission.knows(signature.key.hash)
 
 
 def storable_as(signature: Signature, memory):
@@ -159,7 +113,6 @@ def store(
     signature: Signature, program, memory, lowering, run, executable, commits: list, gone: list
 ):
     """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
-    global _stored_nodes, _uses
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
     constants: list = [
@@ -171,7 +124,6 @@ def store(
     if None in sources:
         return
     template: Template = Template()
-    template.record = Record(signature)
     template.executable = executable
     template.constants = constants
     template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
@@ -180,21 +132,9 @@ def store(
     template.held = [launch.spec for launch in lowering.launches]
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
-    template.size = len(signature.nodes)
     ends: list = commits + [(node, -1, 0, None) for node in gone]
     _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
-    _uses += 1
-    template.used = _uses
-    former: Template = _templates.get(signature.hash)
-    if former is not None:
-        _stored_nodes -= former.size
-    template.hash = signature.hash
-    _templates[signature.hash] = template
-    _forget_recent()
-    _counters.stored += 1
-    _stored_nodes += template.size
-    while _stored_nodes > MAX_NODES and len(_templates) > 1:
-        _forget_oldest()
+    _cache.keep(signature.key, template, NODE_BYTES * len(signature.nodes))
 
 
 @cython.cfunc
@@ -220,28 +160,6 @@ def _fill(
         template.commits[index].slot = slot
         template.commits[index].offset = offset
         template.strides.append(strides)
-
-
-def _forget_oldest():
-    """Drop the templates that have waited longest: an eighth of them at once, since finding them takes a sort."""
-    global _stored_nodes
-    oldest: list = sorted(_templates, key=_last_use)
-    for key in oldest[: len(oldest) // 8 + 1]:
-        template: Template = _templates.pop(key)
-        _stored_nodes -= template.size
-    _forget_recent()
-
-
-@cython.cfunc
-def _forget_recent():
-    index: cython.Py_ssize_t
-    for index in range(_RECENT):
-        _recent[index] = None
-
-
-def _last_use(key):
-    template: Template = _templates[key]
-    return template.used
 
 
 def _name(node: Node):
@@ -397,8 +315,4 @@ def _commit(
 
 def clear():
     """Forget every stored program."""
-    global _stored_nodes
-    _templates.clear()
-    _forget_recent()
-    _seen.clear()
-    _stored_nodes = 0
+    _cache.clear()

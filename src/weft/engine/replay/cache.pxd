@@ -1,0 +1,37 @@
+from weft.engine.replay.fingerprint cimport Fingerprint
+
+cdef enum:
+    RECENT = 64  # entries that are found without a dictionary
+
+cdef class Counters:
+    cdef public long long noted
+    cdef public long long stored
+    cdef public long long hits
+    cdef public long long evicted
+
+cdef class Admission:
+    cdef object states
+    cdef public int unseen
+    cdef bint admits(self, long long look) except -1
+    cdef bint knows(self, long long look) except -1
+    cdef int miss(self, long long look) except -1
+    cdef int succeed(self, long long look) except -1
+
+cdef class Entry:
+    cdef Fingerprint key
+    cdef Py_ssize_t nbytes
+    cdef long long used  # when it was last, counted in hits and what was stored
+
+cdef class Cache:
+    cdef readonly str name
+    cdef public long long most_bytes
+    cdef readonly long long nbytes
+    cdef readonly Counters counters
+    cdef readonly Admission admission
+    cdef dict entries
+    cdef list recent
+    cdef bint admits(self, long long look) except -1
+    cdef Entry find(self, Fingerprint key)
+    cdef int keep(self, Fingerprint key, Entry entry, Py_ssize_t nbytes) except -1
+    cdef int evict(self) except -1
+    cdef int drop(self, Entry entry) except -1

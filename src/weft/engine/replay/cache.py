@@ -1,0 +1,208 @@
+# cython: language_level=3
+"""Caches of what is replayed: one policy of admission, one bound in bytes, one way to forget, one record of counts.
+
+A client makes a `Cache`, asks whether it `admits` a structure, finds an `Entry` by its fingerprint and keeps new ones.
+Where there is no room the least recently used go. `clear` forgets what all caches hold; `text` is a line for people.
+"""
+
+from collections import OrderedDict
+
+import cython
+from cython.cimports.weft.engine.replay.cache import RECENT
+from cython.cimports.weft.engine.replay.fingerprint import Fingerprint
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+MOST_BYTES = 64 << 20  # that the entries of a cache take together, about
+MOST_LOOKS = 100_000
+MOST_MISSES = 10
+FREE_MISSES = 3  # after which a look is put off
+
+CACHES: dict = {}  # by name, in order of the pipeline
+tally: dict = {}  # the counters of each
+
+
+@cython.final
+@cython.cclass
+class Counters:
+    """What has happened to the caches of one name in this process, read as a mapping: kinds noted and stored, hits, and
+    entries evicted."""
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self)[name]
+
+    def __iter__(self):
+        counts = {"noted": self.noted, "stored": self.stored}
+        yield from {**counts, "hits": self.hits, "evicted": self.evicted}.items()
+
+
+@cython.final
+@cython.cclass
+class Admission:
+    """What is worth a fingerprint, or a trace: what has come `unseen` times before. A look (any number that is equal
+    for equal structures) that turns out to be new again and again is put off for longer and longer."""
+
+    def __cinit__(self, unseen: cython.int = 1):
+        self.states = OrderedDict()  # look -> how many more are put off, with the misses above
+        self.unseen = unseen
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def admits(self, look: cython.longlong) -> cython.bint:
+        """Whether this one is taken, noting that it has come."""
+        state = self.states.get(look)
+        if state is None:
+            if self.unseen == 0:
+                return True
+            if len(self.states) >= MOST_LOOKS:
+                self.states.popitem(last=False)
+            self.states[look] = self.unseen - 1
+            return False
+        if cython.cast(cython.longlong, state) & 0xFFFF == 0:
+            return True
+        self.states[look] = state - 1
+        return False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def knows(self, look: cython.longlong) -> cython.bint:
+        """Whether it has come before, without a note."""
+        return look in self.states
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def miss(self, look: cython.longlong) -> cython.int:
+        """What was taken was new, or cannot be kept: after several times more and more are not taken."""
+        state: cython.longlong = self.states.get(look, 0)
+        misses: cython.longlong = min(MOST_MISSES, (state >> 16) + 1)
+        self.states[look] = misses << 16 | (0 if misses <= FREE_MISSES else 1 << misses)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def succeed(self, look: cython.longlong) -> cython.int:
+        """What was taken was known."""
+        if self.states.get(look, 0) != 0:
+            self.states[look] = 0
+        return 0
+
+
+@cython.cclass
+class Entry:
+    """What a cache keeps for one fingerprint. Clients derive theirs."""
+
+
+def _last_use(entry: Entry) -> int:
+    return entry.used
+
+
+@cython.final
+@cython.cclass
+class Cache:
+    """Entries by fingerprint. Caches of one name share their counters; the first of a name is known to `clear`."""
+
+    def __cinit__(self, name: str, unseen: cython.int = 1):
+        self.name = name
+        self.most_bytes = MOST_BYTES
+        self.admission = Admission(unseen)
+        self.entries = {}
+        self.recent = [None] * RECENT
+        self.counters = tally.setdefault(name, Counters())
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def admits(self, look: cython.longlong) -> cython.bint:
+        """Whether what looks so is worth a fingerprint, or a trace."""
+        if self.admission.admits(look):
+            return True
+        self.counters.noted += 1
+        return False
+
+    @cython.cfunc
+    def find(self, key: Fingerprint) -> Entry:
+        """The entry of a fingerprint, confirmed by full comparison, or None."""
+        slot: cython.Py_ssize_t = key.hash % RECENT
+        entry: Entry = self.recent[slot]
+        if entry is None or entry.key.hash != key.hash:
+            entry = self.entries.get(key.hash)
+            if entry is None:
+                return None
+            self.recent[slot] = entry
+        if not entry.key.equals(key):
+            return None
+        self.counters.hits += 1
+        entry.used = self.counters.hits + self.counters.stored
+        return entry
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def keep(self, key: Fingerprint, entry: Entry, nbytes: cython.Py_ssize_t) -> cython.int:
+        """Keep an entry that takes about so many bytes beside its fingerprint; others go where there is no room."""
+        self.counters.stored += 1
+        former: Entry = self.entries.pop(key.hash, None)
+        if former is not None:
+            self.drop(former)
+        entry.key = key
+        entry.used = self.counters.hits + self.counters.stored
+        entry.nbytes = nbytes + key.nbytes()
+        self.nbytes += entry.nbytes
+        self.entries[key.hash] = entry
+        while self.nbytes > self.most_bytes and len(self.entries) > 1:
+            self.evict()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def evict(self) -> cython.int:
+        """Let go of what has waited longest: an eighth of the entries at once, since finding them takes a sort."""
+        oldest: list = sorted(self.entries.values(), key=_last_use)
+        for entry in oldest[: len(oldest) // 8 + 1]:
+            del self.entries[cython.cast(Entry, entry).key.hash]
+            self.drop(entry)
+            self.counters.evicted += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def drop(self, entry: Entry) -> cython.int:
+        """An entry has left."""
+        self.nbytes -= entry.nbytes
+        slot: cython.Py_ssize_t = entry.key.hash % RECENT
+        if self.recent[slot] is entry:
+            self.recent[slot] = None
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def clear(self):
+        """Forget everything, also what has come."""
+        self.entries.clear()
+        self.admission.states.clear()
+        self.recent = [None] * RECENT
+        self.nbytes = 0
+
+
+def named(name: str, unseen: int = 1) -> Cache:
+    """Make the cache of a client, which `clear` and `text` know."""
+    CACHES[name] = Cache(name, unseen)
+    return CACHES[name]
+
+
+def clear():
+    """Forget what all caches hold."""
+    for cache in CACHES.values():
+        cache.clear()
+
+
+def text() -> str:
+    """One line: what each cache holds, and what has happened to it."""
+    held = {name: f"{len(cache)} kept in {cache.nbytes >> 10} kB" for name, cache in CACHES.items()}
+    told = [
+        f"{name} {counts.hits} of {counts.hits + counts.stored + counts.noted} known"
+        f" ({held.get(name, 'none kept')}, {counts.evicted} evicted)"
+        for name, counts in tally.items()
+    ]
+    return "replay: " + "; ".join(told)

@@ -1,0 +1,34 @@
+from weft.engine.capi.growable_array cimport Array
+from weft.engine.capi.growable_array cimport reserve as reserve_words
+from weft.engine.capi.hashing cimport mix
+
+cdef class Fingerprint:
+    cdef Array words
+    cdef list parts  # params and other objects that words cannot say
+    cdef unsigned long long seed  # the hash of the parts that are hashed
+    cdef readonly long long hash
+    cdef void digest(self) noexcept
+    cdef bint equals(self, Fingerprint other) except -1
+    cdef Py_ssize_t nbytes(self) noexcept
+
+# Make room for so many more words.
+cdef inline int reserve(Fingerprint key, Py_ssize_t more) except -1:
+    if key.words.count + more > key.words.room:
+        return reserve_words(&key.words, more)
+    return 0
+
+# Append a word, for which there is room.
+cdef inline void put(Fingerprint key, long long word) noexcept:
+    key.words.words[key.words.count] = word
+    key.words.count += 1
+
+# Append the sizes of a shape, for which there is room.
+cdef inline void put_sizes(Fingerprint key, tuple shape) noexcept:
+    for size in shape:
+        put(key, <long long>size)
+
+# Append an object that is compared, and hashed.
+cdef inline int put_part(Fingerprint key, object part) except -1:
+    key.seed = mix(key.seed, hash(part))
+    key.parts.append(part)
+    return 0
