@@ -60,6 +60,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int], Tensors]]] = {
     "layer_norm": (lambda x: F.layer_norm(x, (6,)), image),
     "batch_norm": (lambda x, w, b: F.batch_norm(x, b, b * b, b, b, eps=0.1), filtered),
     "einsum": (lambda x: weft.einsum("bcij,bdij->bcd", x, x), image),
+    "diagonals": (lambda x: weft.einsum("bcii,bdii->bcd", x, x), image),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), image),
     "cosine_similarity": (lambda x: F.cosine_similarity(x, x + 1, -1), image),
     "roll": (lambda x: x.roll((1, 2), (2, 3)), image),
@@ -83,6 +84,13 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int], Tensors]]] = {
     "sinc": (lambda x: weft.sinc(x), image),
     "renorm": (lambda x: weft.renorm(x, 2, 1, 0.5), image),
     "pdist": (lambda x: F.pdist(x.flatten(1)), image),
+}
+
+# Compositions that take views of their operands in a way that is not repeated.
+BY_VIEWS: dict[str, tuple[Callable[..., Any], Callable[[int], Tensors]]] = {
+    "roll of all": (lambda x: x.roll(3), image),
+    "two diagonals": (lambda x: weft.einsum("bbij,bcij->bc", x[:, :2], x), image),
+    "a diagonal": (lambda x: weft.einsum("bcii->bci", x) + 0, image),
 }
 
 
@@ -140,7 +148,7 @@ def test_calls_are_learned_and_repeated_while_pending_work_runs(name: str, nodes
     assert call_cache.counters["repeated"] - before["repeated"] >= 3 * usual["repeated"]
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [*CALLS, *BY_VIEWS])
 @pytest.mark.parametrize(
     "arrange",
     [
@@ -148,11 +156,13 @@ def test_calls_are_learned_and_repeated_while_pending_work_runs(name: str, nodes
         lambda x: x.to(memory_format=weft.channels_last) if x.dim() == 4 else x,
         lambda x: weft.stack([x, x], -1)[..., 1],
         lambda x: x[:0] if x.dim() == 4 and x.shape[2] == 6 else x,
+        lambda x: weft.cat([x, x], -1)[..., : x.shape[-1]],
+        lambda x: x[:1].expand(x.shape),
     ],
-    ids=["double", "channels last", "every second", "empty"],
+    ids=["double", "channels last", "every second", "empty", "narrowed", "expanded"],
 )
 def test_types_and_layouts_are_calls_of_their_own(name: str, arrange: Callable[[Any], Any]) -> None:
-    function, inputs = CALLS[name]
+    function, inputs = (CALLS | BY_VIEWS)[name]
     for seed in range(4):
         given = tuple(arrange(x) for x in inputs(seed))
         try:

@@ -33,6 +33,7 @@ from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from weft._build.compiled import require
 from weft.engine.dispatch.torch_function import has_mode
 from weft.engine.frontend.update_trace import plain_kinds
+from weft.engine.frontend.views import NoMemoryOrderError
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.tape import intact, last_sequence
 
@@ -339,9 +340,14 @@ def _learn(
         entries.append(entry)
     keywords: dict = {name: entries[total + index] for index, name in enumerate(named)}
     start: cython.longlong = last_sequence()
-    with intact():
-        result = function(*entries[:total], **keywords)
-    found = known[kind] = Lesson(given).learn(start, result)
+    found = result = None
+    try:
+        with intact():
+            result = function(*entries[:total], **keywords)
+        found = Lesson(given).learn(start, result)
+    except NoMemoryOrderError:  # it has taken a view of a region, of which a handle of our own knows no memory
+        found = False
+    known[kind] = found
     if found is False:  # it may have given an operand, or a view of one
         return PyObject_Vectorcall(function, arguments, count, names)
     counters["learned"] += 1

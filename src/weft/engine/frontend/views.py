@@ -43,6 +43,12 @@ KIND_OF_VIEW = KIND_BITS
 OUTPUT_SHIFT = PART_SHIFT
 
 
+class NoMemoryOrderError(BaseException):
+    """A view was asked of a handle whose strides are those of a region with gaps or overlaps, but which is not in any
+    storage: such handles stand for an operand while a composition is learned, which then is not repeated. Not an
+    Exception, as nothing between the view and the lesson is to answer it."""
+
+
 @cython.cfunc
 def share(tensor: Tensor) -> Storage:
     """The storage of a tensor, made on the first alias; its node is the value in memory order."""
@@ -52,6 +58,8 @@ def share(tensor: Tensor) -> Storage:
     node: Node = tensor.node
     if tensor.strides is not None:
         order = dense_order(tensor._shape, tensor.strides)
+        if order is None:
+            raise NoMemoryOrderError
         shape = tuple([tensor._shape[axis] for axis in order])
         node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
         if ambient > 0:
