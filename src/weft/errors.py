@@ -121,6 +121,11 @@ class KindError(ArgumentError, TypeError):
     RuntimeError; it is a TypeError too."""
 
 
+class NumberRangeError(ArgumentError, OverflowError):
+    """A Python integer that a type cannot hold. By where it is converted, PyTorch raises OverflowError, ValueError or
+    RuntimeError; this is all of them."""
+
+
 class NoTensorError(WeftError, TypeError, AttributeError):
     """Something else where a tensor or a module is wanted, and PyTorch misses an attribute of it; it is a TypeError
     too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,3 +78,32 @@ def test_padding_without_a_meaning_is_refused(mode: str) -> None:
                 except NotImplementedError as error:
                     outcomes.append(str(error).partition("\n")[0])
             assert outcomes[0] == outcomes[1], (rank, pairs)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [-1, [-1], [[1], [-2]], [2**63, -1], range(-1, 2), 1.5, [2.0], [2**63, 1.5], [1j], [1 + 0j], 2**64, [-(2**64)],
+     [2**64 - 1], [True], [], [[]], [2**63, 1]],
+)  # fmt: skip
+def test_uint64_takes_no_negative_numbers_and_no_floats(data: Any) -> None:
+    """Alone of all integer types it wraps no numbers of lists, and cuts no fractions."""
+
+    def outcome(lib: Any) -> Any:
+        try:
+            return lib.tensor(data, dtype=lib.uint64).tolist()
+        except (OverflowError, TypeError) as error:
+            return isinstance(error, OverflowError), str(error).split(", called at")[0]
+
+    assert outcome(weft) == outcome(torch)
+
+
+@pytest.mark.parametrize("name", ("uint64", "int64", "uint8"))
+@pytest.mark.parametrize("number", (2**64, -(2**64), 2**100))
+def test_integers_beyond_64_bits_overflow(name: str, number: int) -> None:
+    for lib in (torch, weft):
+        dtype = getattr(lib, name)
+        for make in (partial(lib.full, (1,)), lib.scalar_tensor):
+            with pytest.raises(OverflowError):
+                make(number, dtype=dtype)
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            lib.tensor([number], dtype=lib.int64)

@@ -18,7 +18,7 @@ import numpy as np
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, NumberRangeError
 from weft.tensor.info import finfo
 from weft.tensor.memory import bfloat16_bits, raw_dtype, values_array
 
@@ -214,26 +214,33 @@ def _plain(data: Any) -> Any:
     return data
 
 
+def _array_of(data: Any) -> Any:
+    """Nested sequences in NumPy's own type for them. Errors: ValueError or TypeError where they are ragged."""
+    try:
+        return np.array(data) if len(data) else np.zeros(0)
+    except ValueError:
+        _check_regular(data)
+        raise
+
+
 def _nested(data: Any, dtype: DType) -> Any:
     """The array of nested sequences, in NumPy's own type for them."""
     if _holds_tensors(data):
         data = _plain(data)
-    try:
-        array = np.array(data) if len(data) else np.zeros(0)
-    except ValueError:
-        _check_regular(data)
-        raise
+    array = _array_of(data)
+    if dtype is dtypes.uint64 and array.size and array.dtype.kind in "ifc":
+        return _unsigned(data)
     if array.dtype.kind in "OUSV":
         _check_regular(data)
         infer(data)
+        if dtype is dtypes.uint64:
+            return _unsigned(data)
         if dtype.category < 2:
             raise _too_wide(dtype)
         return np.array(data, np.float64 if dtype.category == 2 else np.complex128)
     if array.dtype.kind == "c" and dtype.category in (1, 2):
         raise _not_real(data, dtype)
     if array.dtype.kind == "f" and dtype.category == 1 and infer(data).category < 2:
-        if dtype is dtypes.uint64:
-            return _wrapped(data, dtype)
         raise _too_wide(dtype)  # NumPy takes integers of both ends of 64 bits for floats
     if dtype.category == 1 and array.size:
         if array.dtype.kind == "f" and not dtype.is_signed and array.min() < 0:
@@ -253,6 +260,30 @@ def _wrapped(data: Any, dtype: DType) -> Any:
     return np.array(wrapped, dtype.numpy).reshape(numbers.shape)
 
 
+def _unsigned(data: Any) -> Any:
+    """The array of numbers for uint64, which alone of all integer types takes no negative numbers and no floats.
+    Errors: OverflowError, TypeError."""
+    numbers = np.array(data, object)
+    for number in numbers.reshape(-1):
+        if isinstance(number, (float, complex, np.inexact)):
+            raise ArgumentTypeError(
+                "an integer is required",
+                expected="integers, as dtype is uint64",
+                got=repr(number)[:40],
+                fix="convert the numbers with int(), or the tensor with .to(weft.uint64)",
+            )
+        if number < 0:
+            raise NumberRangeError(
+                "can't convert negative int to unsigned",
+                expected="integers from 0 on, as dtype is uint64",
+                got=str(number)[:40],
+                fix="make the tensor with dtype=weft.int64; .view(weft.uint64) shows its bits",
+            )
+        if number >= 1 << 64:
+            raise _too_wide(dtypes.uint64)
+    return numbers.astype(np.uint64)
+
+
 def _holds_tensors(data: Any) -> bool:
     whole, depth = data, 0
     while isinstance(data, (list, tuple)) and len(data):
@@ -268,10 +299,11 @@ def _holds_tensors(data: Any) -> bool:
 
 
 def _too_wide(dtype: DType) -> ArgumentError:
-    return ArgumentError(
-        "Overflow when unpacking long long",
+    whole = dtype is dtypes.uint64
+    return NumberRangeError(
+        "int too big to convert" if whole else "Overflow when unpacking long long",
         expected=f"numbers that {dtype.name} can hold",
-        got="an integer outside int64",
+        got=f"an integer outside {'uint64' if whole else 'int64'}",
         fix="pass floats, or dtype=weft.float64",
     )
 
@@ -309,6 +341,10 @@ def _range_of(dtype: DType) -> tuple[Any, Any]:
     return info.min, info.max
 
 
+def _misfit(dtype: DType) -> str:
+    return f"value cannot be converted to type {dtype.name} without overflow"
+
+
 def need_fit(value: Any, dtype: DType) -> None:
     """Errors: RuntimeError on a real number that a type cannot hold; unsigned types take negative integers."""
     if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
@@ -319,8 +355,9 @@ def need_fit(value: Any, dtype: DType) -> None:
         dtype.category == 2 and not math.isfinite(value)
     ):
         return
-    raise DTypeError(
-        f"value cannot be converted to type {dtype.name} without overflow",
+    wide = isinstance(value, int) and not -1 << 63 <= value < 1 << 64
+    raise (NumberRangeError if wide else DTypeError)(
+        "int too big to convert" if wide else _misfit(dtype),
         expected=f"{least} to {high}",
         got=str(value)[:40],
         fix="choose a wider dtype, or a smaller number",
@@ -343,6 +380,8 @@ def to_array(data: Any, dtype: DType | None) -> tuple[Any, DType]:
 
 def _number(value: Any, dtype: DType) -> Any:
     array = np.array(value)
+    if dtype is dtypes.uint64 and array.dtype.kind in "ifcO":
+        return _unsigned(value)
     wide = array.dtype == np.uint64 and dtype is not dtypes.uint64
     if array.dtype.kind == "O" or wide:
         if dtype.category > 1:

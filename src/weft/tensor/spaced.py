@@ -21,11 +21,11 @@ from weft.ops import primitives as ops
 from weft.tensor.arguments import Shape, need_integer
 from weft.tensor.creation import (
     filled,
+    full,
     leaf,
     python_number,
     read_dtype,
     read_size,
-    tensor,
 )
 from weft.tensor.determinism import unwritten
 from weft.tensor.device import on_meta
@@ -403,7 +403,8 @@ def scalar_tensor(
     s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A zero-dimensional tensor of the default dtype unless one is named."""
-    return tensor(s, dtype=read_dtype(dtype), device=device, requires_grad=requires_grad)
+    wanted = read_dtype(dtype, dtypes.get_default())
+    return full((), s, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
 FUNCTIONS: dict[str, Any] = {
