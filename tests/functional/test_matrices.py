@@ -137,6 +137,9 @@ def test_singular_matrices_raise_linalg_errors() -> None:
         [float("inf"), 1.0],
         [-float("inf")] * 2,
         [1e-200, 1.0],
+        [float("nan"), 0.0],
+        [float("inf"), 0.0],
+        [float("nan"), -2.0, float("inf")],
     ],
 )
 def test_norms_of_any_order_are_pytorchs_where_an_element_is_0(

@@ -143,6 +143,7 @@ SPELLINGS.update(
         "logsumexp": lambda lib, x, params: lib.logsumexp(x, params, True),
         "log_softmax": lambda lib, x, params: lib.log_softmax(x, params[0]),
         "norm": lambda lib, x, params: lib.linalg.vector_norm(x, 2, params[0], True),
+        "power_norm": lambda lib, x, params: lib.linalg.vector_norm(x, *params, True),
         "gelu": lambda lib, x, params: lib.nn.functional.gelu(x, approximate=params),
         "binary_cross_entropy": lambda lib, x, y, params: lib.nn.functional.binary_cross_entropy(
             x, y, reduction="none"

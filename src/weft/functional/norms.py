@@ -45,6 +45,7 @@ require(__name__, cython.compiled)
 singular = later("weft.functional.singular")
 FEW_POINTS = 25  # up to which PyTorch, too, takes no products of matrices for distances
 _SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
+_POWER_NORM = TABLE["power_norm"]
 
 
 @cython.cfunc
@@ -63,14 +64,12 @@ def _two_norm(x: Any, axes: Shape) -> Any:
 
 
 def _power_norm(x: Any, p: float, axes: Shape) -> Any:
-    """(sum |x|^p)^(1/p), with gradient 0 where x or the norm is 0: of p < 0 the latter is so where one x is 0."""
-    size = call("abs", x)
-    zero = size == 0
-    nothing = 0 if p > 0 else math.inf
-    powers = where(zero, nothing, where(zero, 1, size) ** p)
-    total = reduce_over(_SUM, powers, axes, True, size._dtype)
-    flat = total == nothing
-    return where(flat, 0, where(flat, 1, total) ** (1.0 / p))
+    """(sum |x|^p)^(1/p), dimensions kept, with the composite gradient."""
+    with untracked():
+        size = call("abs", x)
+        total = reduce_over(_SUM, size**p, axes, True, size._dtype)
+        result = total ** (1.0 / p)
+    return record_gradient(_POWER_NORM, (x,), (p, axes), result)
 
 
 def _norm_kept(x: Any, p: float, axes: Shape) -> Any:

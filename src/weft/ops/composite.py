@@ -109,6 +109,20 @@ def _slope_of_norm(g: Any, self: Any, result: Any) -> Any:
     return self * where(zero, 0, g / where(zero, 1, result))
 
 
+def _slope_of_power_norm(g: Any, self: Any, result: Any, at: Any) -> Any:
+    """g * sign(self) * (|self| / result)^(p - 1), with 0 where an element is 0; of p > 1 also where the norm is 0."""
+    p = at.params[0]
+    size = call("abs", self)
+    zero = size == 0
+    powers = where(zero, 0, where(zero, 1, size) ** (p - 1))
+    if p > 1:
+        flat = result == 0
+        scale = where(flat, 0, g / where(flat, 1, result) ** (p - 1))
+    else:
+        scale = g * result ** (1 - p)
+    return call("sgn", self) * (powers * scale)
+
+
 def less_one_at(self: Any, index: Any, axis: int) -> Any:
     """The probabilities along an axis, at the index (of size 1 there) less one. They are made as the value side makes
     them, so that a backward pass in the same program finds them. The largest element counts as a constant: it takes no
@@ -158,6 +172,19 @@ composite_row(
     [((3, 4), ((1,),))],
     "float complex",
     rowwise=_off_rows,
+)
+
+
+composite_row(
+    "power_norm",
+    "self",
+    lambda x, params: np.sum(np.abs(x) ** params[0], params[1], keepdims=True) ** (1 / params[0]),
+    {"self": _slope_of_power_norm},
+    lambda p, shapes, flags, n: (p[0], tuple(axis + 1 for axis in p[1])),
+    [((3, 4), (3.0, (1,))), ((3, 4), (0.5, (1,))), ((3, 4), (-1.0, (0, 1)))],
+    "float complex",
+    grad_name="LinalgVectorNormBackward0",
+    rowwise=lambda params, shapes, axis: min(params[1]) > axis,
 )
 
 

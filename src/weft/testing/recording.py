@@ -32,6 +32,7 @@ from weft.ops.elementwise import tied
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "softmax": lambda x, params: weft.softmax(x, params[0]),
     "log_softmax": lambda x, params: weft.log_softmax(x, params[0]),
+    "power_norm": lambda x, params: vector_norm(x, params[0], params[1], True),
     "norm": lambda x, params: vector_norm(x, 2, params[0], True),
     "standardize": lambda x, params: standardize(x, *params),
     "mean": lambda x, params: weft.mean(x, params[0], params[1]),

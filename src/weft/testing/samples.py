@@ -333,6 +333,7 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     ),
     "gelu": (_GRID, "none"),
     "norm": (_GRID, ((1,),)),
+    "power_norm": (_GRID, (3.0, (1,))),
     "view_as_real": (_GRID, None),
     "view_as_complex": ((40_000, 2), None),
     "mean": (_GRID, ((1,), False)),
