@@ -73,6 +73,7 @@ _OF_LAYERS = {
         "rnn_tanh triplet_margin_loss"
     ),
 }
+_SPARSE = "smm hspmm sspaddmm hsmm saddmm"
 _CELLS = "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
 _CHECKS = (
     "_assert _assert_async _check _check_with _check_tensor_all _check_tensor_all_with _check_index _check_value "
@@ -119,9 +120,7 @@ _EXPORTS = {
     "_batch_norm_with_update": "nn.private",
     "sparse_coo_tensor": "sparse",
     "sparse_csr_tensor": "sparse",
-    "smm": "sparse.mixed",
-    "hspmm": "sparse.mixed",
-    "sspaddmm": "sparse.mixed",
+    **dict.fromkeys(_SPARSE.split(), "sparse.mixed"),
     "_upsample_bilinear2d_aa": "nn.private",
     "_unsafe_masked_index": "nn.private",
     "_unsafe_masked_index_put_accumulate": "nn.private",

@@ -377,5 +377,6 @@ FUNCTIONS: dict[str, Any] = {
 }
 FUNCTIONS["ger"] = outer
 METHODS: dict[str, Any] = dict(FUNCTIONS)
+FUNCTIONS["dsmm"] = mm
 LATE = {"matmul": matmul_operator}
 LINALG: dict[str, Any] = {"matmul": matmul}

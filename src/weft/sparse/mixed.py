@@ -1,25 +1,46 @@
-"""Products of a sparse and a dense matrix that stay sparse: smm, hspmm, sspaddmm."""
+# ruff: noqa: A002 - PyTorch's names
+"""Products of a sparse and a dense matrix that stay sparse (smm, hspmm, sspaddmm)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.errors import ArgumentError
+from weft.functional.joining import cat
+from weft.ops.primitives import take
 from weft.sparse import products
-from weft.sparse.making import to_sparse
-from weft.sparse.tensor import SparseTensor
+from weft.sparse.structure import as_index, as_indices, places_of
+from weft.sparse.tensor import SparseTensor, make
 
 
 def smm(input: Any, mat: Any) -> Any:
-    """The product of a sparse and a dense matrix, as a sparse one. Shapes: (m, k), (k, n) -> (m, n)."""
+    """The product of a sparse and a dense matrix, as a sparse one: it has all columns of the rows that `input` has
+    entries in. Shapes: (m, k), (k, n) -> (m, n)."""
     _need_sparse("smm", "input", input)
-    return to_sparse(products.mm(None, input, mat))
+    return _row_by_row(products.mm(None, input, mat), input)
+
+
+def _row_by_row(product: Any, input: Any) -> Any:
+    """The rows of a dense product that those of `input` with entries give, entry by entry."""
+    rows, columns = _rows(input), product.shape[1]
+    places = np.stack([np.repeat(rows, columns), np.tile(np.arange(columns), len(rows))])
+    entries = take(product, 0, as_index(rows, product.shape[0])).reshape(-1)
+    return make(as_indices(places, places.shape[1]), entries, product.shape)
+
+
+def _rows(input: Any) -> Any:
+    """The rows in which a sparse matrix has entries, in order."""
+    return np.unique(places_of(input.places)[0])
 
 
 def hspmm(mat1: Any, mat2: Any) -> Any:
     """The product of a sparse and a dense matrix, as a sparse one of dense rows. Shapes: (m, k), (k, n) -> (m, n)."""
     _need_sparse("hspmm", "mat1", mat1)
-    return to_sparse(products.mm(None, mat1, mat2), 1)
+    product, rows = products.mm(None, mat1, mat2), _rows(mat1)
+    entries = take(product, 0, as_index(rows, product.shape[0]))
+    return make(as_indices([rows], len(rows)), entries, product.shape)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -28,7 +49,13 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1)
     Shapes: (m, n), (m, k), (k, n) -> (m, n). Errors: RuntimeError for a dense input or mat1.
     """
     _need_sparse("sspaddmm", "input", input)
-    return input * beta + smm(mat1, mat2) * alpha
+    product = smm(mat1, mat2)
+    places = cat([input.places, product.places], 1)
+    entries = cat([input.entries * beta, product.entries * alpha])
+    return make(places, entries, product.shape)
+
+
+hsmm, saddmm = hspmm, sspaddmm  # under older names
 
 
 def _need_sparse(name: str, argument: str, value: Any) -> None:

@@ -117,6 +117,18 @@ class SparseTensor(Tensor, asks=False):
 
         return dense(self, dtype)
 
+    def smm(self, mat: Any) -> SparseTensor:
+        """`weft.smm(self, mat)`."""
+        from weft.sparse.mixed import smm
+
+        return smm(self, mat)  # type: ignore[no-any-return]
+
+    def sspaddmm(self, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:
+        """`weft.sspaddmm(self, mat1, mat2)`."""
+        from weft.sparse.mixed import sspaddmm
+
+        return sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+
     def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """This tensor, in another layout where one is named."""
         from weft.sparse.making import to_sparse
