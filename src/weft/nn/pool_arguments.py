@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NoReturn
 
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, DimensionError, ShapeError, WeftError
 from weft.nn import conv_arguments
 from weft.tensor.arguments import Shape, describe, need_integer
 
@@ -86,10 +86,16 @@ def _ranks(spatial: int) -> str:
 
 
 def check_rank(function: str, input: Any, spatial: int) -> None:
-    """Errors: ShapeError where an input has not the dimensions (N, C, *) or (C, *)."""
-    if len(input._shape) in (spatial + 1, spatial + 2):
+    """Errors: ShapeError where an input has not the dimensions (N, C, *) or (C, *); of avg_pool2d DimensionError where
+    they are fewer."""
+    rank = len(input._shape)
+    if rank in (spatial + 1, spatial + 2):
         return
-    if spatial == 1:
+    if function == "avg_pool1d":
+        _refuse_input(_checked_rank(function, rank, spatial), input, spatial)
+    if function == "avg_pool2d" and rank <= spatial:
+        _refuse_input(_no_channels(rank), input, spatial, DimensionError)
+    if spatial == 1 or function == "avg_pool2d":
         _refuse_input(_optional(function, input, spatial), input, spatial)
     _refuse_input(f"non-empty {_ranks(spatial)} expected for input", input, spatial)
 
@@ -114,8 +120,23 @@ def _optional(function: str, input: Any, spatial: int) -> str:
     return f"{function}: {text}" if spatial == 1 else text
 
 
-def _refuse_input(text: str, input: Any, spatial: int) -> NoReturn:
-    raise ShapeError(
+def _checked_rank(function: str, rank: int, spatial: int) -> str:
+    return (
+        f"Expected {spatial + 1} to {spatial + 2} dimensions, but got {rank}-dimensional tensor for "
+        f"argument #1 'self' (while checking arguments for {function})"
+    )
+
+
+def _no_channels(rank: int) -> str:
+    """PyTorch looks for the channels before it looks at the rank."""
+    first, last = -max(rank, 1), max(rank, 1) - 1
+    return f"Dimension out of range (expected to be in range of [{first}, {last}], but got -3)"
+
+
+def _refuse_input(
+    text: str, input: Any, spatial: int, error: type[WeftError] = ShapeError
+) -> NoReturn:
+    raise error(
         text,
         expected=f"(N, C, *) or (C, *) with {spatial} sizes, and elements in all dimensions but N",
         got=describe("input", input),
@@ -165,7 +186,10 @@ def check_adaptive(function: str, input: Any, output_size: Any, spatial: int) ->
 
 def _check_adaptive_input(function: str, input: Any, output_size: Any, spatial: int) -> None:
     rank, several = len(input._shape), isinstance(output_size, tuple | list)
-    text = f"{function}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got {list(input._shape)}"
+    colon = ":" if "max" in function else ""
+    text = f"{function}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got{colon} {list(input._shape)}"
+    if spatial == 1:
+        text = _checked_rank(function, rank, spatial)
     if spatial > 1 and several and rank <= len(output_size):
         text = f"Input dimension should be at least {len(output_size) + 1}"
     if rank not in (spatial + 1, spatial + 2):
