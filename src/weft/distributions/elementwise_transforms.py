@@ -36,7 +36,7 @@ class Transform:
     def inv(self) -> Any:
         """The inverse."""
         if self._inv is None:
-            self._inv = _Inverse(self)
+            self._inv = _InverseTransform(self)
         return self._inv
 
     @property
@@ -100,7 +100,7 @@ class Transform:
         return shape
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     """The inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
@@ -138,7 +138,7 @@ class _Inverse(Transform):
         return self._inv.forward_shape(shape)
 
     def __repr__(self) -> str:
-        return f"{self._inv!r}.inv"
+        return f"{type(self).__name__}({self._inv!r})"
 
 
 class ComposeTransform(Transform):
@@ -150,6 +150,14 @@ class ComposeTransform(Transform):
 
     def _same(self, other: Any) -> bool:
         return bool(self.parts == other.parts)
+
+    @property
+    def inv(self) -> Any:
+        """The inverses of the parts, the last one first."""
+        if self._inv is None:
+            self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv._inv = self
+        return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """The same transform with another cache."""
@@ -226,7 +234,8 @@ class ComposeTransform(Transform):
         return shape
 
     def __repr__(self) -> str:
-        return f"ComposeTransform([{', '.join(map(repr, self.parts))}])"
+        parts = ",\n    ".join(map(repr, self.parts))
+        return f"{type(self).__name__}(\n    {parts}\n)"
 
 
 def _widened(constraint: Any, dims: int) -> Any:
@@ -275,7 +284,7 @@ class IndependentTransform(Transform):
         return sum_rightmost(found, self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
-        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
 class ReshapeTransform(Transform):

@@ -15,7 +15,7 @@ from weft.distributions.elementwise_transforms import (
     _clipped_sigmoid,  # noqa: F401 - PyTorch's name
 )
 from weft.distributions.elementwise_transforms import (
-    _Inverse as _InverseTransform,  # noqa: F401 - PyTorch's name
+    _InverseTransform as _InverseTransform,  # noqa: F401 - PyTorch's name
 )
 from weft.distributions.matrix_transforms import (
     CatTransform,
