@@ -16,17 +16,33 @@ def _bytes(T: Any) -> Any:
     return T.tensor([1, 0, 1], dtype=T.uint8)
 
 
+def _first(T: Any) -> Any:
+    return T.tensor([0])
+
+
 FORMS: dict[str, Any] = {
     "x[mask]": lambda T: T.ones(3)[_bytes(T)],
     "x[mask, mask]": lambda T: T.ones(3, 3)[_bytes(T), _bytes(T)],
     "x[array]": lambda T: T.ones(3)[_bytes(T).numpy()],
     "where": lambda T: T.where(_bytes(T), T.ones(3), T.zeros(3)),
     ".T of three": lambda T: T.zeros(2, 3, 4).T,
+    ".T of one": lambda T: T.ones(3).T,
     ".T of none": lambda T: T.ones(()).T,
     ".H of none": lambda T: T.ones(()).H,
     ".mT of none": lambda T: T.ones(()).mT,
     ".mH of none": lambda T: T.ones(()).mH,
+    "adjoint of none": lambda T: T.ones(()).adjoint(),
     ".T of two": lambda T: T.ones(3, 2).T,
+    **{
+        f"{name}, {reduce}": lambda T, call=call, reduce=reduce: call(T, reduce)
+        for reduce in ("add", "multiply")
+        for name, call in {
+            "scatter": lambda T, r: T.ones(3).scatter(0, _first(T), T.ones(1) * 2, reduce=r),
+            "scatter_": lambda T, r: T.ones(3).scatter_(0, _first(T), T.ones(1) * 2, reduce=r),
+            "scatter_ of a number": lambda T, r: T.ones(3).scatter_(0, _first(T), 2, reduce=r),
+            "the function": lambda T, r: T.scatter(T.ones(3), 0, _first(T), 2, reduce=r),
+        }.items()
+    },
 }
 
 
@@ -46,13 +62,6 @@ def _told(T: Any, name: str) -> Any:
 @pytest.mark.parametrize("name", FORMS)
 def test_the_form_works_and_warns(name: str) -> None:
     assert _told(weft, name) == _told(torch, name)
-
-
-def test_a_vector_is_its_own_transpose_without_a_word() -> None:
-    """PyTorch warns of it, once in a process, although nothing would change."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert weft.ones(3).T.tolist() == [1.0] * 3
 
 
 def test_the_warning_names_the_line() -> None:

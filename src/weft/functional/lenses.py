@@ -66,16 +66,26 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of the last two dimensions, as a view."""
+    return _adjoint(input, "adjoint()")
+
+
+def _mH(input: Any) -> Any:
+    """The conjugate transpose of the last two dimensions, as a view (`.mH`)."""
+    return _adjoint(input, "Tensor.mH")
+
+
+def _adjoint(input: Any, name: str) -> Any:
     rank = len(input._shape)
     if rank == 1:
         raise ShapeError(
-            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.",
+            f"tensor.{name.removeprefix('Tensor.')} is only supported on matrices or batches of matrices. Got 1-D "
+            "tensor.",
             expected="at least two dimensions",
             got=describe("input", input),
             fix="use unsqueeze first",
         )
     if not rank:
-        warn_of_number("mH", "Consider using x.conj().")
+        warn_of_number(name, "Consider using x.conj().")
         return conj(input)
     return conj(input.mT)
 
@@ -92,7 +102,7 @@ def hermitian(input: Any) -> Any:
             fix="use .mH for the last two dimensions of a batch",
         )
     if not rank:
-        warn_of_number("H", "Consider using x.conj().")
+        warn_of_number("Tensor.H", "Consider using x.conj().")
     return adjoint(input) if rank else conj(input)
 
 
@@ -337,7 +347,7 @@ METHODS: dict[str, Any] = {
     **by_name(conj, conj_physical, adjoint, is_conj, is_neg, resolve_conj, resolve_neg),
     "real": property(real, set_real),
     "imag": property(imag, set_imag),
-    "mH": property(adjoint),
+    "mH": property(_mH),
     "H": property(hermitian),
 }
 LATE: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}

@@ -24,13 +24,14 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError
 from weft.functional import host
-from weft.functional.making import by_name, in_place_variants, named, write_out
+from weft.functional.making import by_name, in_place_variants, make_in_place, named, write_out
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, scalar, where
 from weft.ops.row import named as named_row
 from weft.ops.row import with_slopes
 from weft.tensor.arguments import (
+    TYPE_NAMES,
     describe,
     is_number,
     need_tensor,
@@ -323,6 +324,28 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+_float_power_in_place = make_in_place(float_power)
+
+
+def float_power_(self: Any, exponent: Any) -> Any:
+    """`float_power`, in place. Errors: DTypeError where the tensor is not of the wide type of the result."""
+    complex_power = (
+        exponent._dtype.is_complex
+        if isinstance(exponent, Tensor)
+        else isinstance(exponent, complex)
+    )
+    wanted = dtypes.complex128 if complex_power or self._dtype.is_complex else dtypes.float64
+    if self._dtype is not wanted:
+        raise DTypeError(
+            f"the base given to float_power_ has dtype {TYPE_NAMES[self._dtype.name]} but the operation's result "
+            f"requires dtype {TYPE_NAMES[wanted.name]}",
+            expected=f"a tensor of {wanted.name}",
+            got=describe("self", self),
+            fix="use pow_, or x = x.float_power(exponent)",
+        )
+    return _float_power_in_place(self, exponent)
+
+
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
@@ -505,7 +528,7 @@ _ALIASES = {
     "less_equal": "le", "not_equal": "ne", "clip": "clamp", "arctan2": "atan2",
 }  # fmt: skip
 _IN_PLACE = (
-    "add sub mul div true_divide subtract multiply divide pow float_power clamp clip clamp_min clamp_max lerp addcmul "
+    "add sub mul div true_divide subtract multiply divide pow clamp clip clamp_min clamp_max lerp addcmul "
     "addcdiv nan_to_num eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 arctan2 floor_divide "
     "remainder fmod logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
     "bitwise_right_shift gcd lcm nextafter"
@@ -521,6 +544,7 @@ FUNCTIONS.update(
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
+METHODS["float_power_"] = float_power_
 LATE = {
     "floor_divide_row": _WHOLE,
     "check_divisor": check_divisor,

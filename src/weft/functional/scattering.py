@@ -8,6 +8,7 @@ store keep the last value, of an addition sum in stable order.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,13 @@ def scatter(
             expected="scatter(dim, index, src) or scatter(dim, index, value=number)",
             got="neither src nor value",
             fix="pass one of the two",
+        )
+    if reduce in ("add", "multiply") and isinstance(src, Tensor):
+        warnings.warn(
+            "The reduce argument of weft.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+            "release. Use weft.scatter_reduce instead for more reduction options.",
+            UserWarning,
+            stacklevel=2,
         )
     if reduce == "add":
         return _scatter("scatter", scatter_sum, input, dim, index, src)

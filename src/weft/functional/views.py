@@ -320,7 +320,7 @@ def mT(input: Any) -> Any:
             fix="use unsqueeze first",
         )
     if not input._shape:
-        warn_of_number("mT", _IDENTITY)
+        warn_of_number("Tensor.mT", _IDENTITY)
         return permuted(input, ())
     return transpose(input, -2, -1)
 
@@ -331,7 +331,7 @@ _IDENTITY = "This function is the identity in these cases."
 def warn_of_number(name: str, advice: str) -> None:
     """What PyTorch says of transposes of a number."""
     warnings.warn(
-        f"Tensor.{name} is deprecated on 0-D tensors. {advice}",
+        f"{name} is deprecated on 0-D tensors. {advice}",
         UserWarning,
         stacklevel=1,  # compiled functions have no frames
     )
@@ -341,8 +341,8 @@ def _reversed(input: Any) -> Any:
     """All dimensions in reversed order (`.T`)."""
     rank = len(input._shape)
     if rank == 0:
-        warn_of_number("T", _IDENTITY)
-    elif rank > 2:
+        warn_of_number("Tensor.T", _IDENTITY)
+    elif rank != 2:
         warnings.warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
             "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
