@@ -345,7 +345,9 @@ def _learn(
         with intact():
             result = function(*entries[:total], **keywords)
         found = Lesson(given).learn(start, result)
-    except NoMemoryOrderError:  # it has taken a view of a region, of which a handle of our own knows no memory
+    except (
+        NoMemoryOrderError
+    ):  # it has taken a view of a region, of which a handle of our own knows no memory
         found = False
     known[kind] = found
     if found is False:  # it may have given an operand, or a view of one
