@@ -38,7 +38,7 @@ HOT = tuple(
     f"weft.{package}."
     for package in (
         "engine.capi", "engine.ir", "engine.dispatch", "engine.frontend", "engine.replay", "engine.api",
-        "engine.runtime", "engine.devices", "tensor",
+        "engine.runtime", "engine.devices", "tensor", "optim",
     )
 )  # fmt: skip
 FAST = ("-O2",)

@@ -20,7 +20,7 @@ import weft.nn.functional as F
 from properties import QUICK
 from small_budgets import NODES, REGROUPED, Shown, assert_same, within
 from weft import nn
-from weft.engine.frontend.call_cache import Part
+from weft.engine.api.call_cache import Part
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.ir.tape import tape
 from weft.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft import optim
 from weft.config import config
 from weft.engine.backward import replay as _walks  # noqa: F401 - makes its cache
 from weft.engine.replay import cache
@@ -33,7 +34,11 @@ def walk(size: int) -> Any:
     return x.grad.tolist()
 
 
-JOBS: dict[str, Callable[[int], Any]] = {"flushes": flush, "walks": walk}
+def call(size: int) -> Any:
+    return weft.nn.functional.pad(weft.full((1, size), 0.5), (1, 2), value=2.0).tolist()
+
+
+JOBS: dict[str, Callable[[int], Any]] = {"flushes": flush, "walks": walk, "calls": call}
 
 
 @pytest.fixture(params=JOBS)
@@ -121,3 +126,34 @@ def test_one_line_says_what_is_kept() -> None:
     line = cache.text()
     assert line.startswith("replay: ") and "\n" not in line
     assert all(f"{name} " in line for name in JOBS)
+
+
+def updated(steps: int = 2) -> list[Any]:
+    """Parameters after a few steps of an optimizer, each of them alike with two others."""
+    weft.manual_seed(0)
+    given = [weft.randn(3, requires_grad=True) for _ in range(18)]
+    optimizer = optim.Adam(given, lr=0.1)
+    for step in range(steps + 6):
+        for number, parameter in enumerate(given):
+            late = step < number % 6  # their numbers of steps differ
+            parameter.grad = None if late else parameter.detach().sin()
+        optimizer.step()
+    return [parameter.tolist() for parameter in given]
+
+
+def test_updates_of_one_step_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, counters = updated(), cache.tally["updates"]
+    before, hits = counters["evicted"], counters["hits"]
+    updated()
+    assert counters["hits"] > hits and counters["evicted"] == before
+    monkeypatch.setattr(cache, "MOST_BYTES", 1)
+    assert updated() == expected
+    assert counters["evicted"] > before
+
+
+def test_updates_heed_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, counters = updated(), cache.tally["updates"]
+    monkeypatch.setattr(config, "cache", False)
+    before = dict(counters)
+    assert updated() == expected
+    assert dict(counters) == before

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
 from weft.functional.joining import broadcast_tensors

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.views import logical_strides
 from weft.engine.ir import dtype as dtypes

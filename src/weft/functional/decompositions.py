@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weft.engine.api.api_function import publish
-from weft.engine.frontend.call_cache import Part
+from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes

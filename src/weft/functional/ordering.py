@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.frontend.call_cache import Part
+from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor

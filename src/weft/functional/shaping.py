@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides

@@ -15,7 +15,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes

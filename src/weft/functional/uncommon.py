@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.api_function import publish
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.functional import host
 from weft.functional.formats import in_order, like_channels
 from weft.functional.linalg import product

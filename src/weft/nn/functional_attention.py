@@ -10,7 +10,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.frontend.call_cache import Part
+from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import elementwise_strides

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast
 from weft.functional.formats import like_channels
 from weft.nn.conv_arguments import check, check_kernel, check_transposed_sizes, numbers, paddings

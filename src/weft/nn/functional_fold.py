@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.errors import ShapeError
 from weft.functional.formats import like_channels
 from weft.nn.conv_arguments import check_kernel, numbers

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.frontend.recorder import cast
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 
 from weft._build.compiled import require
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir.strides import broadcast_shapes

@@ -14,7 +14,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.frontend.call_cache import Part, composed_of_primitives
+from weft.engine.api.call_cache import Part, composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.errors import ArgumentError, ShapeError

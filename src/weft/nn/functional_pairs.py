@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.errors import ShapeError
 from weft.functional import host
 from weft.functional.contraction import einsum

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.frontend.call_cache import composed_of_primitives
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.tape import tape

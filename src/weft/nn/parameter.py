@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 import weft
 from weft import Tensor
 from weft.engine.dispatch.torch_function import disabled
-from weft.engine.frontend.update_trace import plain_kinds
+from weft.engine.replay.conditions import add_plain_kind
 from weft.errors import ArgumentError, ShapeError
 from weft.tensor.arguments import need_flag, need_tensor
 from weft.tensor.subclasses import asks
@@ -65,7 +65,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return _rebuild, (type(self), self.detach(), self.requires_grad)
 
 
-plain_kinds.add(Parameter)
+add_plain_kind(Parameter)
 
 
 def _of_type(data: Tensor, requires_grad: bool) -> Any:

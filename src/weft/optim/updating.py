@@ -18,11 +18,11 @@ from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
 from weft._build.compiled import require
-from weft.engine.frontend.update_trace import Formula, operands
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import GradientError
 from weft.ops.primitives import elementwise as call
 from weft.optim.optimizer import Group, Optimizer
+from weft.optim.update_trace import Updates
 
 require(__name__, cython.compiled)
 
@@ -84,19 +84,14 @@ def _with_state(
 def once_for_all(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """Those among candidates whose update has to be written down: for the others, what was recorded between two of
     them is recorded again. The update may depend on elements, on numbers in the state and on what is equal for all."""
-    known: dict[Any, Formula] = {}
+    known = Updates()
     for parameter, gradient, state in candidates:
-        given = operands(parameter, gradient, state)
-        if given is None:
-            yield parameter, gradient, state
+        given = known.replay(parameter, gradient, state)
+        if given is True:
             continue
-        formula = known.get(given.key)
-        if formula is not None and formula.repeat(given, state):
-            continue
-        formula = Formula(given)
         yield parameter, gradient, state
-        if formula.close(given, operands(parameter, gradient, state), state):
-            known[given.key] = formula
+        if given is not None:
+            known.learn(given, parameter, gradient, state)
 
 
 def refuse_sparse(name: str) -> GradientError:

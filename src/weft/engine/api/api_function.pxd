@@ -7,7 +7,7 @@ cdef class Public:
     cdef readonly object function
     cdef readonly str record
     cdef Primitive unary
-    cdef dict compositions
+    cdef bint composed  # its calls may be replayed
     cdef dict spellings  # names of keywords that were met, and what the function calls them
     cdef dict rows  # rows as the function records them last, and as rows of its name
 

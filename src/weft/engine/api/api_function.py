@@ -18,6 +18,7 @@ import types
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.api.call_cache import composed
 from cython.cimports.weft.engine.capi.vectorcall import (
     Arguments,
     PyObject_Vectorcall,
@@ -33,7 +34,6 @@ from cython.cimports.weft.engine.dispatch.torch_function import (
     intercepted,
     intercepting,
 )
-from cython.cimports.weft.engine.frontend.call_cache import composed
 from cython.cimports.weft.engine.frontend.recorder import record_unary
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.node import PENDING, Node
@@ -97,8 +97,8 @@ _NEVER = frozenset(
 @cython.cclass
 class Public:
     """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
-    it records on a floating-point tensor, and nothing more, if it says so; `call_cache` are the calls that are
-    recorded again, if it says that it is composed of primitives."""
+    it records on a floating-point tensor, and nothing more, if it says so; calls are replayed if it is `composed` of
+    primitives and says so."""
 
     def __cinit__(self, function, name=None):
         record = RECORDS.get(name) if _may_record(function) else None
@@ -108,7 +108,7 @@ class Public:
         self.spellings = None
         self.function = function
         self.unary = getattr(function, "unary", None)
-        self.compositions = {} if hasattr(function, "composed") else None
+        self.composed = hasattr(function, "composed")
 
     @property
     def asks(self) -> bool:
@@ -231,8 +231,8 @@ def _enter(
             tensor: Tensor = cython.cast(Tensor, arguments[0])
             if tensor.strides is None and tensor._dtype.category == 2:
                 return record_unary(public.unary, tensor, None)
-        if public.compositions is not None:
-            return composed(public.function, public.compositions, arguments, count, names)
+        if public.composed:
+            return composed(public.function, arguments, count, names)
         return PyObject_Vectorcall(public.function, arguments, count, names)
     except NoDataError:
         answer = _without_values(public, arguments, count, names)

@@ -75,6 +75,7 @@ def repeat(tape: Tape, roots: list, keep: bool):
         return None
     _walks.admission.succeed(look)
     outline.carry_out(tape, script, keep)
+    _walks.counters.hits += 1
     return True
 
 

@@ -2,5 +2,5 @@
 
 In come calls on tensors, out go nodes on the thread's tape; nothing is computed. `tensor` is the class, `recorder` how
 operators become nodes, `inplace` how a write gives a region of a storage its next value, `views` handles that share a
-storage. `call_cache` and `update_trace` record again what they have seen recorded. Start with `recorder`.
+storage. Start with `recorder`.
 """

@@ -20,7 +20,7 @@ cdef class Admission:
 cdef class Entry:
     cdef Fingerprint key
     cdef Py_ssize_t nbytes
-    cdef long long used  # when it was last, counted in hits and what was stored
+    cdef long long used  # by the clock of its cache
 
 cdef class Cache:
     cdef readonly str name
@@ -30,6 +30,7 @@ cdef class Cache:
     cdef readonly Admission admission
     cdef dict entries
     cdef list recent
+    cdef long long uses
     cdef bint admits(self, long long look) except -1
     cdef Entry find(self, Fingerprint key)
     cdef int keep(self, Fingerprint key, Entry entry, Py_ssize_t nbytes) except -1

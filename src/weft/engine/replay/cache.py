@@ -122,7 +122,7 @@ class Cache:
 
     @cython.cfunc
     def find(self, key: Fingerprint) -> Entry:
-        """The entry of a fingerprint, confirmed by full comparison, or None."""
+        """The entry of a fingerprint, confirmed by full comparison, or None. Clients count what they use as a hit."""
         slot: cython.Py_ssize_t = key.hash % RECENT
         entry: Entry = self.recent[slot]
         if entry is None or entry.key.hash != key.hash:
@@ -132,8 +132,8 @@ class Cache:
             self.recent[slot] = entry
         if not entry.key.equals(key):
             return None
-        self.counters.hits += 1
-        entry.used = self.counters.hits + self.counters.stored
+        self.uses += 1
+        entry.used = self.uses
         return entry
 
     @cython.cfunc
@@ -144,8 +144,10 @@ class Cache:
         former: Entry = self.entries.pop(key.hash, None)
         if former is not None:
             self.drop(former)
+        key.shrink()
         entry.key = key
-        entry.used = self.counters.hits + self.counters.stored
+        self.uses += 1
+        entry.used = self.uses
         entry.nbytes = nbytes + key.nbytes()
         self.nbytes += entry.nbytes
         self.entries[key.hash] = entry

@@ -2,14 +2,31 @@ from weft.engine.capi.growable_array cimport Array
 from weft.engine.capi.growable_array cimport reserve as reserve_words
 from weft.engine.capi.hashing cimport mix
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+
+# What the word of a plain argument begins with: what it is, in the lowest bits.
+cdef enum:
+    NONE = 1
+    TRUTH = 2
+    WHOLE = 3
+    REAL = 4
+    TYPE = 5
+    OTHER = 6
+
 cdef class Fingerprint:
     cdef Array words
     cdef list parts  # params and other objects that words cannot say
     cdef unsigned long long seed  # the hash of the parts that are hashed
     cdef readonly long long hash
     cdef void digest(self) noexcept
+    cdef void shrink(self) noexcept
     cdef bint equals(self, Fingerprint other) except -1
     cdef Py_ssize_t nbytes(self) noexcept
+
+cdef Array _spare
+
+cdef bint put_plain(Fingerprint key, object entry) except -1
 
 # Make room for so many more words.
 cdef inline int reserve(Fingerprint key, Py_ssize_t more) except -1:

@@ -6,15 +6,35 @@ A client puts words and parts, and calls `digest` when all are there. Equal hash
 """
 
 import cython
-from cython.cimports.libc.string import memcmp
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.growable_array import drop, empty
 from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.replay.fingerprint import (
+    NONE,
+    OTHER,
+    REAL,
+    TRUTH,
+    TYPE,
+    WHOLE,
+    PyLong_AsLongLongAndOverflow,
+    put,
+    put_part,
+    reserve,
+)
 
 from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
+MOST_SPARE = cython.declare(
+    cython.Py_ssize_t, 1 << 16
+)  # words of memory that waits to be used again
 PART_BYTES = cython.declare(cython.Py_ssize_t, 64)  # about what a part takes
+
+
+_spare = empty()  # of a fingerprint that has died: most live for one look
 
 
 @cython.final
@@ -25,11 +45,28 @@ class Fingerprint:
     """Words and parts, in the order in which they were put."""
 
     def __cinit__(self):
-        self.words = empty()
+        global _spare
+        self.words = _spare
+        self.words.count = 0
+        _spare = empty()
         self.parts = []
 
     def __dealloc__(self):
-        drop(cython.address(self.words))
+        global _spare
+        if _spare.room == 0 and self.words.room <= MOST_SPARE:
+            _spare = self.words
+        else:
+            drop(cython.address(self.words))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def shrink(self) -> cython.void:
+        """It is to stay: give up the memory that it does not need."""
+        count: cython.Py_ssize_t = self.words.count
+        words: cython.p_void = realloc(self.words.words, (count + 1) * 8)
+        if words != cython.NULL:
+            self.words.words = cython.cast(cython.p_longlong, words)
+            self.words.room = count + 1
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -68,3 +105,38 @@ class Fingerprint:
     def nbytes(self) -> cython.Py_ssize_t:
         """About the memory that it takes."""
         return 8 * self.words.room + PART_BYTES * len(self.parts)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def put_plain(key: Fingerprint, entry) -> cython.bint:
+    """Put an argument that is no tensor, with its type: 1, 1.0 and True are equal, 0.0 and -0.0 too. False for what is
+    neither a number, a word, a dtype nor None."""
+    kind = type(entry)
+    reserve(key, 2)
+    if entry is None:
+        put(key, NONE)
+    elif kind is int:
+        overflow: cython.int = 0
+        whole: cython.longlong = PyLong_AsLongLongAndOverflow(entry, cython.address(overflow))
+        put(key, OTHER if overflow else WHOLE)
+        if overflow:
+            put_part(key, entry)
+        else:
+            put(key, whole)
+    elif kind is float:
+        number: cython.double = entry
+        bits: cython.longlong = 0
+        memcpy(cython.address(bits), cython.address(number), 8)
+        put(key, REAL)
+        put(key, bits)
+    elif kind is bool:
+        put(key, TRUTH | cython.cast(cython.longlong, entry is True) << 4)
+    elif kind is DType:
+        put(key, TYPE | cython.cast(cython.longlong, cython.cast(DType, entry).code) << 4)
+    elif kind is str:
+        put(key, OTHER)
+        put_part(key, entry)
+    else:
+        return False
+    return True

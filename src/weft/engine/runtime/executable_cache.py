@@ -82,7 +82,10 @@ class Template(Entry):
 @cython.ccall
 def lookup(signature: Signature) -> Template:
     """The stored program of a signature, or None."""
-    return cython.cast(Template, _cache.find(signature.key))
+    found: Entry = _cache.find(signature.key)
+    if found is not None:
+        _cache.counters.hits += 1
+    return cython.cast(Template, found)
 
 
 def worth_storing(signature: Signature):

@@ -1,0 +1,365 @@
+# cython: language_level=3
+"""Calls of compositions that have been recorded are recorded again for other tensors, without running their Python.
+
+In come a function and the arguments of a call; out goes what the function gives. Where a function is
+`composed_of_primitives`, the nodes of a call follow from the shapes, types and layouts of its tensors, its other
+arguments, and whether gradients flow: it reads no values, draws no numbers, writes to nothing and warns of nothing.
+Only calls outside of modes that want to see more than nodes are replayed; every other one runs it.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.api.call_cache import SEQUENCE, TENSOR, PySequence_Fast_ITEMS
+from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.capi.vectorcall import (
+    Arguments,
+    PyObject_Vectorcall,
+    PyVectorcall_NARGS,
+)
+from cython.cimports.weft.engine.dispatch.torch_function import intercepting
+from cython.cimports.weft.engine.frontend.recorder import _inference_used, check_budget
+from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.tape import current_tape
+from cython.cimports.weft.engine.replay.cache import Cache, Entry
+from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds
+from cython.cimports.weft.engine.replay.fingerprint import (
+    Fingerprint,
+    put,
+    put_part,
+    put_plain,
+    put_sizes,
+    reserve,
+)
+from cython.cimports.weft.engine.replay.recorder import Recorder
+from cython.cimports.weft.engine.replay.trace import INSTRUCTION, Replay, Trace
+
+from weft._build.compiled import require
+from weft.engine.dispatch.torch_function import has_mode
+from weft.engine.frontend.views import NoMemoryOrderError
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.tape import intact, last_sequence
+from weft.engine.replay.cache import named
+
+require(__name__, cython.compiled)
+
+MOST_DEPTH = cython.declare(cython.int, 3)  # of lists in an argument
+MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 64)  # of one list
+MOST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 16)  # of a constant that a trace may keep
+
+_calls = cython.declare(Cache, named("calls"))
+counters = _calls.counters
+
+
+def composed_of_primitives(function):
+    """Say of a public function that its nodes follow from shapes, types, layouts and plain arguments alone."""
+    function.composed = True
+    return function
+
+
+@cython.final
+@cython.cclass
+class Part:
+    """A part of a public function that is composed of primitives, where the whole is not. Called by position."""
+
+    function: object
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        given: Arguments = PySequence_Fast_ITEMS(arguments)
+        return composed(self.function, given, len(arguments), cython.NULL)
+
+
+@cython.final
+@cython.cclass
+class Call(Replay):
+    """The fingerprint of a call, and the values and gradient edges of its tensors."""
+
+    key: Fingerprint
+
+    def __cinit__(self):
+        self.key = Fingerprint.__new__(Fingerprint)
+        self.values, self.edges = [], []
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read(
+        self,
+        function,
+        arguments: Arguments,
+        count: cython.size_t,
+        names: cython.pointer(PyObject),
+    ) -> cython.bint:
+        """Look at the arguments of a call; whether its nodes follow from what has been found."""
+        self.tape = current_tape()
+        if not is_plain(self.tape) or (intercepting and has_mode()):
+            return False
+        self.read_call(function, count, names)
+        total: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+        if names != cython.NULL:
+            total += len(cython.cast(tuple, cython.cast(object, names)))
+        index: cython.Py_ssize_t
+        for index in range(total):
+            entry = cython.cast(object, arguments[index])
+            if isinstance(entry, Tensor):
+                if not self.read_tensor(cython.cast(Tensor, entry)):
+                    return False
+            elif not put_plain(self.key, entry) and not self.read_sequence(entry, 0):
+                return False
+        self.key.digest()
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read_call(
+        self, function, count: cython.size_t, names: cython.pointer(PyObject)
+    ) -> cython.int:
+        """What is called, from where, and with which names. Nodes hold the way from the user's line through the
+        library; the line itself is that of each call."""
+        key: Fingerprint = self.key
+        place: cython.int = -1
+        code: cython.pointer(PyObject) = caller(cython.address(place))
+        self.code = None if code == cython.NULL else cython.cast(object, code)
+        self.offset_in_code = place
+        reserve(key, 32)
+        put(key, cython.cast(cython.longlong, cython.cast(cython.p_void, function)))
+        key.parts.append(function)
+        put(key, place & ~INSTRUCTION if place >= 0 else place)
+        put(
+            key,
+            cython.cast(DType, dtypes.get_default()).code
+            | PyVectorcall_NARGS(count) << 8
+            | cython.cast(cython.longlong, names != cython.NULL) << 32,
+        )
+        if names != cython.NULL:
+            put_part(key, cython.cast(object, names))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read_tensor(self, tensor: Tensor) -> cython.bint:
+        """Shape, type and layout, whether a gradient flows, and which tensor before has the same value or edge; False
+        where nodes do not follow from them."""
+        if type(tensor) not in plain_kinds or tensor.lens != 0 or tensor.inference:
+            return False
+        tracked: cython.bint = self.tape.mode.grad and needs_grad(tensor)
+        node: Node = value(tensor)
+        if (node.state != DONE and node.state != PENDING) or (tracked and _inference_used):
+            return False
+        edge = edge_of(tensor) if tracked else None
+        key: Fingerprint = self.key
+        reserve(key, 2 * len(tensor._shape) + 2)
+        put(
+            key,
+            TENSOR
+            | cython.cast(cython.longlong, tensor._dtype.code) << 4
+            | cython.cast(cython.longlong, len(tensor._shape)) << 12
+            | cython.cast(cython.longlong, tensor.strides is not None) << 20
+            | cython.cast(cython.longlong, tracked) << 21
+            | _first_of(self.values, node) << 24,
+        )
+        put_sizes(key, tensor._shape)
+        if tensor.strides is not None:
+            put_sizes(key, tensor.strides)
+        if tracked:
+            put(key, _first_of(self.edges, edge))
+        self.values.append(node)
+        self.edges.append(edge)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read_sequence(self, entries, depth: cython.int) -> cython.bint:
+        """A list or tuple. Lists in lists are taken to a depth: one may contain itself."""
+        if not isinstance(entries, (tuple, list)) or depth == MOST_DEPTH:
+            return False
+        if len(entries) > MOST_ENTRIES:
+            return False
+        put(self.key, SEQUENCE | cython.cast(cython.longlong, len(entries)) << 4)
+        self.key.parts.append(type(entries))
+        for entry in entries:
+            if not put_plain(self.key, entry) and not self.read_sequence(entry, depth + 1):
+                return False
+        return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _first_of(entries: list, entry) -> cython.longlong:
+    """Where an object stands first in a list, counted from 1, or 0."""
+    index: cython.Py_ssize_t
+    for index in range(len(entries)):
+        if entries[index] is entry:
+            return index + 1
+    return 0
+
+
+@cython.final
+@cython.cclass
+class CallTrace(Trace):
+    """What calls of one kind record, and for each result the numbers of its step and of its edge's, and its layout."""
+
+    results: list
+    is_tuple: cython.bint
+
+    @cython.cfunc
+    def replay(self, call: Call):
+        """The nodes once more, on other tensors."""
+        self.begin(call)
+        self.record(call, 0, self.count)
+        found: list = []
+        edge: cython.Py_ssize_t
+        number: cython.Py_ssize_t
+        for number, edge, strides in self.results:
+            result: Tensor = wrap(
+                cython.cast(Node, call.made[number]), None if edge < 0 else call.made[edge]
+            )
+            result.strides = strides
+            found.append(result)
+        check_budget()
+        return tuple(found) if self.is_tuple else found[0]
+
+
+@cython.cfunc
+def composed(
+    function,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
+):
+    """Call a function, or record what calls of this kind are known to record."""
+    call: Call = Call.__new__(Call)
+    if not call.read(function, arguments, count, names):
+        return PyObject_Vectorcall(function, arguments, count, names)
+    found: Entry = _calls.find(call.key)
+    if type(found) is CallTrace:
+        _calls.counters.hits += 1
+        return cython.cast(CallTrace, found).replay(call)
+    if found is None and _calls.admits(call.key.hash):
+        return _learn(function, call, arguments, count, names)
+    return PyObject_Vectorcall(function, arguments, count, names)
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def _learn(
+    function,
+    call: Call,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
+):
+    """Call a function on handles of its own around the values, and keep what it records, if it can be replayed. An
+    entry that is no trace stands for calls that cannot."""
+    values, keywords = _handles(call, arguments, count, names)
+    start: cython.longlong = last_sequence()
+    trace: CallTrace = None
+    result = None
+    try:
+        with intact():
+            result = function(*values, **keywords)
+        trace = _traced(call, start, result)
+    except NoMemoryOrderError:
+        pass  # it has taken a view of a region, of which a handle of our own knows no memory
+    if trace is None:  # it may have given an operand, or a view of one
+        _calls.keep(call.key, Entry(), 0)
+        return PyObject_Vectorcall(function, arguments, count, names)
+    _calls.keep(call.key, trace, trace.size())
+    check_budget()
+    return result
+
+
+@cython.cfunc
+def _handles(
+    call: Call, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> tuple:
+    """The arguments of a call, with a handle of its own around each value."""
+    entries: list = []
+    total: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    named_: tuple = () if names == cython.NULL else cython.cast(tuple, cython.cast(object, names))
+    used: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    for index in range(total + len(named_)):
+        entry = cython.cast(object, arguments[index])
+        if isinstance(entry, Tensor):
+            handle: Tensor = wrap(cython.cast(Node, call.values[used]), call.edges[used])
+            handle.strides = cython.cast(Tensor, entry).strides
+            entry = handle
+            used += 1
+        entries.append(entry)
+    return entries[:total], {name: entries[total + index] for index, name in enumerate(named_)}
+
+
+@cython.cfunc
+def _traced(call: Call, start: cython.longlong, result) -> CallTrace:
+    """The trace of what has been recorded since `start`; None where it cannot be replayed. A tensor that is no operand
+    of a node may have been read in place of a number, or of sizes: then its numbers are in the nodes."""
+    trace: CallTrace = CallTrace()
+    recorder: Recorder = Recorder(trace)
+    recorder.constant_bytes = MOST_BYTES
+    index: cython.Py_ssize_t
+    for index in range(len(call.values)):
+        recorder.give(call.values[index], call.edges[index])
+    trace.is_tuple = type(result) is tuple
+    results: tuple = result if trace.is_tuple else (result,)
+    for part in results:
+        if not _is_own(part):
+            return None
+    if not recorder.write(_recorded(start, results)) or not recorder.reads_all(call.values):
+        return None
+    trace.results = []
+    tensor: Tensor
+    for tensor in results:
+        number = recorder.numbers.get(tensor.node, 0)
+        edge = 0 if tensor.edge is None else recorder.numbers.get(tensor.edge, 0)
+        if number >= 0 or (edge >= 0 and tensor.edge is not None):
+            return None
+        trace.results.append((-1 - number, -1 - edge, tensor.strides))
+    return trace
+
+
+@cython.cfunc
+def _recorded(start: cython.longlong, results: tuple) -> list:
+    """The nodes since `start` that are pending or lead to a gradient of a result, in order."""
+    nodes: list = current_tape().since(start)
+    seen: set = set(nodes)
+    tensor: Tensor
+    node: Node
+    waiting: list = list(nodes)
+    for tensor in results:
+        waiting.append(tensor.edge)
+    while waiting:
+        edge = waiting.pop()
+        if type(edge) is not Node or cython.cast(Node, edge).seq <= start:
+            continue
+        node = edge
+        if node not in seen:
+            seen.add(node)
+            nodes.append(node)
+            waiting.extend(node.edges or ())
+        elif node.edges is not None:
+            waiting.extend([other for other in node.edges if other not in seen])
+    return sorted(nodes, key=_sequence_of)
+
+
+def _sequence_of(node: Node):
+    return node.seq
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _is_own(part) -> cython.bint:
+    """Whether a result is a new handle around a value, of which nothing else knows."""
+    if type(part) is not Tensor:
+        return False
+    tensor: Tensor = part
+    if tensor.storage is not None or tensor.base is not None or tensor.leaf_grad:
+        return False
+    return tensor.lens == 0 and not tensor.inference and not tensor.retains

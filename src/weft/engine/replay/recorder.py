@@ -1,0 +1,155 @@
+# cython: language_level=3
+"""The recorder of traces: nodes that were recorded become steps, if a trace can say all that they are.
+
+A client gives the values and edges that it will find again, in order, and then the nodes. What is refused is not
+replayed: a node that has run or failed, that a hook observes, that belongs to a batch, that reads what nobody gave.
+"""
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.capi.growable_array import put
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import scalar_row, value_row
+from cython.cimports.weft.engine.replay.trace import NOTHING, Step, Trace
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ROWS
+
+require(__name__, cython.compiled)
+
+_rows = cython.declare(cython.int, ROWS)
+
+
+@cython.cclass
+class Recorder:
+    """How a trace is learned: values and edges by number. Numbers are constants of a trace; so are other values that
+    nobody gave, up to `constant_bytes`."""
+
+    def __cinit__(self, trace: Trace):
+        self.trace = trace
+        self.numbers, self.edges = {}, {}
+        self.constant_bytes = -1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def give(self, value: Node, edge) -> cython.int:
+        """The next value that the client will find again, and its gradient edge. Of equal ones the first counts."""
+        self.numbers.setdefault(value, self.filled)
+        if edge is not None:
+            self.edges.setdefault(edge, self.filled)
+        self.filled += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def write(self, nodes: list) -> cython.bint:
+        """Write a step for each node; whether all can be written."""
+        node: Node
+        self.trace.allot(len(nodes))
+        for node in nodes:
+            if not self.add(node):
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reads_all(self, values: list) -> cython.bint:
+        """Whether each of these values is an operand of a step."""
+        index: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        read: set = set()
+        for index in range(self.trace.count):
+            for place in range(self.trace.steps[index].arity):
+                read.add(self.trace.operands.words[self.trace.steps[index].first + place])
+        return all([self.numbers[value] in read for value in values])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def accepts(self, node: Node) -> cython.bint:
+        """Whether a node is nothing but what a step says. Clients add what they ask for."""
+        if node.state != PENDING or node.inputs is None or node.observers is not None:
+            return False
+        if node.quotient is not None or node.row.kind == _rows:
+            return False
+        return (node.tape == cython.NULL) == (node.result is not None)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add(self, node: Node) -> cython.bint:
+        """Write one step; whether it can be written."""
+        trace: Trace = self.trace
+        step: cython.pointer(Step) = cython.address(trace.steps[trace.count])
+        if not self.accepts(node):
+            return False
+        step.first = trace.operands.count
+        for source in node.inputs:
+            if not self.put_operand(self.number_of(cython.cast(Node, source))):
+                return False
+        step.arity = len(node.inputs)
+        step.edges = step.whole = -1
+        if node.edges is not None:
+            if not self.add_edges(node):
+                return False
+            step.edges = len(node.edges)
+        if node.result is not None:
+            whole = self.numbers.get(node.result)
+            if whole is None or whole >= 0:
+                return False
+            step.whole = -1 - cython.cast(int, whole)
+        _fill(trace, step, node)
+        trace.count += 1
+        self.numbers[node] = self.edges[node] = -trace.count
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_edges(self, node: Node) -> cython.bint:
+        for edge in node.edges:
+            if not self.put_operand(NOTHING if edge is None else self.edges.get(edge)):
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_operand(self, number) -> cython.bint:
+        if number is None:
+            return False
+        put(cython.address(self.trace.operands), number)
+        return True
+
+    @cython.cfunc
+    def number_of(self, source: Node):
+        """The number of a value; a constant gets one. None: unknown."""
+        number = self.numbers.get(source)
+        if number is None and self.is_constant(source):
+            number = self.numbers[source] = self.filled
+            self.trace.constants.append(wrap(source, None))
+            self.filled += 1
+        return number
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_constant(self, source: Node) -> cython.bint:
+        """Whether a value that nobody gave is a number, or a few of them."""
+        if source.row is scalar_row:
+            return True
+        return (
+            source.row is value_row
+            and source.state == DONE
+            and source.numel * source.dtype.itemsize <= self.constant_bytes
+        )
+
+
+@cython.cfunc
+def _fill(trace: Trace, step: cython.pointer(Step), node: Node) -> cython.void:
+    """All of a node but its operands."""
+    trace.held.append((node.row, node.params, node.shape, node.dtype, node.payload))
+    step.row = cython.cast(cython.pointer(PyObject), node.row)
+    step.params = cython.cast(cython.pointer(PyObject), node.params)
+    step.shape = cython.cast(cython.pointer(PyObject), node.shape)
+    step.dtype = cython.cast(cython.pointer(PyObject), node.dtype)
+    step.payload = cython.cast(cython.pointer(PyObject), node.payload)
+    step.numel = node.numel
+    step.offset_in_code = node.offset_in_code
+    step.considered = node.considered
