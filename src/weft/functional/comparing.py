@@ -128,7 +128,7 @@ def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
                 got=describe("value", value),
                 fix="use copy_ for several values",
             )
-        return expand(cast(value, dtype), shape)
+        return call("clone", expand(cast(value, dtype), shape))
     return full(shape, fill_value(dtype, value), dtype)
 
 

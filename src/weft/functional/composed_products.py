@@ -159,6 +159,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     result = need_tensor("chain_matmul", matrices[0], "matrices")
     for matrix in matrices[1:]:
         result = mm(result, matrix)
+    result = result.clone() if len(matrices) == 1 else result
     return result if out is None else write_out(out, result)
 
 

@@ -227,10 +227,10 @@ def _list(tensors: Any) -> list[Any]:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Views of several tensors in their common shape."""
+    """Views of several tensors in their common shape; one that has it already is itself."""
     parts = _list(tensors)
-    shape = common_shape([part._shape for part in parts], "broadcast_tensors")
-    return tuple([expand(part, shape) for part in parts])
+    shape = tuple(common_shape([part._shape for part in parts], "broadcast_tensors"))
+    return tuple([part if part._shape == shape else expand(part, shape) for part in parts])
 
 
 def broadcast_shapes(*shapes: Any) -> Size:

@@ -488,7 +488,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             fix="use reshape, or sum over dimensions",
         )
     whole = input._dtype.category < 2 and (not shape or shape != input._shape)
-    return sum_to(cast(input, dtypes.int64) if whole else input, shape)
+    total = sum_to(cast(input, dtypes.int64) if whole else input, shape)
+    return call("clone", total) if total is input and not shape else total
 
 
 FUNCTIONS = by_name(

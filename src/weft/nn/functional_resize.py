@@ -77,7 +77,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
             _check_edge(made, axis, before, after, mode)
             made = taken(made, axis, _edge_places(made._shape[axis], before, after, mode))
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
-    return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else made
+    return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else own(made, input)
 
 
 def _check_ranks(widths: int, rank: int) -> None:
@@ -95,10 +95,13 @@ def _check_ranks(widths: int, rank: int) -> None:
 
 
 def _named(result: Any, input: Any, name: str) -> Any:
-    """A result, its gradient record called as PyTorch's; an input that comes back as it is keeps its own."""
-    if result is input:
-        return result
-    return like_channels(rename_record(result, f"{name}Backward0"), input)
+    """A result in memory of its own, its gradient record called as PyTorch's."""
+    return like_channels(rename_record(own(result, input), f"{name}Backward0"), input)
+
+
+def own(result: Any, input: Any) -> Any:
+    """A result, a copy of it where nothing was to be done: writes into it are not seen in the input."""
+    return result.clone() if result is input else result
 
 
 def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
@@ -115,7 +118,7 @@ def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
         if (start, stop) != (0, x._shape[axis]):
             x = slice_axis(x, axis, start, stop - start)
     grown = tuple([(max(before, 0), max(after, 0)) for before, after in pairs])
-    return pad_value(x, grown, value) if any(map(any, grown)) else x
+    return pad_value(x, grown, value) if any(map(any, grown)) else x.clone()
 
 
 def _check_edge(x: Any, axis: int, before: int, after: int, mode: str) -> None:
