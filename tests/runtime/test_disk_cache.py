@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.engine.devices.cpu import disk_cache
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
 
 KEY = "ab" * 32
@@ -89,6 +90,16 @@ def test_the_least_recently_used_go_above_the_cap(tmp_path):
     assert cache.load("1") is not None  # a use: it is now the latest
     assert cache.prune() == 3
     assert [n for n in range(6) if os.path.exists(cache.path(str(n)))] == [1, 4, 5]
+
+
+def test_looks_at_the_total_become_rare_where_there_is_much(cache, monkeypatch):
+    """What a look takes grows with the entries: so does the number of writes until the next one."""
+    looks = []
+    entries = [(0.0, 1, str(Path(cache.directory) / "absent"))] * 10_000
+    monkeypatch.setattr(disk_cache, "_entries", lambda directory: looks.append(1) or entries)
+    for number in range(1000):
+        cache.store(str(number), b"x")
+    assert len(looks) == 2  # the first one within 256 writes, then after 625
 
 
 def test_files_that_a_crash_left_are_cleared_and_fresh_ones_kept(cache):

@@ -20,7 +20,8 @@ MAGIC = b"weft-kernel-1\n"
 DIGEST_BYTES = 32
 CAP = 512 << 20
 TOUCH_AFTER = 3600.0  # seconds; the order of use need not be finer
-PRUNE_EVERY = 256  # entries written between two looks at the total
+PRUNE_EVERY = 256  # entries written, at least, between two looks at the total
+PRUNE_SHARE = 16  # and this part of all there are: a look takes time for each of them
 
 
 def default_directory() -> str | None:
@@ -54,9 +55,9 @@ class DiskCache:
         chosen = None if directory is None else os.fspath(directory)
         self.directory = chosen if chosen is not None and safe_directory(chosen) else None
         self.cap = cap
-        self._unpruned = os.urandom(1)[
-            0
-        ]  # anywhere: over many processes one write in PRUNE_EVERY looks
+        # Anywhere below: over many processes one write in PRUNE_EVERY looks.
+        self._unpruned = os.urandom(1)[0]
+        self._prune_after = PRUNE_EVERY
         self._temporary = itertools.count()
 
     def path(self, key: str) -> str | None:
@@ -97,7 +98,7 @@ class DiskCache:
                 os.unlink(temporary)
             return
         self._unpruned += 1
-        if self._unpruned > PRUNE_EVERY:
+        if self._unpruned > self._prune_after:
             self._unpruned = 0
             self.prune()
 
@@ -106,6 +107,7 @@ class DiskCache:
         if self.directory is None:
             return 0
         entries = sorted(_entries(self.directory), reverse=True)  # the latest first
+        self._prune_after = max(PRUNE_EVERY, len(entries) // PRUNE_SHARE)
         total = removed = 0
         for _, size, path in entries:
             total += size
