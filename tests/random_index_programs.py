@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -93,11 +95,8 @@ class Machine:
         """A slot that broadcasts with `x`, or a number."""
         for turn in range(SLOTS):
             other = self.other(number + turn)
-            try:
-                shape = np.broadcast_shapes(tuple(x.shape), tuple(other.shape))
-            except ValueError:
-                continue
-            if int(np.prod(shape)) <= MOST:
+            shape = broadcast(tuple(x.shape), tuple(other.shape))
+            if shape is not None and prod(shape) <= MOST:
                 return other
         return 2
 
@@ -148,6 +147,14 @@ class Machine:
             total.backward()
             self.outcome.gradients = [None if x.grad is None else seen(x.grad) for x in self.leaves]
         return self.outcome
+
+
+def broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape of two shapes together; None where they do not fit."""
+    pairs = list(zip_longest(reversed(one), reversed(other), fillvalue=1))
+    if any(a != b and a != 1 and b != 1 for a, b in pairs):
+        return None
+    return tuple(b if a == 1 else a for a, b in reversed(pairs))
 
 
 def is_odd(x: Any) -> bool:

@@ -3,9 +3,11 @@
 python tools/random_index_programs.py --minutes 10              # from a seed of the day on
 python tools/random_index_programs.py --first 0 --count 100000  # these
 WEFT_GUARD=1 python tools/random_index_programs.py --minutes 10 # with guarded memory
+python tools/random_index_programs.py --count 1000000 --log programs.log  # goes on where the log ends
 
 Each batch runs in a child process, so that a crash costs one program: it is found again, and named. What differs is
-made shorter and printed as steps and seed; the end is the count, the rate and the number of failures.
+made shorter and printed as steps and seed; the end is the count, the rate and the number of failures. A log has a line
+per batch: first program, count, failures, guard.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-BATCH = 1000
+BATCH = 5000  # in one process: the first of each compile what the later ones find in memory
 
 
 def arguments() -> argparse.Namespace:
@@ -29,8 +31,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--first", type=int, default=int(time.time()) * 1000)
     parser.add_argument("--count", type=int, default=0, help="programs (0: until the time is up)")
+    parser.add_argument("--log", type=Path, help="a file of what is done; goes on where it ends")
     parser.add_argument("--minutes", type=float, default=0, help="0: until the count is reached")
     return parser.parse_args()
+
+
+def end_of(log: Path | None) -> int | None:
+    """The number behind the last program of a log; None where there is none."""
+    lines = log.read_text().split("\n") if log is not None and log.exists() else []
+    ends = [int(first) + int(count) for first, count, *_ in map(str.split, filter(None, lines))]
+    return max(ends, default=None)
 
 
 def shortened(steps: list[Any], fails: Any) -> list[Any]:
@@ -86,6 +96,11 @@ def in_child(first: int, count: int) -> tuple[int, int]:
     return 1, last
 
 
+def guard() -> str:
+    """How memory is guarded, for the log."""
+    return os.environ.get("WEFT_GUARD") or "-"
+
+
 def main() -> int:
     """Run batches until the count or the time is reached."""
     given = arguments()
@@ -95,14 +110,20 @@ def main() -> int:
     import random_index_programs  # noqa: F401
 
     begun, done, failures = time.monotonic(), 0, 0
+    behind = end_of(given.log)
+    given.first = given.first if behind is None else behind
     while not given.count or done < given.count:
         spent = time.monotonic() - begun
         if given.minutes and spent > 60 * given.minutes:
             break
         count = min(BATCH, given.count - done) if given.count else BATCH
-        different, stopped = in_child(given.first + done, count)
+        first = given.first + done
+        different, stopped = in_child(first, count)
         done = stopped + 1 - given.first if stopped >= 0 else done + count
         failures += different
+        if given.log is not None:
+            with given.log.open("a") as log:
+                print(first, given.first + done - first, different, guard(), file=log)
         print(
             f"{done} programs, {done / (time.monotonic() - begun):.1f}/s, {failures} failed",
             flush=True,
