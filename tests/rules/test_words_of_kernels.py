@@ -11,8 +11,8 @@ import weft
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import tiering
 from weft.engine.pipeline.fusion import fuse
-from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
 from weft.engine.pipeline.lowering.row_kernel import prepared_key, prepared_spec
+from weft.engine.pipeline.lowering.spec_table import kernel_specs, key_of
 from weft.engine.pipeline.simplify import collect
 from weft.errors import VerificationError
 
@@ -61,7 +61,9 @@ def test_words_find_the_spec_of_the_key(name: str) -> None:
         prepared = [kernel for kernel in program.kernels if kernel.prepared is not None]
         assert prepared
         for kernel in prepared:
-            assert kernel_specs()[prepared_key(kernel)] is prepared_spec(kernel)
+            spec = prepared_spec(kernel)
+            assert key_of(spec) == prepared_key(kernel)
+            assert kernel_specs()[spec.name] is spec
         del result
         program.release()
 
@@ -84,8 +86,8 @@ def test_another_spec_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other, also = selected(STRUCTURES["another operation"])
     (kernel,) = [k for k in program.kernels if k.nodes[0].row.name == "add"]
     (wrong,) = [k for k in other.kernels if k.nodes[0].row.name == "sub"]
-    monkeypatch.setitem(kernel_specs(), prepared_key(kernel), prepared_spec(wrong))
-    with pytest.raises(VerificationError, match="with <kernel sub"):
+    monkeypatch.setattr(prepared_spec(kernel), "key_text", prepared_spec(wrong).key_text)
+    with pytest.raises(VerificationError, match="with its own kernel"):
         tiering.verify(program)
     del result, also
     program.release()

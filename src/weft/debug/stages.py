@@ -19,8 +19,8 @@ from weft.engine.pipeline.batching import batch
 from weft.engine.pipeline.fusion import fuse
 from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.lowering.kernel_decoder import kernel_text
-from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
 from weft.engine.pipeline.lowering.row_kernel import prepare
+from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.engine.pipeline.simplify import collect
 
 
@@ -93,11 +93,10 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
 
 def kernels_text(lowering: Any) -> str:
     """The loop IR of every loop kernel that is launched, once each."""
-    keys = {spec.name: key for key, spec in kernel_specs().items() if key[0] != "indexed"}
     parts, seen = [], set()
     for launch in lowering.launches:
-        name = launch.spec.name
-        if name in keys and name not in seen:
-            seen.add(name)
-            parts.append(f"k{launch.kernel} {kernel_text(keys[name])}")
+        key = key_of(launch.spec)
+        if key is not None and key[0] != "indexed" and launch.spec.name not in seen:
+            seen.add(launch.spec.name)
+            parts.append(f"k{launch.kernel} {kernel_text(key)}")
     return "".join(parts).rstrip("\n")

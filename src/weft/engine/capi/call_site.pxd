@@ -117,6 +117,5 @@ cdef PyObject* caller(int* place) noexcept
 cdef inline unsigned long long thread_id() noexcept:
     return PyThreadState_Get().id
 
-cdef dict _known
 cdef PyObject* _codes[SEEN]
 cdef bint[SEEN] _verdicts

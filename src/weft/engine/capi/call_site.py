@@ -15,13 +15,15 @@ from cython.cimports.weft.engine.capi.call_site import (
     PyGC_Enable,
     weft_caller,
 )
+from cython.cimports.weft.engine.capi.lru_table import LruTable
 
 from weft._build.compiled import require
 from weft.errors import DEMO, PACKAGE
 
 require(__name__, cython.compiled)
 
-_known = {}
+FILES = 4096
+_known = cython.declare(LruTable, LruTable(FILES))  # file -> whether it is the library's own
 
 
 @cython.cfunc
@@ -68,7 +70,7 @@ def _remember(place: cython.int, code: object) -> cython.void:
     known = _known.get(name)
     if known is None:
         known = _lies_inside(name)
-        _known[name] = known
+        _known.put(name, known)
     former: cython.pointer(PyObject) = _codes[place]
     Py_INCREF(code)
     _codes[place] = cython.cast(cython.pointer(PyObject), code)

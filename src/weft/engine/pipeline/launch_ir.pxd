@@ -4,9 +4,11 @@ from weft.engine.pipeline.program_ir cimport Place, Program
 from weft.engine.pipeline.memory_plan cimport Plan
 
 cdef class KernelSpec:
+    cdef object __weakref__
     cdef readonly str name
     cdef readonly object build
     cdef readonly tuple symbols
+    cdef public str key_text
     cdef public size_t address
     cdef public size_t final_address
     cdef public long long uses

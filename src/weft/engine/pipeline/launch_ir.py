@@ -25,7 +25,8 @@ _LEAST = cython.declare(cython.longlong, 0 if config.guard else 64)  # bytes of 
 
 @cython.cclass
 class KernelSpec:
-    """A kernel by its key: how to build its text, and, once compiled, where it is. `uses` counts flushes."""
+    """A kernel by its key: how to build its text, and, once compiled, where it is. `uses` counts flushes; `key_text` is
+    a loop kernel's key."""
 
     def __init__(self, name: str, build, symbols: tuple, checked: bool = False):
         self.name = name

@@ -20,8 +20,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, pla
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
 from weft.engine.pipeline.fusion.fuse import mark_stores
-from weft.engine.pipeline.lowering.loop_kernel import kernel_specs
 from weft.engine.pipeline.lowering.row_kernel import prepare, prepared_key, prepared_spec
+from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.errors import VerificationError
 
 require(__name__, cython.compiled)
@@ -146,10 +146,10 @@ def _verify_specs(program: Program):
     for kernel in program.kernels:
         if kernel.prepared is None:
             continue
-        spec = kernel_specs().get(prepared_key(kernel))
-        if spec is not prepared_spec(kernel):
+        spec = prepared_spec(kernel)
+        if key_of(spec) != prepared_key(kernel):
             raise VerificationError(
-                "select", expected=f"{kernel!r} with {spec!r}", got=repr(prepared_spec(kernel))
+                "select", expected=f"{kernel!r} with its own kernel", got=repr(spec)
             )
 
 

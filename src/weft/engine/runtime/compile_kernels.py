@@ -7,15 +7,12 @@ from typing import Any
 
 def compile_specs(lowering: Any) -> None:
     """Give every KernelSpec of the launches its addresses; a spec holds the library that they belong to."""
-    missing = {
-        launch.spec.name: launch.spec for launch in lowering.launches if launch.spec.address == 0
-    }
-    if not missing:
+    specs = list({launch.spec: None for launch in lowering.launches if launch.spec.address == 0})
+    if not specs:
         return
     from weft.engine.devices.cpu.codegen_hash import revision
     from weft.engine.devices.cpu.jit import Request, compile_batch
 
-    specs = list(missing.values())
     text_of = revision()
     requests = [Request(spec.name, _builder(spec), spec.symbols, text_of) for spec in specs]
     for spec, library in zip(specs, compile_batch(requests), strict=True):

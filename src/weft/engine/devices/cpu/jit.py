@@ -19,13 +19,13 @@ import platform
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
 from weft.engine.devices.cpu.llvm.target import processor
@@ -144,9 +144,8 @@ class Compiler:
         self.target = target or Target()
         self.counters = Counters()
         self.verify = verify
-        self.in_memory = in_memory
         self._disk = disk
-        self._libraries: OrderedDict[str, Library] = OrderedDict()
+        self._libraries = LruTable(in_memory)
         self._lock = threading.RLock()
         self._batches = 0
         self._llvm: Any = None
@@ -172,10 +171,8 @@ class Compiler:
             return [library for library in found if library is not None]
 
     def _remembered(self, request: Request) -> Library | None:
-        library = self._libraries.get(request.key)
-        if library is not None:
-            self._libraries.move_to_end(request.key)
-            self.counters.memory_hits += 1
+        library: Library | None = self._libraries.get(request.key)
+        self.counters.memory_hits += library is not None
         return library
 
     def _load(self, requests: list[Request]) -> dict[str, Library]:
@@ -191,9 +188,7 @@ class Compiler:
         for request in requests:
             addresses = {name: tracker[name] for name in request.symbols}
             made[request.key] = Library(request.key, addresses, tracker)
-        self._libraries.update(made)
-        while len(self._libraries) > self.in_memory:
-            self._libraries.popitem(last=False)
+            self._libraries.put(request.key, made[request.key])
         return made
 
     def _object_code(self, request: Request) -> bytes:

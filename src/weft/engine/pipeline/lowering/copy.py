@@ -6,7 +6,7 @@ line by line, and is more than the caches hold, is written past them.
 """
 
 import cython
-from cython.cimports.weft.engine.capi.growable_array import Array, put
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
@@ -17,22 +17,24 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, Builder, collapse
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
-    _specs,
     find_spec,
     launch_loops,
+    put_classes,
     put_steps,
     region_key,
 )
+from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Place, place_of, row_major
 
 from weft._build.compiled import require
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
-from weft.engine.pipeline.lowering.loop_kernel import symbol_of
+from weft.engine.pipeline.lowering.spec_table import spec_of
 
 require(__name__, cython.compiled)
 
 _real = cython.declare(cython.int, REAL)
+_INDEXED = cython.declare(cython.longlong, 1 << 32)  # in place of the rank of a loop kernel
 _LARGE = cython.declare(
     cython.longlong, 1 << 20
 )  # bytes: of fewer nobody asks how large caches are
@@ -210,23 +212,31 @@ def _launch_indexed(
 
 @cython.cfunc
 def _indexed_spec(builder: Builder) -> KernelSpec:
+    words: Array = empty()
+    try:
+        put(cython.address(words), _INDEXED)
+        put(cython.address(words), builder.rank)
+        put_classes(builder, cython.address(builder.operands), 0, cython.address(words))
+        put_classes(builder, cython.address(builder.operands), 1, cython.address(words))
+        put_classes(builder, cython.address(builder.stores), 0, cython.address(words))
+        spec = look_up(cython.address(words))
+        if spec is None:
+            spec = _new_indexed_spec(builder)
+            remember(cython.address(words), spec)
+    finally:
+        drop(cython.address(words))
+    return spec
+
+
+@cython.cfunc
+def _new_indexed_spec(builder: Builder) -> KernelSpec:
     key = (
         "indexed",
         builder.rank,
         tuple([region_key(builder, cython.address(builder.operands), i) for i in range(2)]),
         region_key(builder, cython.address(builder.stores), 0)[1],
     )
-    spec = _specs.get(key)
-    if spec is None:
-
-        def build(symbol):
-            from weft.engine.pipeline.lowering.kernel_decoder import indexed_text
-
-            return indexed_text(key, symbol)
-
-        name = symbol_of(key, ["indexed"])
-        spec = _specs[key] = KernelSpec(name, build, (name,), True)
-    return spec
+    return spec_of(key, ["indexed"], False, True)
 
 
 def contiguous(lowering: Lowering, node: Node):

@@ -90,6 +90,14 @@ def staged_text(key: tuple[Any, ...], symbol: str) -> str:
     return lower_staged(staged_kernel(key), lookup, symbol)
 
 
+LLVM_TEXTS = {"loop": loop_text, "indexed": indexed_text, "staged": staged_text}
+
+
+def llvm_text(key: tuple[Any, ...], symbol: str) -> str:
+    """LLVM IR of any key under a symbol."""
+    return LLVM_TEXTS[key[0]](key, symbol)
+
+
 def kernel_text(key: tuple[Any, ...]) -> str:
     """The loop IR of a key, printed."""
     return (

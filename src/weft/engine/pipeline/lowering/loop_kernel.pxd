@@ -10,11 +10,7 @@ cdef tuple region_key(Builder builder, Array* regions, Py_ssize_t number)
 cdef int put_steps(Builder builder, Array* regions, Array* arguments) except -1
 cdef tuple loop_key(Builder builder, Py_ssize_t axis)
 cdef KernelSpec find_spec(Builder builder)
-cdef object look_up(Array* key)
-cdef void remember(Array* key, KernelSpec spec)
 cdef int put_arguments(Builder builder, Array* arguments) except -1
 
 cdef void lower_loops(Lowering lowering, Kernel kernel)
 cdef void launch_loops(Lowering lowering, Builder builder, Array* pointers)
-
-cdef dict _specs

@@ -1,16 +1,13 @@
 # cython: language_level=3
-"""Lowering of loop kernels: axes ordered and collapsed, stride classes, instructions, and the cache of specs.
+"""Lowering of loop kernels: axes ordered and collapsed, stride classes, instructions.
 
 In comes a fused kernel; out go its launches. What is specialised on (structure, dtypes, ranks, stride classes) makes
 the key; sizes and strides become arguments. A kernel is described in words, by which its spec is found; only where
-there is none yet, the words become the key that is named, printed and compiled. The loop IR's own lowering to LLVM is
-codegen's.
+there is none yet, the words become the key that is named, printed and compiled (`spec_table`). The loop IR's own
+lowering to LLVM is codegen's.
 """
 
-import hashlib
-
 import cython
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, extend, put, reserve
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
@@ -31,18 +28,18 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     collapse,
     new_builder,
 )
+from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
+from weft.engine.pipeline.lowering.spec_table import spec_of
 from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-_specs = {}
-_known = cython.declare(dict, {})  # the same by the words of kernels
 _KINDS = {"amax": "max", "amin": "min"}
 _NAMES = {LOAD: "load", OFFSET: "offset"}
 _TYPES = {dtype.code: dtype.name for dtype in dtypes.ALL}
@@ -157,23 +154,6 @@ def find_spec(builder: Builder) -> KernelSpec:
     finally:
         drop(cython.address(key))
     return spec
-
-
-@cython.cfunc
-def look_up(key: cython.pointer(Array)):
-    """The spec that is known by these words, or None."""
-    return _known.get(_bytes_of(key))
-
-
-@cython.cfunc
-def remember(key: cython.pointer(Array), spec: KernelSpec) -> cython.void:
-    """Let a spec be found by these words."""
-    _known[_bytes_of(key)] = spec
-
-
-@cython.cfunc
-def _bytes_of(key: cython.pointer(Array)) -> bytes:
-    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, key.words), 8 * key.count)
 
 
 @cython.cfunc
@@ -405,33 +385,11 @@ def _launch_blocks(
     last.final = True
 
 
-def symbol_of(key, names) -> str:
-    """A name for the kernel of a key: readable, and the same in every process."""
-    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
-    return f"{'_'.join(names)[:40] or 'copy'}_{digest}"
-
-
 def _spec_of(key):
-    """The spec of a key; the loop IR is built only when the spec is compiled."""
-    if key in _specs:
-        return _specs[key]
+    """The spec of a key."""
     _, rank, reduced, _, _, body, reduces, epilogue, _, *narrow = key
     names = [item[0] for item in (*body, *reduces, *epilogue) if item[0] not in ("load", "offset")]
-    name = symbol_of(key, names)
     in_blocks = reduced == rank or (narrow and rank - reduced == 1)
-    symbols = (name, name + "_final") if in_blocks else (name,)
-
-    def build(symbol):
-        from weft.engine.pipeline.lowering.kernel_decoder import loop_text
-
-        return loop_text(key, symbol)
-
-    spec: KernelSpec = KernelSpec(name, build, symbols)
+    spec: KernelSpec = spec_of(key, names, in_blocks)
     spec.fused = len(names) > 1
-    _specs[key] = spec
     return spec
-
-
-def kernel_specs():
-    """All loop kernels met so far: key -> KernelSpec."""
-    return _specs

@@ -29,15 +29,13 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     new_builder,
 )
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
-    _specs,
-    look_up,
     loop_key,
     lower_loops,
     put_arguments,
     put_key,
     put_pointers,
-    remember,
 )
+from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, operand
 
@@ -47,7 +45,7 @@ from weft.engine.ir.primitive import REDUCE
 from weft.engine.pipeline.fusion.costs import COSTS, UNKNOWN
 from weft.engine.pipeline.fusion.regions import LONGEST_ROW
 from weft.engine.pipeline.lowering import loop_kernel
-from weft.engine.pipeline.lowering.loop_kernel import symbol_of
+from weft.engine.pipeline.lowering.spec_table import spec_of
 from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
@@ -284,28 +282,14 @@ def _key_of(staging: Staging) -> tuple:
 @cython.cfunc
 def _spec_of(staging: Staging) -> KernelSpec:
     key = _key_of(staging)
-    spec = _specs.get(key)
-    if spec is None:
-        spec = _specs[key] = _new_spec(key)
-    return spec
-
-
-def _new_spec(key):
     names = [
         item[0]
         for phase in key[1]
         for item in (*phase[5], *phase[6], *phase[7])
         if item[0] not in ("load", "offset")
     ]
-
-    def build(symbol):
-        from weft.engine.pipeline.lowering.kernel_decoder import staged_text
-
-        return staged_text(key, symbol)
-
-    name = symbol_of(key, names)
     sums: cython.bint = any([added for _, _, added in key[2]])
-    spec: KernelSpec = KernelSpec(name, build, (name, f"{name}_final") if sums else (name,))
+    spec: KernelSpec = spec_of(key, names, sums)
     spec.fused = True
     return spec
 
