@@ -37,17 +37,12 @@ class Stages:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count within the block: each stage's function is called through one that looks at the clock."""
-        from weft.engine.pipeline import memory_plan, tiering
+        """Count within the block: each function is called through one that looks at the clock."""
+        from weft.engine.pipeline import passes
         from weft.engine.pipeline.batching import batch
-        from weft.engine.pipeline.fusion import fuse
-        from weft.engine.pipeline.lowering import lower
-        from weft.engine.pipeline.simplify import collect
         from weft.engine.runtime import compile_kernels as compiling
 
-        places = [(module, module.__name__.rpartition(".")[2]) for module in (collect, fuse, lower)]
-        places += [(memory_plan, "plan"), (tiering, "select"), (batch, "group")]
-        places += [(compiling, "compile_specs")]
+        places = [(passes, "schedule"), (batch, "group"), (compiling, "compile_specs")]
         former = [(module, name, getattr(module, name)) for module, name in places]
         for module, name, function in former:
             setattr(module, name, self.clocked(function))

@@ -47,6 +47,10 @@ engine.pipeline.launch_ir
 engine.pipeline.lowering
 engine.pipeline.tiering
 engine.pipeline.horizontal_fusion
+engine.pipeline.record_text
+engine.pipeline.program_text
+engine.pipeline.program_parser
+engine.pipeline.passes
 engine.runtime
 engine.pipeline.driver
 engine.backward

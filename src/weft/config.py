@@ -1,7 +1,7 @@
 """All settings and environment variables on one page.
 
-WEFT_EXPLAIN    comma-separated parts to print at each flush: schedule, kernels, memory
-WEFT_VERIFY     1: run the verifier of every stage
+WEFT_EXPLAIN    comma-separated parts to print at each flush: schedule, kernels, memory, passes (each one's text)
+WEFT_VERIFY     1: run the verifier of every pass
 WEFT_EAGER      1: run every operation at its call
 WEFT_CACHE_DIR  directory of the kernel cache ("": no disk cache)
 WEFT_NUM_THREADS  threads of the executor
@@ -19,7 +19,8 @@ from typing import Any
 
 from weft.errors import ArgumentError
 
-PARTS = ("schedule", "kernels", "memory")
+PARTS = ("schedule", "kernels", "memory", "passes")
+USUAL_PARTS = PARTS[:3]
 
 
 def explained_parts(names: Any) -> frozenset[str]:
@@ -75,12 +76,12 @@ config = Config()
 
 @contextmanager
 def explaining(*parts: str) -> Iterator[None]:
-    """Print what the schedule decides within a block: parts of schedule, kernels, memory (all by default).
+    """Print what the schedule decides within a block: parts of schedule, kernels, memory (these by default), passes.
 
     Errors: ValueError for a name that is no part.
     """
     previous = config.explain
-    config.explain = explained_parts(parts or PARTS)
+    config.explain = explained_parts(parts or USUAL_PARTS)
     try:
         yield
     finally:

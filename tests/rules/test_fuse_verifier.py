@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.engine.ir.tape import tape
-from weft.engine.pipeline.fusion import fuse
-from weft.engine.pipeline.simplify import collect
+from weft.engine.pipeline.fusion import form_kernels
+from weft.engine.pipeline.passes import Compilation, run_through
 from weft.errors import VerificationError
 from weft.nn import functional
 
@@ -21,8 +21,7 @@ def fused(function: Callable[[Any], Any]) -> tuple[Any, Any]:
     """The program of a function of rows, not run, and its result, without which there would be nothing to compute."""
     weft.realize(X)
     result = function(X)
-    program = collect.collect(tape().pending())
-    fuse.fuse(program)
+    program = run_through("clones", Compilation(tape().pending())).program
     return program, result
 
 
@@ -59,7 +58,7 @@ DAMAGE = {
 def test_what_fuse_makes_is_accepted(function: Callable[[Any], Any]) -> None:
     program, result = fused(function)
     assert len(program.kernels) == 1
-    fuse.verify(program)
+    form_kernels.verify(program)
     weft.realize(result)
 
 
@@ -69,7 +68,7 @@ def test_a_reduction_is_not_read_before_it_is_finished(name: str) -> None:
     program, result = fused(function)
     damage(program.kernels[0])
     with pytest.raises(VerificationError, match=text):
-        fuse.verify(program)
+        form_kernels.verify(program)
     weft.realize(result)
 
 
@@ -81,5 +80,5 @@ def test_what_is_computed_first_does_not_read_a_reduction_of_its_kernel() -> Non
     assert kernel.nodes[0].row.name == "amax" and len(late) == 1
     kernel.nodes = late + [node for node in kernel.nodes if node not in late]
     with pytest.raises(VerificationError, match="before it reads it"):
-        fuse.verify(program)
+        form_kernels.verify(program)
     weft.realize(result)

@@ -1,16 +1,15 @@
 # cython: language_level=3
-"""The pipeline on one screen: `batch -> collect -> fuse -> select -> gang -> plan -> lower -> launch -> commit`.
+"""A flush on one screen: known program, or `batch -> passes -> launch -> commit`.
 
 `flush` runs everything live on the calling thread's tape; `realize` makes sure that given tensors are computed;
 `array_of` reads a node's value as a NumPy array. Differentiation happens before, in `weft.autograd`, on batches made
-by the same `batch` stage. Each stage can be printed (`explain`) and is verified under `WEFT_VERIFY=1`.
+by the same `batch` stage. The passes, how each is printed and verified, are the list in `passes`.
 
 Compiled, so that Python cannot handle a signal between two of its lines: an exception of a signal handler comes out
 of a kernel or of an interpreted function that is called here, never from the middle of a commit.
 """
 
 import os
-import sys
 import threading
 from typing import Any
 
@@ -41,11 +40,8 @@ from weft.engine.ir.node import FAILED_STATE as FAILED
 from weft.engine.ir.primitive import SCALAR_ROW
 from weft.engine.ir.residuals import free_idle
 from weft.engine.ir.tape import other_tapes, rejoin, tape_of
-from weft.engine.pipeline import horizontal_fusion, memory_plan, tiering
+from weft.engine.pipeline import horizontal_fusion, passes
 from weft.engine.pipeline.batching import batch, membership
-from weft.engine.pipeline.fusion import fuse
-from weft.engine.pipeline.lowering import lower
-from weft.engine.pipeline.simplify import collect
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime.executable_cache import (
     comes_again,
@@ -252,13 +248,16 @@ def run_known(form: Signature) -> cython.bint:
 def schedule(
     pending: list[Any], form: Signature, bare: Signature | None, wanted: Node | None = None
 ) -> cython.void:
-    """The stages that a new program goes through. It is stored under `bare`, its signature before batches were
-    formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything live."""
-    program: Program = collect.collect(pending)
+    """The passes that a new program goes through, and its run. It is stored under `bare`, its signature before batches
+    were formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything
+    live."""
+    one: Any = passes.Compilation(pending, comes_again(form))
     try:
-        again: cython.bint = carry_out(pending, form, bare, program)
+        passes.schedule(one)
+        again: cython.bint = launch(form, bare, one.program, one.memory, one.lowering, pending)
     finally:
-        program.release()
+        one.program.release()
+    one = None
     if again:
         tape: Tape = tape_of(pending[0])
         alone: list[Any] = (
@@ -269,39 +268,9 @@ def schedule(
         schedule(alone, signature(alone, False), None, wanted)
 
 
-@cython.cfunc
-def carry_out(
-    pending: list[Any], form: Signature, bare: Signature | None, program: Program
-) -> cython.bint:
-    """The stages after collecting; whether all is to run again, as `launch` says."""
-    fuse.fuse(program)
-    tiering.select(program, comes_again(form))
-    if config.verify:
-        tiering.verify(program)
-    chosen = tiering.text(program) if config.explain else ""
-    horizontal_fusion.gang(program)
-    memory: Plan = memory_plan.plan(program)
-    lowering: Lowering = lower.lower(program, memory)
-    if config.verify:
-        verify(pending, program, memory, lowering)
-    if config.explain:
-        explain(pending, program, memory, lowering, chosen)
-    return launch(form, bare, program, memory, lowering, pending)
-
-
 def sequence(node: Node) -> int:
     """The number of a node in order of creation; members of batches come back to the end of the tape."""
     return int(node.seq)
-
-
-def verify(pending: list[Any], program: Any, memory: Any, lowering: Any) -> None:
-    """Run the verifiers of the other stages on what they made."""
-    batch.verify(pending)
-    collect.verify(program)
-    fuse.verify(program)
-    horizontal_fusion.verify(program)
-    memory_plan.verify(program, memory)
-    lower.verify(lowering)
 
 
 @cython.cfunc
@@ -458,24 +427,6 @@ def array_of(node: Any) -> np.ndarray[Any, Any]:
     """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
     require(node)
     return array_over(node)
-
-
-def explain(pending: list[Any], program: Any, memory: Any, lowering: Any, chosen: str) -> None:
-    """Print what the stages decided, for the parts that `config.explain` names."""
-    parts = {
-        "schedule": (
-            batch.text(pending),
-            collect.text(program),
-            fuse.text(program),
-            chosen,
-            horizontal_fusion.text(program),
-        ),
-        "memory": (memory_plan.text(program, memory),),
-        "kernels": (lower.text(lowering),),
-    }
-    for name, texts in parts.items():
-        if name in config.explain:
-            print(*(text for text in texts if text), sep="\n", file=sys.stderr)
 
 
 __all__ = ["array_of", "counters", "execute", "flush", "realize", "require", "run_tape"]

@@ -12,6 +12,7 @@ cdef class Value:
     cdef Kernel last_reader  # None where several read it last, at one position
     cdef readonly int slot
     cdef readonly int last_use  # the position of the last kernel that reads it
+    cdef Value same  # an equal one that stands for it
     cdef bint kept
     cdef bint stored
     cdef bint read
@@ -44,9 +45,10 @@ cdef class Kernel:
     cdef public object prepared
 
 cdef class Program:
+    cdef readonly list roots  # the live nodes that it is for
     cdef public list order
-    cdef readonly list placed  # the nodes that have a place, by number
-    cdef readonly list places  # where they lie
+    cdef readonly list placed  # the nodes that have a number, by it
+    cdef readonly list places  # where they lie; None where that is not known yet
     cdef long long stamp  # what their numbers are marked with in `Node.index`
     cdef Array operands  # the places of what nodes read, one node's behind the other's
     cdef Array first  # by number: where among the operands a node's own begin, -1 for what is not computed from any
@@ -62,17 +64,23 @@ cdef class Program:
     cdef public list apart
 
     cpdef release(self)
+    cpdef int start_anew(self) except -1
+    cpdef int number(self, Node node) except -1
     cpdef Place place(self, Node node)
+    cpdef list reads(self, Node node)
+    cpdef int keep(self, Node node) except -1
+    cpdef int add_kernel(self, Kernel kernel) except -1
     cpdef int set_place(self, Node node, Place place) except -1
     cpdef int connect_all(self) except -1
     cdef int connect(self, Node node) except -1
-    cdef Place new_value(self, Node node, tuple strides)
+    cpdef Place new_value(self, Node node, tuple strides)
+    cpdef int add_external(self, Value value) except -1
 
 cdef Place region(Place place, long long offset, tuple strides, tuple shape)
 cdef Kernel maker(Place place)
 cdef tuple row_major(tuple shape)
 
-# Whether a node has a place.
+# Whether a node has a number, and so a place once `fold_views` has given it one.
 cdef inline bint has_place(Program program, Node node) noexcept:
     return node.index >> 32 == program.stamp
 

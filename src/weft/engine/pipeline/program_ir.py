@@ -6,7 +6,7 @@ from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fingerprint import next_stamp
-from cython.cimports.weft.engine.pipeline.program_ir import has_place, place_of
+from cython.cimports.weft.engine.pipeline.program_ir import has_place, operand, place_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
@@ -105,15 +105,14 @@ class Program:
     `rematerialization` says, `again` has their places, and those of `make_twins`, by the nodes whose values they are;
     None where there are none.
 
-    A node that has a place has a number, which stands in `Node.index` until another signature or program is made."""
+    A node that has a place has a number, which stands in `Node.index` until another signature or program is made. The
+    passes up to `fold_views` know of numbers and order alone."""
 
     def __cinit__(self):
-        self.stamp = next_stamp()
-        self.order = []
-        self.placed = []
-        self.places = []
         self.operands = empty()
         self.first = empty()
+        self.roots = []
+        self.start_anew()
         self.expanded = {}
         self.kernels = []
         self.values = []
@@ -126,6 +125,27 @@ class Program:
         drop(cython.address(self.first))
 
     @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def start_anew(self) -> cython.int:
+        """Forget order, numbers and places."""
+        self.stamp = next_stamp()
+        self.order = []
+        self.placed = []
+        self.places = []
+        self.operands.count = 0
+        self.first.count = 0
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def number(self, node: Node) -> cython.int:
+        """Give a node the next number; where it lies is said later."""
+        node.index = self.stamp << 32 | len(self.places)
+        self.placed.append(node)
+        self.places.append(None)
+        return put(cython.address(self.first), -1)
+
+    @cython.ccall
     def place(self, node: Node) -> Place:
         """Where a node lies. Errors: KeyError."""
         if not has_place(self, node):
@@ -133,16 +153,36 @@ class Program:
         return place_of(self, node)
 
     @cython.ccall
+    def reads(self, node: Node) -> list:
+        """Where the operands of a computed node lie."""
+        return [operand(self, node, number) for number in range(len(node.inputs))]
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def keep(self, node: Node) -> cython.int:
+        """Note that a value, or a view of it, is held from outside."""
+        place_of(self, node).value.kept = True
+        self.kept.add(node)
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def add_kernel(self, kernel: Kernel) -> cython.int:
+        """Let a kernel, behind the others, compute its nodes."""
+        node: Node
+        self.kernels.append(kernel)
+        for node in kernel.nodes:
+            place_of(self, node).value.kernel = kernel
+        return 0
+
+    @cython.ccall
     @cython.exceptval(-1, check=False)
     def set_place(self, node: Node, place: Place) -> cython.int:
         """Say where a node lies."""
-        if has_place(self, node):
-            self.places[node.index & _LOW] = place
-            return 0
-        node.index = self.stamp << 32 | len(self.places)
-        self.placed.append(node)
-        self.places.append(place)
-        return put(cython.address(self.first), -1)
+        if not has_place(self, node):
+            self.number(node)
+        self.places[node.index & _LOW] = place
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -169,7 +209,15 @@ class Program:
             self.connect(node)
         return 0
 
-    @cython.cfunc
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def add_external(self, value: Value) -> cython.int:
+        """Give a value that exists a slot, behind those of the others."""
+        value.slot = len(self.external)
+        self.external.append(value.node)
+        return 0
+
+    @cython.ccall
     def new_value(self, node: Node, strides: tuple) -> Place:
         """The place of a node that is no part of another value."""
         value: Value = Value.__new__(Value)

@@ -13,13 +13,12 @@ kernels taken apart is `provisional`: it is not stored as known.
 import cython
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import find
+from cython.cimports.weft.engine.pipeline.fusion.regions import find, mark_stores
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, place_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
-from weft.engine.pipeline.fusion.fuse import mark_stores
 from weft.engine.pipeline.lowering.row_kernel import prepare, prepared_key, prepared_spec
 from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.errors import VerificationError
@@ -32,8 +31,9 @@ MEDIUM = 1 << 20  # elements, of all operations of a kernel: about a millisecond
 LONG = 1 << 24
 
 
-def select(program: Program, again: cython.bint = False) -> Program:
-    """Work out specs; take novel fused kernels apart. `again`: whether this program has come before."""
+def select(program: Program, again: cython.bint = False, whole: cython.bint = False) -> Program:
+    """Work out specs; take novel fused kernels apart. `again`: whether this program has come before; `whole`: leave
+    its kernels as they will be once it has come often enough."""
     novel: list = []
     long: list = []
     kernel: Kernel
@@ -42,7 +42,7 @@ def select(program: Program, again: cython.bint = False) -> Program:
         if kernel.kind != ELEMENTWISE:
             continue
         spec = prepare(program, kernel)
-        if spec is None or not spec.fused or spec.address != 0:
+        if whole or spec is None or not spec.fused or spec.address != 0:
             continue
         work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
         spec.uses += _uses(work, again)
@@ -111,7 +111,7 @@ def _single(node: Node) -> Kernel:
     return kernel
 
 
-def verify(program: Program):
+def verify(program: Program, whole: cython.bint = False):
     """Every node is computed by its producer and nowhere else; its spec is that of its key; what is new is bounded
     in number and has come before; what was taken apart runs as single operations."""
     computed: dict = {}
@@ -124,7 +124,7 @@ def verify(program: Program):
                 "select", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
             )
     _verify_specs(program)
-    new: set = _new_specs(program)
+    new: set = set() if whole else _new_specs(program)
     if len(new) > NEW_PER_FLUSH or any(spec.uses < ENOUGH for spec in new):
         raise VerificationError(
             "select",

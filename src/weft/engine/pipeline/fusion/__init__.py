@@ -1,6 +1,7 @@
 """Fusion and recomputation: which nodes are one kernel, and which values are stored at all.
 
-In come nodes in order, out go kernels in order. `fuse` makes elementwise kernels and puts `reductions` into them;
-`into_reader` moves a value into its only reader, `clones` copies it into several, `rematerialization` computes it again
-after the peak of memory. Start with `fuse`.
+In come nodes in order, out go kernels in order. `form_kernels` joins nodes (`elementwise`, `reductions`);
+`into_reader` moves a value into its only reader, `rematerialization` computes it again after the peak of memory,
+`column_sums` takes sums into the kernel that has the rows, `clones` copies a value into several readers: passes in this
+order. What they ask of a kernel is in `regions`. Start with `form_kernels`.
 """

@@ -11,6 +11,7 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.regions import mark_stores, most_nodes
 from cython.cimports.weft.engine.pipeline.fusion.rematerialization import copy_of
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -45,12 +46,15 @@ def set_least(nbytes: int = LEAST):
     return previous
 
 
-@cython.cfunc
-def make_twins(program: Program, most: cython.int) -> cython.bint:
-    """Let kernels of at most so many nodes compute again what they read. Whether there were any."""
+@cython.ccall
+def make_twins(program: Program) -> cython.void:
+    """Let kernels that have room compute again what they read."""
     kernel: Kernel
     node: Node
     found: cython.bint = False
+    most: cython.int = most_nodes()
+    if most == 1:
+        return
     readers: dict = _readers(program)
     originals: dict = {place.root: node for node, place in (program.again or {}).items()}
     for kernel in program.kernels if readers else ():
@@ -66,7 +70,8 @@ def make_twins(program: Program, most: cython.int) -> cython.bint:
                 _give(program, node, chain, reads, originals)
                 left -= 1
                 found = True
-    return found
+    if found:
+        mark_stores(program)
 
 
 @cython.cfunc

@@ -11,7 +11,12 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.into_reader import note_readers
-from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
+from cython.cimports.weft.engine.pipeline.fusion.regions import (
+    is_over_rows,
+    mark_stores,
+    most_nodes,
+    most_staged,
+)
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
@@ -36,12 +41,15 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 
 
-@cython.cfunc
-def take_sums(program: Program, most: cython.int) -> cython.bint:
-    """Let staged kernels of at most so many nodes make sums over their rows. Whether there were any."""
+@cython.ccall
+def take_sums(program: Program) -> cython.void:
+    """Let staged kernels that have room make sums over their rows."""
     kernel: Kernel
     host: Kernel
     found: cython.bint = False
+    most: cython.int = most_staged()
+    if most_nodes() == 1:
+        return
     candidates: list = [kernel for kernel in program.kernels if _is_of_sums(program, kernel)]
     if candidates:
         note_readers(program)
@@ -51,7 +59,8 @@ def take_sums(program: Program, most: cython.int) -> cython.bint:
                 _join(program, kernel, host)
                 found = True
                 break
-    return found
+    if found:
+        mark_stores(program)
 
 
 @cython.cfunc

@@ -1,4 +1,4 @@
 from weft.engine.pipeline.program_ir cimport Program
 
-cdef bint sink(Program program, int most)
+cpdef void sink(Program program)
 cdef void note_readers(Program program)

@@ -1,15 +1,19 @@
 # cython: language_level=3
-"""Sinking: values that are stored for one later kernel only are computed there.
+"""Sinking into the reader: values that are stored for one later kernel only are computed there.
 
 In comes a fused Program; what moves is elementwise, and computed from what lies in memory anyway: one operation, or
 several that end in such values. Bits are the same; what is stored, and read again, becomes less. What is fused with
-what is decided in `fuse`.
+what is decided in `form_kernels`.
 """
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value
+from cython.cimports.weft.engine.pipeline.fusion.regions import (
+    is_row_value,
+    mark_stores,
+    most_nodes,
+)
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
@@ -28,12 +32,15 @@ require(__name__, cython.compiled)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 
 
-@cython.cfunc
-def sink(program: Program, most: cython.int) -> cython.bint:
+@cython.ccall
+def sink(program: Program) -> cython.void:
     """Compute values that only one later kernel reads in that kernel, where what they are computed from is in memory
-    anyway: they need not be stored. Whether there were any."""
+    anyway: they need not be stored."""
     kernel: Kernel
     moved: cython.bint = False
+    most: cython.int = most_nodes()
+    if most == 1:
+        return
     note_readers(program)
     for kernel in program.kernels:
         if kernel.kind == _elementwise and len(kernel.nodes) > 1 and _may_give(program, kernel):
@@ -41,7 +48,8 @@ def sink(program: Program, most: cython.int) -> cython.bint:
                 if _pays(program, kernel, reader, nodes, most):
                     _move(program, kernel, reader, nodes)
                     moved = True
-    return moved
+    if moved:
+        mark_stores(program)
 
 
 @cython.cfunc

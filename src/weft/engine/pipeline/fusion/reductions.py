@@ -2,7 +2,7 @@
 """Which kernel makes a reduction, while a program is fused.
 
 In come a reduction and the kernels so far; out goes the kernel that computes its operand, or one beside it that reduces
-other values of the same space in the same way: what both read is read once. The rest of fusion is `fuse`.
+other values of the same space in the same way: what both read is read once. The rest is `form_kernels`.
 """
 
 import cython

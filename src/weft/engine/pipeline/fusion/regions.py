@@ -13,6 +13,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
     Program,
+    Value,
     maker,
     operand,
     place_of,
@@ -278,3 +279,26 @@ def lies_within(kernel: Kernel, place: Place) -> cython.bint:
     if place.whole:
         return True
     return kernel.staged and is_row_value(kernel, place.root) and by_row(kernel, place)
+
+
+@cython.ccall
+def mark_stores(program: Program) -> cython.void:
+    """Say which values leave their kernel, and number the kernels."""
+    kernel: Kernel
+    node: Node
+    value: Value
+    number: cython.Py_ssize_t
+    for value in program.values:
+        value.stored = value.kept or value.kernel is None
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for number in range(len(node.inputs)):
+                place: Place = operand(program, node, number)
+                if not place.value.stored and not stays_within(kernel, place):
+                    place.value.stored = True
+    for index, kernel in enumerate(program.kernels):
+        kernel.position = index
+        kernel.stores = []
+        for node in kernel.nodes:
+            if place_of(program, node).value.stored:
+                kernel.stores.append(node)

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Recompute: values that lie idle where a program needs most memory are computed again, where that is cheap.
 
-In comes a fused Program; out goes another order of its nodes, to be fused anew. What a kernel stores is idle at the
+In comes a fused Program; out goes another order of its nodes, fused anew. What a kernel stores is idle at the
 peak if it is read before and behind it, or behind it only. It is computed again in front of the first that reads it
 behind, by chains of elementwise nodes of its kernel, from values that are in memory anyway or are smaller together
 than what becomes free: gelu and its slope from what gelu was given. Each of these nodes gets a *twin*, which computes
@@ -10,7 +10,9 @@ the same; readers behind the peak read the twins. Bits are the same.
 
 import cython
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value
+from cython.cimports.weft.engine.pipeline.fusion.form_kernels import form_kernels
+from cython.cimports.weft.engine.pipeline.fusion.into_reader import sink
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
@@ -48,14 +50,14 @@ def set_recomputation(enabled: bool, enough: int = ENOUGH, least: int = LEAST):
     return previous
 
 
-@cython.cfunc
-def recompute(program: Program) -> cython.bint:
-    """Put twins into the order of a program that needs much memory. Whether there were any."""
-    if not _enabled or _stored_bytes(program) < _enough:
-        return False
+@cython.ccall
+def recompute(program: Program) -> cython.void:
+    """Put twins into the order of a program that needs much memory, and form its kernels again."""
+    if not _enabled or most_nodes() == 1 or _stored_bytes(program) < _enough:
+        return
     uses: Uses = Uses(program)
     if uses.most < _enough:
-        return False
+        return
     choices: list = []
     pinned: set = set()  # values that twins read, which stay
     gone: set = set()
@@ -69,7 +71,8 @@ def recompute(program: Program) -> cython.bint:
                 choices.append(choice)
     if choices:
         _rewrite(program, uses, choices)
-    return len(choices) > 0
+        form_kernels(program)
+        sink(program)
 
 
 @cython.cfunc

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Expand: a macro becomes the primitives that it stands for.
+"""Decompose: a macro becomes the primitives that it stands for.
 
-In comes a pending node of a macro row, of one example or of a batch; out goes the node of its value, which the row's
-`lower` records from the macro's inputs. A macro is one node for the recorder, the batches and the reverse walk, which
-cost by the node; the kernels are those of its primitives. What else stands for a node when it is collected is recorded
+In comes a Program in order; out goes one without macros. The value of each is recorded by its row's `lower` from the
+macro's inputs, and stands for it (`program.expanded`). A macro is one node for the recorder, the batches and the
+reverse walk, which cost by the node; the kernels are those of its primitives. What else stands for a node is recorded
 in the same way (`gather_matmul`).
 """
 
@@ -11,15 +11,49 @@ import cython
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape, finish
+from cython.cimports.weft.engine.pipeline.program_ir import Program
+from cython.cimports.weft.engine.pipeline.simplify.extract import reach
 
 from weft._build.compiled import require
+from weft.engine.ir.primitive import MACRO
 from weft.engine.ir.tape import last_sequence
+from weft.errors import VerificationError
+from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
 
-def expand(macro: Node) -> Node:
+_stack_row = cython.declare(Primitive, TABLE["stack"])
+_macro = cython.declare(cython.int, MACRO)
+
+
+@cython.ccall
+def decompose(program: Program) -> cython.void:
+    """Let primitives stand for the macros of a program."""
+    node: Node
+    found: cython.bint = True
+    while found:
+        found = False
+        for node in program.order:
+            if _is_macro(node):
+                program.expanded[node] = _expanded(node)
+                found = True
+        if found:
+            reach(program)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_macro(node: Node) -> cython.bint:
+    """Whether a node stands for others: a macro, or a stack whose parts no gather has brought together."""
+    return node.row.kind == _macro or (node.row.code == _stack_row.code and len(node.inputs) > 1)
+
+
+@cython.cfunc
+def _expanded(macro: Node) -> Node:
     """Record a macro's primitives."""
 
     def lower():
@@ -61,3 +95,10 @@ def _leave_tape(nodes: list, former: Node) -> cython.void:
         node.considered = True
         node.code, node.offset_in_code = former.code, former.offset_in_code
         finish(node)
+
+
+def verify(program: Program):
+    """No macro is left."""
+    for node in program.order:
+        if _is_macro(node):
+            raise VerificationError("decompose", expected="primitives", got=repr(node))

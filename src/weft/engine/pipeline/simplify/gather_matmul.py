@@ -8,9 +8,8 @@ three exchanges save work. With x = table[index]:
     gᵀ x, xᵀ g     is  sᵀ table, tableᵀ s      where s adds up the rows of g that belong to one row of the table
     scatter(g w)   is  s w                     the cotangent of the table
 
-In comes a pending node that is to be collected; out goes what it stands for, recorded off the tape as a macro's
-primitives are, or None. Rows of the table that nobody takes count as zeros, whatever they hold: an infinite one makes
-no nan.
+In comes a Program in order; out goes one where such products stand for others, recorded off the tape as a macro's
+primitives are. Rows of the table that nobody takes count as zeros, whatever they hold: an infinite one makes no nan.
 """
 
 import cython
@@ -20,6 +19,8 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.program_ir import Program
+from cython.cimports.weft.engine.pipeline.simplify.extract import reach
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record
@@ -52,10 +53,46 @@ _take_row = cython.declare(Primitive, TABLE["take"])
 _view_row = cython.declare(Primitive, TABLE["view"])
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _view = cython.declare(cython.int, VIEW)
+_linear_row = cython.declare(Primitive, TABLE["linear"])
+_linear_bias_row = cython.declare(Primitive, TABLE["linear_bias"])
 
 
 @cython.ccall
-def exchanged(node: Node):
+def exchange_gathers(program: Program) -> cython.void:
+    """Multiply rows of tables before they are gathered, where that is less work."""
+    node: Node
+    asked: set = set()
+    found: cython.bint = True
+    while found:
+        found = False
+        for node in program.order:
+            if not _may_be_exchanged(node) or node in asked:
+                continue
+            asked.add(node)
+            made = _exchanged(node)
+            if made is not None:
+                program.expanded[node] = made
+                found = True
+        if found:
+            reach(program)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _may_be_exchanged(node: Node) -> cython.bint:
+    """Whether a node is a product, or a scatter of rows."""
+    code: cython.int = node.row.code
+    return (
+        code == _matmul_row.code
+        or code == _linear_row.code
+        or code == _linear_bias_row.code
+        or code == _take_add_row.code
+    )
+
+
+@cython.cfunc
+def _exchanged(node: Node):
     """What a product, or a scatter of one, stands for; None where nothing is won by it."""
     if node.dtype not in DTYPES:
         return None

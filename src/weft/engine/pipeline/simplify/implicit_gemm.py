@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import cython
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.program_ir import Program
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import VIEW
@@ -26,6 +28,7 @@ Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost 
 DTYPES = ("float32", "float64")
 DIMENSIONS = 4  # of an axis, as in `weft.engine.devices.cpu.gemm.pack_runs`
 LANES = 16  # about as many elements as a vector has
+_view = cython.declare(cython.int, VIEW)
 NARROW, WIDE = 294, 256  # rows that are packed together, columns of a unit
 
 
@@ -62,6 +65,8 @@ class Form(NamedTuple):
 
 def absorb(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
+    if not _has_views(program):
+        return
     found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
     found -= program.kept
     if not any([_overlaps(program, node) for node in found]):
@@ -79,6 +84,15 @@ def absorb(program: Any) -> None:
                 program.set_place(source, nested(program, source, gone))
     program.order = [node for node in program.order if node not in gone]
     program.connect_all()
+
+
+@cython.cfunc
+def _has_views(program: Program) -> cython.bint:
+    node: Node
+    for node in program.order:
+        if node.row.kind == _view:
+            return True
+    return False
 
 
 def _may_be(node: Any) -> bool:

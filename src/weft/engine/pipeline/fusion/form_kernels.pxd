@@ -1,3 +1,3 @@
 from weft.engine.pipeline.program_ir cimport Program
 
-cdef bint make_twins(Program program, int most)
+cpdef void form_kernels(Program program)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Fuse: from nodes in order to kernels in order.
+"""Form kernels: from nodes in order to kernels in order.
 
 In comes a collected Program; out go its kernels: chains of elementwise nodes over one iteration space, with the
 reductions of that space and the elementwise nodes of the reduced space behind them, and over rows also what goes on
@@ -9,10 +9,7 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.pipeline.fusion.clones import make_twins
-from cython.cimports.weft.engine.pipeline.fusion.column_sums import take_sums
 from cython.cimports.weft.engine.pipeline.fusion.elementwise import join_elementwise
-from cython.cimports.weft.engine.pipeline.fusion.into_reader import sink
 from cython.cimports.weft.engine.pipeline.fusion.reductions import join_reduce
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
     append_kernel,
@@ -20,17 +17,13 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
     in_epilogue,
     is_row_value,
     lies_within,
-    most_nodes,
-    most_staged,
+    mark_stores,
     note_consumers,
-    stays_within,
 )
-from cython.cimports.weft.engine.pipeline.fusion.rematerialization import recompute
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
     Program,
-    Value,
     operand,
     place_of,
 )
@@ -46,22 +39,9 @@ _reduce = cython.declare(cython.int, REDUCE)
 _source = cython.declare(cython.int, SOURCE)
 
 
-def fuse(program: Program) -> Program:
-    """Assign every node of the order to a kernel, then say which values leave each; again where some of them are better
-    computed twice."""
-    _form(program)
-    if most_nodes() > 1 and recompute(program):
-        _form(program)
-    if most_nodes() > 1 and take_sums(program, most_staged()):
-        mark_stores(program)
-    if most_nodes() > 1 and make_twins(program, most_nodes()):
-        mark_stores(program)
-    return program
-
-
-@cython.cfunc
-def _form(program: Program) -> cython.void:
-    """Kernels for the order as it stands."""
+@cython.ccall
+def form_kernels(program: Program) -> cython.void:
+    """Assign every node of the order to a kernel, and say which values leave each."""
     kernels: list = []
     node: Node
     for node in _numbers_first(program):
@@ -78,8 +58,6 @@ def _form(program: Program) -> cython.void:
         note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
     mark_stores(program)
-    if most_nodes() > 1 and sink(program, most_nodes()):
-        mark_stores(program)
 
 
 @cython.cfunc
@@ -105,28 +83,6 @@ def _is_constant(program: Program, node: Node, known: set) -> cython.bint:
         if root.numel != 1 or (root.state == PENDING and root not in known):
             return False
     return True
-
-
-def mark_stores(program: Program):
-    """Say which values leave their kernel, and number the kernels."""
-    kernel: Kernel
-    node: Node
-    value: Value
-    number: cython.Py_ssize_t
-    for value in program.values:
-        value.stored = value.kept or value.kernel is None
-    for kernel in program.kernels:
-        for node in kernel.nodes:
-            for number in range(len(node.inputs)):
-                place: Place = operand(program, node, number)
-                if not place.value.stored and not stays_within(kernel, place):
-                    place.value.stored = True
-    for index, kernel in enumerate(program.kernels):
-        kernel.position = index
-        kernel.stores = []
-        for node in kernel.nodes:
-            if place_of(program, node).value.stored:
-                kernel.stores.append(node)
 
 
 def verify(program: Program):

@@ -1,0 +1,215 @@
+"""The list of passes: what a flush goes through, in order, from the recorded graph to launches.
+
+In comes a Compilation with the pending nodes; each pass adds to it, or rewrites what the one before has made, and never
+what was recorded. `PASSES` is what runs (`driver`), what `WEFT_VERIFY=1` verifies, what `WEFT_EXPLAIN` prints and what
+`weft.debug.stages` returns. A pass has the name of its module. Those of one stage print the same kind of text: it is
+shown as the last of them leaves it, and under `WEFT_EXPLAIN=passes` behind each that has changed it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.config import config
+from weft.engine.ir.tape import tape_of
+from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
+from weft.engine.pipeline.batching import batch
+from weft.engine.pipeline.fusion import (
+    clones,
+    column_sums,
+    form_kernels,
+    into_reader,
+    rematerialization,
+)
+from weft.engine.pipeline.lowering import lower
+from weft.engine.pipeline.program_ir import Program
+from weft.engine.pipeline.simplify import (
+    cse,
+    decompose,
+    extract,
+    fold_views,
+    gather_matmul,
+    implicit_gemm,
+)
+
+
+class Compilation:
+    """One flush on its way: the pending nodes, and what passes have made of them. `again`: its structure has come
+    before; `whole`: no kernel is taken apart because it is new."""
+
+    __slots__ = ("again", "lowering", "memory", "pending", "program", "whole")
+
+    def __init__(self, pending: list[Any], again: bool = False, whole: bool = False) -> None:
+        self.pending, self.again, self.whole = pending, again, whole
+        self.program: Any = Program()
+        self.memory: Any = None
+        self.lowering: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A step from the recorded graph to launches: what it does, what holds afterwards, how that is printed.
+
+    `part` is the part of `WEFT_EXPLAIN` that its stage belongs to; none is shown under `passes` alone.
+    """
+
+    name: str
+    stage: str
+    run: Callable[[Compilation], object]
+    verify: Callable[[Compilation], object]
+    text: Callable[[Compilation], str]
+    part: str = "schedule"
+
+
+def _on_program(function: Callable[[Any], Any]) -> Callable[[Compilation], Any]:
+    return lambda one: function(one.program)
+
+
+def _simplification(name: str, run: Callable[[Any], Any], verify: Callable[[Any], Any]) -> Pass:
+    return Pass(name, "collect", *map(_on_program, (run, verify, program_text.text)))
+
+
+def _fusion(name: str, run: Callable[[Any], Any]) -> Pass:
+    stage = form_kernels
+    return Pass(name, "fuse", *map(_on_program, (run, stage.verify, stage.text)))
+
+
+def _batch(one: Compilation) -> None:
+    tape = tape_of(one.pending[0]) if one.pending else None
+    if tape is not None and batch.group(one.pending):
+        one.pending = tape.pending()
+
+
+def _plan(one: Compilation) -> None:
+    one.memory = memory_plan.plan(one.program)
+
+
+def _lower(one: Compilation) -> None:
+    one.lowering = lower.lower(one.program, one.memory)
+
+
+PASSES = (
+    Pass(
+        "record",
+        "record",
+        lambda one: None,
+        lambda one: record_text.verify(one.pending),
+        lambda one: record_text.text(one.pending),
+        part="",
+    ),
+    Pass(
+        "batch",
+        "batch",
+        _batch,
+        lambda one: batch.verify(one.pending),
+        lambda one: batch.text(one.pending),
+    ),
+    Pass(
+        "extract",
+        "collect",
+        lambda one: extract.extract(one.program, one.pending),
+        _on_program(extract.verify),
+        _on_program(program_text.text),
+    ),
+    _simplification("decompose", decompose.decompose, decompose.verify),
+    _simplification("gather_matmul", gather_matmul.exchange_gathers, extract.verify),
+    _simplification("fold_views", fold_views.fold_views, fold_views.verify),
+    _simplification("cse", cse.merge_equal, fold_views.verify),
+    _simplification("implicit_gemm", implicit_gemm.absorb, fold_views.verify),
+    _fusion("form_kernels", form_kernels.form_kernels),
+    _fusion("into_reader", into_reader.sink),
+    _fusion("rematerialization", rematerialization.recompute),
+    _fusion("column_sums", column_sums.take_sums),
+    _fusion("clones", clones.make_twins),
+    Pass(
+        "tiering",
+        "select",
+        lambda one: tiering.select(one.program, one.again, one.whole),
+        lambda one: tiering.verify(one.program, one.whole),
+        _on_program(tiering.text),
+    ),
+    Pass(
+        "horizontal_fusion",
+        "gang",
+        _on_program(horizontal_fusion.gang),
+        _on_program(horizontal_fusion.verify),
+        _on_program(horizontal_fusion.text),
+    ),
+    Pass(
+        "memory_plan",
+        "plan",
+        _plan,
+        lambda one: memory_plan.verify(one.program, one.memory),
+        lambda one: memory_plan.text(one.program, one.memory),
+        part="memory",
+    ),
+    Pass(
+        "lower",
+        "lower",
+        _lower,
+        lambda one: lower.verify(one.lowering),
+        lambda one: lower.text(one.lowering),
+        part="kernels",
+    ),
+)
+RECORDED = PASSES[:2]  # the driver looks for known programs before and behind batching
+SCHEDULED = PASSES[2:]
+
+Note = Callable[[Pass, Compilation], object]
+
+
+def run_passes(one: Compilation, passes: Iterable[Pass], note: Note | None = None) -> None:
+    """Run passes in order; `note` is called behind each of them."""
+    for each in passes:
+        each.run(one)
+        if config.verify:
+            each.verify(one)
+        if note is not None:
+            note(each, one)
+
+
+def run_through(last: str, one: Compilation) -> Compilation:
+    """Run the passes behind batching up to a named one."""
+    names = [each.name for each in SCHEDULED]
+    run_passes(one, SCHEDULED[: names.index(last) + 1])
+    return one
+
+
+def schedule(one: Compilation) -> None:
+    """Run the passes behind batching on the nodes of a flush, verified and explained as `config` says, batching too."""
+    if config.verify:
+        for each in RECORDED:
+            each.verify(one)
+    if not config.explain:
+        run_passes(one, SCHEDULED)
+        return
+    listing = Listing()
+    for each in RECORDED:
+        listing.note(each, one)
+    run_passes(one, SCHEDULED, listing.note)
+    listing.print_stages()
+
+
+class Listing:
+    """What passes print of one flush, for the parts that `config.explain` names."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, tuple[str, str]] = {}  # stage -> its part, and its text so far
+        self.last = ""
+
+    def note(self, each: Pass, one: Compilation) -> None:
+        """Keep the text of a pass that has run; print it where passes are shown one by one."""
+        text = each.text(one)
+        if "passes" in config.explain and text and text != self.last:
+            print(f"-- {each.name}", text, sep="\n", file=sys.stderr)
+        self.last = text
+        self.stages[each.stage] = each.part, text
+
+    def print_stages(self) -> None:
+        """Print each stage as its last pass has left it."""
+        for part, text in self.stages.values():
+            if text and part in config.explain:
+                print(text, file=sys.stderr)

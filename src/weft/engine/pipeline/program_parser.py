@@ -1,0 +1,244 @@
+"""Programs from text: `program_text.text(parse(lines)) == lines`.
+
+In comes what `program_text` prints; out goes a Program whose values from outside exist, filled with zeros, so that any
+pass can go on from it, and the program can run. What the text does not say, a program that is read from it does not
+have: gradient edges, the user's lines, places on a tape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from weft.engine.devices.cpu.pool import allocate
+from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SOURCE
+from weft.engine.ir.strides import contiguous_strides
+from weft.engine.ir.tape import finish
+from weft.engine.pipeline.fusion.regions import mark_stores
+from weft.engine.pipeline.program_ir import Kernel, Program
+from weft.engine.pipeline.program_text import UNPLACED, dtype_of_numbers
+from weft.errors import ArgumentError
+from weft.ops.row import TABLE
+
+_KIND = r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]"
+_MARKS = r"(?P<live> live)?(?P<kept> kept)?(?P<risky> may fail)?(?P<twin> twin)?(?: again ?(?P<again>%\d+)?)?"
+_OUTSIDE = re.compile(
+    rf"(?P<name>\$\d+) = value {_KIND}(?: strides (?P<strides>\(.*\)))?(?P<live> live)?"
+)
+_ROW = re.compile(
+    rf"(?P<name>%\d+) = row (?P<row>\d+)(?: along (?P<axis>\d+))? of (?P<of>%\d+) : {_KIND}{_MARKS}"
+)
+_NODE = re.compile(rf"(?P<name>%\d+) = (?P<op>\w+)\((?P<rest>.*) : {_KIND}{_MARKS}")
+_KERNEL = re.compile(
+    r"k(?P<position>\d+) \[(?P<shape>[^\]]*)\](?: reduce\[(?P<axes>[^\]]*)\])?(?P<staged> staged)?: "
+    r"(?P<nodes>.*?) ->(?P<stores>.*)"
+)
+_NUMBER = re.compile(r"(\w+)\((.*)\)")
+_WORDS = {
+    "__builtins__": {},
+    "nan": math.nan,
+    "inf": math.inf,
+    "nanj": complex(0, math.nan),
+    "infj": complex(0, math.inf),
+    "weft": SimpleNamespace(**{dtype.name: dtype for dtype in dtypes.ALL}),
+}
+
+
+def parse(text: str) -> Program:
+    """The program that a text says. Errors: ValueError for a line that is none."""
+    return _Parser(text).program
+
+
+def parse_nodes(text: str) -> list[Any]:
+    """The nodes that a text has lines for, pending and of no program."""
+    parser = _Parser(text)
+    return [node for name, node in parser.named.items() if name.startswith("%")]
+
+
+class _Parser:
+    """Reads lines in order; a name stands for the node of its line."""
+
+    def __init__(self, text: str) -> None:
+        lines = [line.strip() for line in text.strip().splitlines()]
+        self.program = Program()
+        self.placed = lines[:1] != [UNPLACED]
+        self.named: dict[str, Any] = {}
+        self.numbers: dict[str, Any] = {}
+        self.views: dict[tuple[Any, str], Any] = {}
+        self.again: list[tuple[str, Any]] = []
+        self.positions: list[int] = []
+        for line in lines[0 if self.placed else 1 :]:
+            self.line(line)
+        self.finish()
+
+    def line(self, line: str) -> None:
+        for form, read in (
+            (_OUTSIDE, self.outside),
+            (_ROW, self.row),
+            (_NODE, self.node),
+            (_KERNEL, self.kernel),
+        ):
+            match = form.fullmatch(line)
+            if match is not None:
+                read(match)
+                return
+        raise ArgumentError(
+            "not a line of a program",
+            expected="a line as in weft.engine.pipeline.program_text",
+            got=line,
+            fix="compare with what the passes print",
+        )
+
+    def outside(self, match: re.Match[str]) -> None:
+        dtype, shape = _kind(match)
+        node = make_value(dtype, shape, None, 0)
+        node.strides = None if match["strides"] is None else _literal(match["strides"])
+        node.live = 1 if match["live"] else 0
+        node.buffer = _zeros(node)
+        self.named[match["name"]] = node
+        self.add_outside(node)
+        if self.placed and match["live"]:
+            self.program.viewed.add(node)
+
+    def add_outside(self, node: Any) -> None:
+        if self.placed:
+            place = self.program.new_value(node, node.strides or contiguous_strides(node.shape))
+            self.program.add_external(place.value)
+        else:
+            self.program.number(node)
+
+    def row(self, match: re.Match[str]) -> None:
+        quotient = self.named[match["of"]]
+        node = self.new_node(match, quotient.row, (), None)
+        axis = int(match["axis"] or 0)
+        node.quotient, node.qrow = quotient, int(match["row"])
+        quotient.info = ((), quotient.shape[axis], axis)
+        self.program.number(node)
+
+    def node(self, match: re.Match[str]) -> None:
+        words, params = _split(match["rest"])
+        dtype, _ = _kind(match)
+        named = [self.named.get(word.partition("[")[0]) for word in words]
+        expected = dtype_of_numbers(named, dtype)
+        operands = [self.operand(word, expected) for word in words]
+        node = self.new_node(match, TABLE[match["op"]], tuple(operands), params)
+        program = self.program
+        program.order.append(node)
+        if not self.placed:
+            program.number(node)
+            return
+        program.new_value(node, contiguous_strides(node.shape))
+        if match["live"] or match["kept"]:
+            program.keep(node)
+
+    def new_node(
+        self, match: re.Match[str], op: Any, operands: tuple[Any, ...], params: Any
+    ) -> Any:
+        dtype, shape = _kind(match)
+        node = make_node(op, operands, params, shape, dtype)
+        finish(node)
+        node.risky = match["risky"] is not None
+        node.considered = True
+        if match["live"]:
+            node.live = 1
+            self.program.roots.append(node)
+        if match["twin"]:
+            self.program.twins = {*(self.program.twins or ()), node}
+        if match["again"]:
+            self.again.append((match["again"], node))
+        self.named[match["name"]] = node
+        return node
+
+    def operand(self, word: str, dtype: Any) -> Any:
+        """The node that an operand names, or the view of it that it describes; a number has a dtype."""
+        name, bracket, rest = word.partition("[")
+        root = self.named.get(name) or self.number(name, dtype)
+        if not bracket:
+            return root
+        if (root, rest) not in self.views:
+            offset, shape, strides = map(_items, rest[:-1].split(";"))
+            view = make_node(TABLE["strided"], (root,), (offset[0], strides), shape, root.dtype)
+            finish(view)
+            self.program.set_place(view, self.program.place(root).within(*offset, strides, shape))
+            self.views[root, rest] = view
+        return self.views[root, rest]
+
+    def number(self, word: str, dtype: Any) -> Any:
+        given = _NUMBER.fullmatch(word)
+        if given is not None:
+            dtype, word = dtypes.by_name(given[1]), given[2]
+        key = f"{dtype.name}({word})"
+        if key not in self.numbers:
+            self.numbers[key] = make_scalar(_literal(word), dtype)
+            self.add_outside(self.numbers[key])
+        return self.numbers[key]
+
+    def kernel(self, match: re.Match[str]) -> None:
+        nodes = [self.named[name] for name in match["nodes"].split()]
+        kind = nodes[0].row.kind
+        kernel = Kernel(ELEMENTWISE if kind in (REDUCE, SOURCE) else kind, _items(match["shape"]))
+        kernel.nodes = nodes
+        kernel.staged = match["staged"] is not None
+        if match["axes"] is not None:
+            kernel.axes = _items(match["axes"])
+            over = [n for n in nodes if n.row.kind == REDUCE and n.params[0] == kernel.axes]
+            kernel.reduced_shape = over[0].shape
+            small = [n for n in nodes if n.row.kind != REDUCE and n.shape != kernel.shape]
+            kernel.extra = set(small) or None
+        self.program.add_kernel(kernel)
+        self.positions.append(int(match["position"]))
+
+    def finish(self) -> None:
+        program = self.program
+        if not self.placed:
+            return
+        program.connect_all()
+        for name, node in self.again:
+            again = program.again = program.again or {}
+            again[self.named[name]] = program.place(node)
+        mark_stores(program)
+        for kernel, position in zip(program.kernels, self.positions, strict=True):
+            kernel.position = position
+
+
+def _kind(match: re.Match[str]) -> tuple[Any, tuple[int, ...]]:
+    return dtypes.by_name(match["dtype"]), _items(match["shape"])
+
+
+def _literal(text: str) -> Any:
+    """A number, a dtype, or tuples of them."""
+    return eval(text, _WORDS)
+
+
+def _items(text: str) -> tuple[Any, ...]:
+    """What stands between commas."""
+    return _literal(f"({text},)") if text.strip() else ()
+
+
+def _split(rest: str) -> tuple[list[str], Any]:
+    """Operands up to the bracket that ends them, and the params behind it."""
+    depth, start, words = 0, 0, []
+    for index, letter in enumerate(rest):
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0 or (depth == 0 and letter == ","):
+            words.append(rest[start:index].strip())
+            start = index + 1
+        if depth < 0:
+            break
+    params = rest[start:].strip()
+    return [word for word in words if word], _literal(params) if params else None
+
+
+def _zeros(node: Any) -> Any:
+    """Memory for a value from outside."""
+    strides = node.strides or contiguous_strides(node.shape)
+    last = sum((size - 1) * abs(step) for size, step in zip(node.shape, strides, strict=True))
+    nbytes = (last + 1) * node.dtype.itemsize if node.numel else 0
+    buffer = allocate(nbytes)
+    ctypes.memset(buffer.address, 0, nbytes)
+    return buffer

@@ -1,0 +1,158 @@
+"""A program as text, which `program_parser` reads back.
+
+A value from outside stands at the top as `$0`, a computed one where it is computed, as `%0`, with its operands, its
+params, its dtype and shape, and what is known of it: `live` (something outside holds it), `kept` (something outside
+holds a view of it), `may fail` (an index is to be checked), `twin` (computed again so that less is stored; `again %0`
+says what).
+
+    $0 = value float32[4, 3]
+    %0 = exp($0) : float32[4, 3]
+    %1 = sum(%0[0; 3, 4; 1, 3]) ((1,), False) : float32[3] live
+    k0 [4, 3]: %0 -> %0
+    k1 [3, 4] reduce[1]: %1 -> %1
+
+An operand that is not a whole value is a region of it: offset; shape; strides, in elements. Where a stride is a tuple,
+the axis has several dimensions (size, stride). A number is itself, with its dtype where that is not that of the last
+other operand: `int64(2)`. Before `fold_views` no value has a place: then the text begins with a line that says so,
+views stand in it as nodes, and a row of a batch as `%2 = row 1 of %0`. Kernels stand behind the nodes once there are
+any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.engine.ir.node import PENDING_STATE as PENDING
+from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.strides import contiguous_strides
+from weft.engine.pipeline.program_ir import Program
+
+UNPLACED = "views not folded"
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def text(program: Program) -> str:
+    """One line per value from outside, one per node in order, one per kernel."""
+    return "\n".join(_Printer(program).lines())
+
+
+class _Printer:
+    """The names of a program's values."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.placed = not program.places or program.places[-1] is not None
+        outside = program.external if self.placed else program.placed
+        values = [n for n in outside if n.state != PENDING and n.row is not SCALAR_ROW]
+        self.outside = {node: f"${number}" for number, node in enumerate(values)}
+        self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
+        self.held = {self.computed(node) for node in program.placed if node.live > 0}
+        self.again: dict[Any, str] = {}
+        for node, place in (program.again or {}).items():
+            self.again[place.root] = self.names.get(self.root(node), "")
+
+    def nodes(self) -> list[Any]:
+        """What the text has lines for: the order, rows of batches where they are no regions yet, twins of kernels."""
+        program = self.program
+        if not self.placed:
+            known = set(program.order)
+            return [n for n in program.placed if n in known or self.is_row(n)]
+        known = set(program.order)
+        if all(node in known for kernel in program.kernels for node in kernel.nodes):
+            return list(program.order)
+        return [node for kernel in program.kernels for node in kernel.nodes]
+
+    @staticmethod
+    def is_row(node: Any) -> bool:
+        return node.quotient is not None and node.state == PENDING
+
+    def computed(self, node: Any) -> Any:
+        """The node whose line says how a node's value is computed: what stands for it, or itself."""
+        while node.state == PENDING and not self.is_row(node):
+            other = self.program.expanded.get(node)
+            if other is None:
+                break
+            node = other
+        return node
+
+    def root(self, node: Any) -> Any:
+        return self.program.place(node).root
+
+    def lines(self) -> list[str]:
+        found = [] if self.placed else [UNPLACED]
+        found += [self.outside_line(node) for node in self.outside]
+        found += [self.line(node) for node in self.names]
+        return found + [self.kernel_line(kernel) for kernel in self.program.kernels]
+
+    def outside_line(self, node: Any) -> str:
+        strides = "" if node.strides is None else f" strides {node.strides}"
+        live = " live" if node.live > 0 or node in self.program.viewed else ""
+        return f"{self.outside[node]} = value {_kind(node)}{strides}{live}"
+
+    def line(self, node: Any) -> str:
+        marks = ""
+        if node.live > 0 or (not self.placed and node in self.held):
+            marks += " live"
+        elif node in self.program.kept:
+            marks += " kept"
+        marks += " may fail" if node.risky else ""
+        marks += " twin" if node in (self.program.twins or ()) else ""
+        if node in self.again:
+            marks += f" again {self.again[node]}".rstrip()
+        if not self.placed and self.is_row(node):
+            quotient = node.quotient
+            along = f" along {quotient.info[2]}" if quotient.info[2] else ""
+            row = f"row {node.qrow}{along} of {self.names[quotient]}"
+            return f"{self.names[node]} = {row} : {_kind(node)}{marks}"
+        params = "" if node.params is None else f" {node.params!r}"
+        operands = ", ".join(self.operands(node))
+        return f"{self.names[node]} = {node.row.name}({operands}){params} : {_kind(node)}{marks}"
+
+    def operands(self, node: Any) -> list[str]:
+        expected = dtype_of_numbers(node.inputs, node.dtype)
+        if not self.placed:
+            sources = [self.computed(source) for source in node.inputs]
+            return [self.value(source, expected) for source in sources]
+        places = self.program.reads(node)
+        return [self.value(place.root, expected) + self.region(place) for place in places]
+
+    def value(self, node: Any, expected: Any) -> str:
+        if node.row is SCALAR_ROW:
+            number = repr(node.params)
+            return number if node.dtype is expected else f"{node.dtype.name}({number})"
+        return self.names.get(node) or self.outside[node]
+
+    @staticmethod
+    def region(place: Any) -> str:
+        root = place.root
+        own = root.strides or contiguous_strides(root.shape)
+        if place.offset == 0 and place.shape == root.shape and place.strides == own:
+            return ""
+        return f"[{place.offset}; {_items(place.shape)}; {_items(place.strides)}]"
+
+    def kernel_line(self, kernel: Any) -> str:
+        reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
+        staged = " staged" if kernel.staged else ""
+        nodes, stores = [
+            " ".join([self.names[node] for node in part]) for part in (kernel.nodes, kernel.stores)
+        ]
+        head = f"k{kernel.position} {list(kernel.shape)}{reduced}{staged}"
+        return f"{head}: {nodes} -> {stores}".rstrip()
+
+
+def _kind(node: Any) -> str:
+    return f"{node.dtype.name}{list(node.shape)}"
+
+
+def _items(values: tuple[Any, ...]) -> str:
+    return ", ".join(map(str, values))
+
+
+def dtype_of_numbers(operands: Any, dtype: Any) -> Any:
+    """The dtype that a number has among operands of a result where nothing is said of it."""
+    for source in reversed(operands):
+        if source is not None and source.row is not SCALAR_ROW:
+            return source.dtype
+    return dtype

@@ -1,0 +1,184 @@
+# cython: language_level=3
+"""Common subexpressions: what is computed twice from the same regions is computed once.
+
+In comes a Program whose nodes have places; out goes the same without nodes that compute what one before them does. What
+they are, and views of them, lies where the first one's value does. Parts below each other, or sums over the leading
+dimensions, of the same memory are one value also where shapes alone differ.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Place,
+    Program,
+    Value,
+    operand,
+    place_of,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ROWS
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_sum_row = cython.declare(Primitive, TABLE["sum"])
+_rows = cython.declare(cython.int, ROWS)
+
+
+@cython.ccall
+def merge_equal(program: Program) -> cython.void:
+    """Compute equal nodes of a program once."""
+    known: dict = {}
+    gone: set = set()
+    node: Node
+    other: Node
+    for node in program.order:
+        if gone:
+            _follow_operands(program, node)
+        if node.row.kind == _rows:
+            continue
+        key = _digest(program, node)
+        other = known.get(key)
+        if other is None:
+            known[key] = node
+        elif _is_same(program, node, other) or _is_reshaped(program, node, other):
+            _merge(program, node, other)
+            gone.add(node)
+    if gone:
+        _forget(program, gone)
+
+
+@cython.cfunc
+def _merge(program: Program, node: Node, other: Node) -> cython.void:
+    """Let a node lie where an equal one does."""
+    value: Value = place_of(program, node).value
+    instead: Value = place_of(program, other).value
+    value.same = instead
+    if value.kept:
+        instead.kept = True
+        program.kept.discard(node)
+        program.kept.add(other)
+
+
+@cython.cfunc
+def _follow_operands(program: Program, node: Node) -> cython.void:
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        _follow(operand(program, node, number))
+
+
+@cython.cfunc
+@cython.inline
+def _follow(place: Place) -> cython.void:
+    """Let a region of a value that an equal one stands for be the same region of that one."""
+    if place.value.same is None:
+        return
+    place.value = place.value.same
+    place.root = place.value.node
+    place.whole = (
+        place.offset == 0
+        and equal(place.shape, place.root.shape)
+        and equal(place.strides, row_major(place.shape))
+    )
+
+
+@cython.cfunc
+def _forget(program: Program, gone: set) -> cython.void:
+    """Take merged nodes out of a program."""
+    place: Place
+    value: Value
+    values: list = []
+    for place in program.places:
+        _follow(place)
+    for value in program.values:
+        if value.same is None:
+            values.append(value)
+    program.values = values
+    program.order = [node for node in program.order if node not in gone]
+
+
+@cython.cfunc
+def _digest(program: Program, node: Node):
+    """A number that is the same for two nodes which compute the same."""
+    h: cython.ulonglong = mix(node.row.code, node.numel << 8 | node.dtype.code)
+    if node.params is not None and not _is_of_rows(node):
+        h = mix(h, hash(node.params))
+    place: Place
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        place = operand(program, node, index)
+        h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, place.root)))
+        h = mix(h, place.offset)
+    return h
+
+
+@cython.cfunc
+def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
+    """Whether a node computes the same as one that has a place: one row, of the same regions."""
+    if node.row.code != other.row.code or node.dtype is not other.dtype:
+        return False
+    if len(node.inputs) != len(other.inputs) or not equal(node.shape, other.shape):
+        return False
+    if not equal(node.params, other.params):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        here: Place = operand(program, node, index)
+        there: Place = operand(program, other, index)
+        if here is there:
+            continue
+        if here.root is not there.root or here.offset != there.offset:
+            return False
+        if not equal(here.strides, there.strides) or not equal(here.shape, there.shape):
+            return False
+    return True
+
+
+@cython.cfunc
+def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
+    """Whether a node computes the elements of one that has a place, in their order, and shapes alone differ: parts
+    below each other, or sums over the leading dimensions, of the same memory. So the rows of all times of a loop, which
+    a weight's gradient and the sequence's cotangent both want, are laid out once."""
+    if (
+        node.row.code != other.row.code
+        or node.dtype is not other.dtype
+        or node.numel != other.numel
+    ):
+        return False
+    if not (_is_of_rows(node) and _is_of_rows(other)) or len(node.inputs) != len(other.inputs):
+        return False
+    index: cython.Py_ssize_t
+    for index in range(len(node.inputs)):
+        here: Place = operand(program, node, index)
+        there: Place = operand(program, other, index)
+        part: Node = node.inputs[index]
+        if here.root is not there.root or here.offset != there.offset:
+            return False
+        if part.numel != cython.cast(Node, other.inputs[index]).numel:
+            return False
+        if not (_is_dense(here) and _is_dense(there)):
+            return False
+    return _is_dense(place_of(program, other))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_of_rows(node: Node) -> cython.bint:
+    """Whether a node lays its parts below each other, or sums over leading dimensions."""
+    if node.row.code == _cat_row.code:
+        return node.params[0] == 0
+    if node.row.code != _sum_row.code or node.params[1]:
+        return False
+    axes: tuple = node.params[0]
+    return axes == tuple(range(len(axes)))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_dense(place: Place) -> cython.bint:
+    return equal(place.strides, row_major(place.shape))

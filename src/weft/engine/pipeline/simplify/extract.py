@@ -1,0 +1,105 @@
+# cython: language_level=3
+"""Extract: what live values need, in an order in which it can run.
+
+In come the pending nodes of a tape; the Program has, afterwards, its `roots` (those that are live) and its `order`: all
+that they are computed from, each after its value inputs, views and macros among it. Dead code is what no live value
+reaches: it stays on the tape, untouched. A batch is in the order where its members are wanted. Where something stands
+for a node (`program.expanded`), that is in the order in its place: a pass that finds such calls `reach` again.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.pipeline.program_ir import Program, has_place
+
+from weft._build.compiled import require
+from weft.errors import VerificationError
+
+require(__name__, cython.compiled)
+
+
+@cython.ccall
+def extract(program: Program, pending: list) -> cython.void:
+    """Put everything live among pending nodes (oldest first) into a program, and all that it needs."""
+    node: Node
+    for node in pending:
+        if node.live > 0 and node.state == PENDING:
+            program.roots.append(node)
+    reach(program)
+
+
+@cython.ccall
+def reach(program: Program) -> cython.void:
+    """Order what the roots of a program need."""
+    node: Node
+    program.start_anew()
+    for node in program.roots:
+        if has_place(program, node):
+            continue
+        if node.quotient is not None and has_place(program, node.quotient):
+            program.number(node)
+        else:
+            _visit(program, node)
+
+
+@cython.cfunc
+def _visit(program: Program, start: Node) -> cython.void:
+    """Depth-first by an explicit stack: values before their readers."""
+    stack: list = [start]
+    node: Node
+    source: Node
+    instead: Node
+    replaced: cython.bint = len(program.expanded) > 0
+    while stack:
+        node = stack[len(stack) - 1]
+        if has_place(program, node):
+            stack.pop()
+            continue
+        ready: cython.bint = True
+        instead = None
+        if node.state == PENDING:
+            instead = node.quotient
+            if instead is None and replaced:
+                instead = program.expanded.get(node)
+            if instead is None:
+                for source in node.inputs:
+                    if not has_place(program, source):
+                        if source.state == PENDING:
+                            stack.append(source)
+                            ready = False
+                        else:
+                            program.number(source)
+            elif not has_place(program, instead):
+                stack.append(instead)
+                ready = False
+        if ready:
+            stack.pop()
+            program.number(node)
+            if node.state == PENDING and instead is None:
+                program.order.append(node)
+
+
+def verify(program: Program):
+    """Every node of the order comes after what it reads, and none twice."""
+    seen: set = set()
+    for node in program.order:
+        for source in node.inputs:
+            below: Node = _computed(program, source)
+            if below.state == PENDING and below not in seen:
+                raise VerificationError(
+                    "extract", expected=f"{below!r} before {node!r}", got="after it or missing"
+                )
+        if node in seen:
+            raise VerificationError("extract", expected="each node once", got=f"{node!r} twice")
+        seen.add(node)
+
+
+@cython.cfunc
+def _computed(program: Program, node: Node) -> Node:
+    """What is computed for a node: the batch that it is a row of, what stands for it, or itself."""
+    other: Node
+    while node.state == PENDING:
+        other = node.quotient if node.quotient is not None else program.expanded.get(node)
+        if other is None:
+            break
+        node = other
+    return node

@@ -1,0 +1,191 @@
+# cython: language_level=3
+"""Fold views: where each value lies, and what is left to be computed.
+
+In comes a Program in order; out go the places of its nodes. A view lies in what it views, a row of a batch in the
+batch, a node that something stands for where that does; each has a region of another's value, and goes from the order.
+A view that strides cannot express stays, as a copy. What is left has memory of its own. Equal numbers are one value.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Place,
+    Program,
+    place_of,
+    region,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.frontend.node_factory import make_node
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.errors import VerificationError
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_add_row = cython.declare(Primitive, TABLE["add"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
+_sum_row = cython.declare(Primitive, TABLE["sum"])
+_strided_row = cython.declare(Primitive, TABLE["strided"])
+_view_row = cython.declare(Primitive, TABLE["view"])
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_view = cython.declare(cython.int, VIEW)
+
+
+@cython.ccall
+def fold_views(program: Program) -> cython.void:
+    """Say where each node of a program lies."""
+    numbers: dict = {}
+    node: Node
+    index: cython.Py_ssize_t
+    replaced: cython.bint = len(program.expanded) > 0
+    program.order = []
+    for index in range(len(program.placed)):
+        node = program.placed[index]
+        if node.state != PENDING:
+            _place_value(program, node, numbers)
+        elif node.quotient is not None:
+            _place_member(program, node)
+        elif replaced and program.expanded.get(node) is not None:
+            program.set_place(node, place_of(program, program.expanded[node]))
+        else:
+            _place_computed(program, node)
+    _note_ends(program)
+
+
+@cython.cfunc
+def _note_ends(program: Program) -> cython.void:
+    """List what comes from outside, and what is seen from there afterwards."""
+    node: Node
+    place: Place
+    number: cython.Py_ssize_t
+    for number in range(len(program.placed)):
+        node = program.placed[number]
+        place = program.places[number]
+        root: Node = place.root
+        if root.state == DONE and place.value.slot < 0:
+            program.add_external(place.value)
+        if node.live > 0:
+            if root.state == PENDING:
+                place.value.kept = True
+                program.kept.add(root)
+            else:
+                program.viewed.add(root)
+
+
+@cython.cfunc
+def _place_value(program: Program, node: Node, numbers: dict) -> cython.void:
+    """A value that exists: itself, or an equal number met before."""
+    if node.row is _scalar_row:
+        key = _key_of_number(node)
+        other = numbers.get(key)
+        if other is None:
+            numbers[key] = node
+        else:
+            program.set_place(node, place_of(program, other))
+            return
+    strides = node.strides
+    program.new_value(node, row_major(node.shape) if strides is None else strides)
+
+
+@cython.cfunc
+def _key_of_number(node: Node) -> tuple:
+    """What equal numbers have in common; zeros differ by their sign, and a NaN is equal to itself."""
+    number = node.params
+    if type(number) is int or (type(number) is float and (number > 0.0 or number < 0.0)):
+        return node.dtype.code, type(number), number
+    return node.dtype.code, type(number), repr(number)
+
+
+@cython.cfunc
+def _place_member(program: Program, node: Node) -> cython.void:
+    """Where a member of a batch lies that has a place: in its rows."""
+    below: Place = place_of(program, node.quotient)
+    strides: tuple
+    if below.whole and not in_ragged(node):
+        strides = row_major(node.shape)
+    else:
+        strides = below.strides if in_ragged(node) else below.strides[1:]
+    start: cython.longlong = below.strides[node.quotient.info[2]]
+    program.set_place(node, region(below, below.offset + node.qrow * start, strides, node.shape))
+
+
+@cython.cfunc
+def _place_computed(program: Program, node: Node) -> cython.void:
+    """Where a node lies that nobody has computed yet: in its operand, or in memory of its own."""
+    place: Place = None
+    if node.row.kind == _view:
+        place = _view_place(program, node)
+    elif len(node.inputs) == 1 and (
+        node.row.code == _cat_row.code
+        or node.row.code == _stack_row.code
+        or node.row.code == _add_row.code
+    ):
+        place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
+    elif node.row.code == _sum_row.code:
+        place = _sum_place(program, node)
+    if place is None:
+        program.new_value(node, row_major(node.shape))
+        program.order.append(node)
+    else:
+        program.set_place(node, place)
+    program.connect(node)
+
+
+@cython.cfunc
+def _sum_place(program: Program, node: Node) -> Place:
+    """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
+    None. (Other sums of one element are computed: they make 0 of -0.)"""
+    source: Node = node.inputs[0]
+    if source.row.code != _view_row.code or source.state == DONE or source.numel == 0:
+        return None
+    if source.dtype is not node.dtype or not equal(
+        cython.cast(Node, source.inputs[0]).shape, node.shape
+    ):
+        return None
+    below: Place = place_of(program, source)
+    axes, keepdim = node.params
+    strides: tuple = tuple(
+        [step for axis, step in enumerate(below.strides) if keepdim or axis not in axes]
+    )
+    return region(below, below.offset, strides, node.shape)
+
+
+@cython.cfunc
+def _view_place(program: Program, node: Node) -> Place:
+    """Where a view lies without moving anything, or None where it has to be copied."""
+    source: Node = node.inputs[0]
+    below: Place = place_of(program, source)
+    dense: cython.bint = equal(below.strides, row_major(source.shape))
+    if dense and node.row.code == _view_row.code:
+        return region(below, below.offset, row_major(node.shape), node.shape)
+    if node.row.code == _strided_row.code and not dense:
+        copy: Node = make_node(TABLE["clone"], (source,), None, source.shape, source.dtype)
+        finish(copy)
+        _place_computed(program, copy)
+        below = place_of(program, copy)
+    strides, offset = node.row.strides(node.params, source.shape, below.strides, below.offset)
+    return None if strides is None else region(below, offset, strides, node.shape)
+
+
+def verify(program: Program):
+    """Every node of the order has a value of its own and comes after what it reads; none is there twice."""
+    seen: set = set()
+    for node in program.order:
+        for source in node.inputs:
+            root = program.place(source).root
+            if root.state == PENDING and root not in seen:
+                raise VerificationError(
+                    "fold_views", expected=f"{root!r} before {node!r}", got="after it or missing"
+                )
+        if node in seen or program.place(node).root is not node:
+            raise VerificationError(
+                "fold_views", expected=f"{node!r} once, as a value", got="twice, or in another"
+            )
+        seen.add(node)

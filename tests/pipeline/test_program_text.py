@@ -1,0 +1,92 @@
+"""A printed program says all that passes know of it: read back, it prints the same, and passes make the same of it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pass_check import run_pass, summary
+
+import random_programs as programs
+import weft
+from properties import QUICK
+from weft.engine.ir.tape import tape
+from weft.engine.pipeline import driver
+from weft.engine.pipeline.fusion import clones, rematerialization
+from weft.engine.pipeline.passes import PASSES, Compilation, Pass, run_passes
+from weft.engine.pipeline.program_parser import parse
+from weft.engine.pipeline.program_text import text
+
+BEFORE_TIERING = [each.name for each in PASSES].index("tiering")
+
+
+def texts_of(function: Any) -> dict[str, str]:
+    """What each pass up to fusion makes of what a function records."""
+    driver.flush()
+    result = function()
+    one = Compilation(tape().pending(), whole=True)
+    found: dict[str, str] = {}
+
+    def note(each: Pass, one: Compilation) -> None:
+        if each.stage in ("collect", "fuse"):
+            found[each.name] = text(one.program)
+
+    run_passes(one, PASSES[:BEFORE_TIERING], note)
+    one.program.release()
+    driver.flush()
+    del result
+    return found
+
+
+def pending_program(steps: list[programs.Step], seed: int, hold: bool) -> Any:
+    """The slots and gradients of a random program, nothing of which has run."""
+    machine = programs.Machine(weft, "float64", seed, hold)
+    for step in steps:
+        machine.step(step)
+    for total in machine.totals(2):
+        total.backward(retain_graph=True)
+    return machine
+
+
+@pytest.fixture(autouse=True)
+def much_is_rewritten() -> Iterator[None]:
+    """Values are computed again however small they are; what programs warn about is no matter here."""
+    before = rematerialization.set_recomputation(True, 64, 8), clones.set_least(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    rematerialization.set_recomputation(*before[0])
+    clones.set_least(before[1])
+
+
+def as_one_mark(printed: str) -> str:
+    """A value that is held under another name too is `live` in the one text, `kept` in the other."""
+    return re.sub(" (live|kept)$", " held", printed, flags=re.MULTILINE)
+
+
+@settings(QUICK, max_examples=40)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000), hold=st.booleans())
+def test_a_pass_makes_the_same_of_a_program_that_is_read(
+    steps: list[programs.Step], seed: int, hold: bool
+) -> None:
+    found = texts_of(lambda: pending_program(steps, seed, hold))
+    for name, printed in found.items():
+        assert text(parse(printed)) == printed, name
+    names = list(found)
+    for before, name in zip(names, names[1:], strict=False):
+        if name not in (
+            "decompose",
+            "gather_matmul",
+        ):  # they order anew, from the oldest live node on
+            made = summary(run_pass(name, found[before]))
+            assert as_one_mark(made) == as_one_mark(found[name]), name
+
+
+def test_what_is_no_line_of_a_program_is_said() -> None:
+    with pytest.raises(ValueError, match="not a line of a program"):
+        parse("%0 = matmul of two values")
