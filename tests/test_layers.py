@@ -99,7 +99,12 @@ def level_of(module: str) -> int:
 
 def imports_of(path: Path, source: str) -> Iterator[tuple[int, str]]:
     """The line and the name below `weft` of everything that a file imports from the package."""
-    names = cimports_of(source) if path.suffix == ".pxd" else python_imports_of(ast.parse(source))
+    folder = ["weft", *dotted(path.parent / "__init__.py").split(".")]
+    names = (
+        cimports_of(source)
+        if path.suffix == ".pxd"
+        else python_imports_of(ast.parse(source), folder)
+    )
     for line, name in names:
         first, _, rest = name.removeprefix("cython.cimports.").partition(".")
         if first == "weft":
@@ -112,7 +117,8 @@ def cimports_of(source: str) -> Iterator[tuple[int, str]]:
             yield from ((line, f"{found[1]}.{name}") for name in re.findall(r"\w+", found[2]))
 
 
-def python_imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def python_imports_of(tree: ast.AST, folder: list[str]) -> Iterator[tuple[int, str]]:
+    """What a module in a folder imports, by its full name; `from .other` is found from the folder."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
@@ -120,9 +126,11 @@ def python_imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "later":
             yield from ((node.lineno, a.value) for a in node.args if isinstance(a, ast.Constant))
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-        yield from python_imports_of(node)
+        if isinstance(node, ast.ImportFrom):
+            above = folder[: len(folder) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        yield from python_imports_of(node, folder)
 
 
 def backward_imports(path: Path, source: str) -> list[str]:

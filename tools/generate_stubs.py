@@ -407,7 +407,8 @@ def tensor_stub(cls: type) -> str:
 def place_of(module: ModuleType) -> str:
     """The package in which a type checker finds a module at the top: paths that grow at run time are unknown to it."""
     file = Path(module.__file__ or "")
-    return "weft.compat.torch" if file.parent.name == "torch" else "weft"
+    folder = file.parent.parent if file.name == "__init__.py" else file.parent
+    return "weft.compat.torch" if folder.name == "torch" else "weft"
 
 
 def package_stub(weft: ModuleType) -> str:

@@ -136,7 +136,7 @@ _EXPORTS = {
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
     **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "compat.absent"),
-    **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx"),
+    **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "compat.symbolic_numbers"),
     "Stream": "cuda",
     "Future": "futures",
     "fork": "jit",

@@ -131,10 +131,10 @@ from weft.compat.absent import StaticModule as StaticModule
 from weft.cuda import Stream as Stream
 from weft.compat.absent import StreamObjType as StreamObjType
 from weft.compat.absent import StringType as StringType
-from weft.compat.torch.fx import SymBool as SymBool
+from weft.compat.symbolic_numbers import SymBool as SymBool
 from weft.compat.absent import SymBoolType as SymBoolType
-from weft.compat.torch.fx import SymFloat as SymFloat
-from weft.compat.torch.fx import SymInt as SymInt
+from weft.compat.symbolic_numbers import SymFloat as SymFloat
+from weft.compat.symbolic_numbers import SymInt as SymInt
 from weft.compat.absent import SymIntType as SymIntType
 from weft.engine.frontend.tensor import Tensor as Tensor
 from weft.engine.frontend.tensor import Tensor as _Tensor

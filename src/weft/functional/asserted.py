@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.dispatch.torch_function import answering_of, ask, is_muted
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, ShapeError
 from weft.tensor.arguments import describe, need_tensor
@@ -17,7 +18,10 @@ Message = Callable[[], Any] | None
 
 
 def _assert(condition: Any, message: Any = "") -> None:
-    """Errors: AssertionError with the message where the condition is false."""
+    """Errors: AssertionError with the message where the condition is false. Types with `__torch_function__` answer."""
+    if type(condition) is not Tensor and not is_muted() and answering_of((condition,)):
+        ask(_assert, (condition,), (condition, message), {})
+        return
     assert condition, message  # noqa: S101 - what the name says
 
 

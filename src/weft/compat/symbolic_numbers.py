@@ -1,0 +1,28 @@
+"""PyTorch's numbers that stand for many: types that programs ask for, `isinstance(n, torch.SymInt)`. None is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import NotDefinedError
+
+
+class SymInt:
+    """No number is one: sizes are numbers. Errors: NotImplementedError when one is made."""
+
+    def __init__(self, node: Any) -> None:
+        name = type(self).__name__
+        raise NotDefinedError(
+            f"weft.{name}: sizes are numbers",
+            expected="an int, a float or a bool",
+            got=f"weft.{name}",
+            fix="use the number itself",
+        )
+
+
+class SymFloat(SymInt):
+    """No number is one."""
+
+
+class SymBool(SymInt):
+    """No number is one."""

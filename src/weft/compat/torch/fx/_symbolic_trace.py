@@ -1,0 +1,287 @@
+"""Tracer: runs a program with proxies in place of its arguments, and keeps what it does as a graph.
+
+`Tracer` decides what is one node (a leaf module) and what is looked into; subclasses decide otherwise. How calls come
+here is `_interception`'s, what proxies record `proxy`'s, how arguments become placeholders `_placeholders`'s.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from weft import Tensor
+from weft.nn import Module, Parameter, Sequential
+
+from . import _interception
+from ._arguments import TracerBase
+from ._interception import _wrapped_fns_to_patch, _wrapped_methods_to_patch
+from ._names import is_of_library
+from ._placeholders import PH, PHBase, PHWithMeta, placeholders_for
+from .graph import Graph
+from .graph_module import GraphModule, _make_graph_module
+from .node import Argument
+from .proxy import ParameterProxy, Scope, ScopeContextManager
+
+__all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
+
+_proxyable_classes: dict[type, None] = {}
+_ = (_wrapped_fns_to_patch, _wrapped_methods_to_patch)  # what packages look into
+
+
+def is_fx_tracing() -> bool:
+    """Whether this thread traces."""
+    return _interception.current() is not None
+
+
+_is_fx_tracing_flag = False  # what packages read; see `is_fx_tracing`
+
+
+class ProxyableClassMeta(type):
+    """Of classes whose instances are made inside traced programs: making one of proxies is a node."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        _proxyable_classes.setdefault(cls)
+        super().__init__(name, bases, attrs)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        proxy = _interception.first_proxy(args, kwargs) if is_fx_tracing() else None
+        if proxy is not None:
+            return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Tracer(TracerBase):
+    """Traces a module or function: `Tracer().trace(root)` is its graph.
+
+    Args: `autowrap_modules`: modules of Python whose functions are recorded like those that are marked by `wrap`;
+    `autowrap_functions`: more of these; `param_shapes_constant`: shapes of parameters are numbers.
+    """
+
+    def __init__(
+        self,
+        autowrap_modules: tuple[ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
+        super().__init__()
+        self._autowrap_search = list(autowrap_modules)
+        self._autowrap_function_ids = {
+            id(value)
+            for module in autowrap_modules
+            for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
+        } | {id(function) for function in autowrap_functions}
+        self.param_shapes_constant = param_shapes_constant
+        self.submodule_paths: dict[Any, str] | None = None
+        self.root_module_name = ""
+        self.scope = Scope("", None)
+        self.module_stack: dict[str, Any] = OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
+        self.tensor_attrs: dict[Any, str] = {}
+        self.root: Any = Module()
+
+    # -- what subclasses decide -----------------------------------------------------------------
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        """Whether a call of a module is one node: layers of the library are, containers in a row are not."""
+        is_layer = type(m).__module__.startswith(("weft.nn", "torch.nn"))
+        return is_layer and not isinstance(m, Sequential)
+
+    def path_of_module(self, mod: Module) -> str:
+        """The path of a module below the root. Errors: NameError where it is none."""
+        paths = self.submodule_paths
+        if not paths:
+            paths = {module: name for name, module in self.root.named_modules()}
+        path = paths.get(mod)
+        if path is None:
+            raise NameError("module is not installed as a submodule")
+        return path
+
+    def call_module(
+        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A call of a module: one node, or what its `forward` does."""
+        path = self.path_of_module(m)
+        calls = self.num_calls[path] = self.num_calls.get(path, -1) + 1
+        key = f"{path}@{calls}" if calls else path
+        with ScopeContextManager(self.scope, Scope(path, type(m))):
+            self.module_stack[key] = path, type(m)
+            try:
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
+            finally:
+                del self.module_stack[key]
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """The reading of a member of a module: parameters are nodes, buffers if `proxy_buffer_attributes` says so."""
+        return self._module_getattr(attr, attr_val, parameter_proxy_cache)
+
+    def _module_getattr(
+        self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]
+    ) -> Any:
+        if isinstance(attr_val, Parameter):
+            members = self.root.named_parameters()
+        elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
+            members = self.root.named_buffers()
+        else:
+            return attr_val
+        for path, member in members:
+            if member is attr_val:
+                if path not in parameter_proxy_cache:
+                    parameter_proxy_cache[path] = self._member_proxy(path, attr_val)
+                return parameter_proxy_cache[path]
+        return attr_val
+
+    def _member_proxy(self, path: str, value: Any) -> Any:
+        options: dict[str, Any] = {}
+        if self.param_shapes_constant and isinstance(value, Parameter):
+            options["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, path, value)
+        return self.create_proxy("get_attr", path, (), {}, **options)
+
+    def _proxy_placeholder(
+        self, name: str, concrete_args: Any, sig: inspect.Signature, fn_for_analysis: Any
+    ) -> Any:
+        from ._placeholders import placeholder
+
+        return placeholder(self, name, concrete_args, sig, fn_for_analysis)
+
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """What to call in the program's place, and with which proxies."""
+        return placeholders_for(self, root_fn, is_module, concrete_args)
+
+    # -- arguments ------------------------------------------------------------------------------
+
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """A name with a number that the root has not."""
+        number = 0
+        while hasattr(self.root, f"{prefix}{number}"):
+            number += 1
+        return f"{prefix}{number}"
+
+    def create_arg(self, a: Any) -> Argument:
+        """What stands in a node for something that a program passes; tensors and modules are read from the root."""
+        if isinstance(a, Parameter):
+            return self._owned(
+                a, self.root.named_parameters(), "parameter is not a member of this module"
+            )
+        if isinstance(a, Tensor):
+            return self._tensor(a)
+        if isinstance(a, Module):
+            return self._owned(a, self.root.named_modules(), None) or super().create_arg(a)
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            args = tuple(self.create_arg(item) for item in a)
+            return self.create_node("call_function", type(a), args, {})
+        if type(a) in _proxyable_classes:
+            path = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
+            setattr(self.root, path, a)
+            return self.create_node("get_attr", path, (), {})
+        return super().create_arg(a)
+
+    def _owned(self, value: Any, members: Any, missing: str | None) -> Argument:
+        for path, member in members:
+            if member is value:
+                return self.create_node("get_attr", path, (), {})
+        if missing is not None:
+            raise NameError(missing)
+        return None
+
+    def _tensor(self, tensor: Tensor) -> Argument:
+        """The reading of a buffer, or of a constant, which becomes one."""
+        found = self._owned(tensor, self.root.named_buffers(), None)
+        if found is not None:
+            return found
+        path = self.tensor_attrs.get(tensor)
+        if path is None:
+            path = self.tensor_attrs[tensor] = self.get_fresh_qualname("_tensor_constant")
+            setattr(self.root, path, tensor)
+        return self.create_node("get_attr", path, (), {})
+
+    # -- tracing --------------------------------------------------------------------------------
+
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
+        """The graph of a module's `forward`, or of a function. `concrete_args` fixes arguments by name."""
+        is_module = isinstance(root, Module)
+        if is_module:
+            self.root, function = root, getattr(type(root), self.traced_func_name)
+            self.root_module_name = root._get_name()
+        else:
+            self.root, function = Module(), root
+        self.submodule_paths = {module: name for name, module in self.root.named_modules()}
+        self.graph = Graph(tracer_cls=type(self))
+        self.tensor_attrs = _tensors_of(self.root)
+        self._parameter_proxies: dict[str, Any] = {}
+        with _interception.Patches() as self._patches:
+            self._run(function, is_module, concrete_args)
+        self.submodule_paths = None
+        return self.graph
+
+    def _run(self, function: Any, is_module: bool, concrete_args: Any) -> None:
+        """Call the program with proxies, and record what it returns."""
+        called, arguments = self.create_args_for_root(function, is_module, concrete_args)
+        _interception.patch_marked(self._patches)
+        self._see_globals(getattr(inspect.unwrap(function), "__globals__", None))
+        for module in self._autowrap_search:
+            self._see_globals(vars(module))
+        with _interception.intercepted_by(self):
+            result = self.create_arg(called(*arguments))
+        notes = {} if is_of_library(function) else getattr(function, "__annotations__", {})
+        self.create_node("output", "output", (result,), {}, type_expr=notes.get("return"))
+
+    def _see_globals(self, names: dict[str, Any] | None) -> None:
+        """The program comes to a module of Python: have its marked functions record."""
+        if names is not None:
+            _interception.patch_globals(self._patches, names, self._autowrap_function_ids)
+
+    def _member(self, name: str, value: Any) -> Any:
+        return self.getattr(name, value, self._parameter_proxies)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+
+def _tensors_of(root: Module) -> dict[Any, str]:
+    """The tensors that modules hold as plain attributes, by themselves, and their paths."""
+    found: dict[Any, str] = {}
+    for path, module in root.named_modules():
+        kinds = module.__dict__.get("_kinds", {})
+        for name, value in module.__dict__.items():
+            if isinstance(value, Tensor) and name not in kinds:
+                found[value] = f"{path}.{name}" if path else name
+    return found
+
+
+def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
+    """A module that does what a module or function does, with its graph, to be looked at and changed.
+
+    Calls of layers and functions become nodes; what depends on traced values is refused (`TraceError`).
+
+    >>> import weft
+    >>> traced = weft.fx.symbolic_trace(lambda x: weft.relu(x) + 1)
+    >>> [node.name for node in traced.graph.nodes]
+    ['x', 'relu', 'add', 'output']
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return _make_graph_module(tracer.root, graph, name)
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Mark a function, or the name of one in the calling module: calls with traced values are recorded as they are.
+
+    Errors: NotImplementedError where it is called inside a function.
+    """
+    frame = inspect.currentframe()
+    caller = frame.f_back if frame is not None else None
+    assert caller is not None
+    return _interception.mark(fn_or_name, caller.f_globals, caller.f_code.co_name)
