@@ -145,3 +145,20 @@ ctypes.string_at(weft.ones(4).data_ptr() + 16, 1)
 """
     done = run(code, "1")
     assert done.stdout == "160000.0 50015000.0\n" and done.returncode == -11, done.stderr
+
+
+@pytest.mark.parametrize("guard", ["1", "begin"])
+def test_memory_that_is_not_there_is_refused(guard: str) -> None:
+    """What is mapped is filled at once: more than there is must not be."""
+    code = """
+import resource
+import weft
+import numpy as np
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+for make in (lambda: np.empty(10**13), lambda: weft.ones(10**13).cumsum(0).sum().item()):
+    try:
+        make()
+    except MemoryError:
+        print("refused")
+"""
+    assert run(code, guard).stdout == "refused\nrefused\n"

@@ -81,12 +81,11 @@ def _is_filled(start: uintptr_t, end: uintptr_t, origin: uintptr_t) -> cython.bi
 @cython.cfunc
 @cython.exceptval(check=False)
 def _reserve(size: cython.Py_ssize_t) -> uintptr_t:
-    """Addresses of pages that cannot be touched; 0 where the system has none, or too much is open."""
+    """Addresses of pages that cannot be touched; 0 where the system has none, or too much is open. Opening them fails
+    where there is less memory: they are filled."""
     if _open_count >= _MOST_OPEN:
         return 0
-    start: cython.p_void = mmap(
-        cython.NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0
-    )
+    start: cython.p_void = mmap(cython.NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     return 0 if start == MAP_FAILED else cython.cast(uintptr_t, start)
 
 
