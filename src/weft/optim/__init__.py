@@ -4,7 +4,7 @@ import sys
 
 from weft._build.lazy import gather as _gather
 from weft.engine.api.api_function import publish
-from weft.optim import lr_scheduler, optimizer, swa_utils
+from weft.optim import adam, functional, lr_scheduler, optimizer, sgd, swa_utils
 from weft.optim.adam import Adam, AdamW
 from weft.optim.adaptive import Adadelta, Adagrad, Adamax, RMSprop, Rprop
 from weft.optim.lbfgs import LBFGS
@@ -24,6 +24,18 @@ _FILES = {
     "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sparse_adam": "SparseAdam",
     "_adafactor": "Adafactor", "_muon": "Muon",
 }  # fmt: skip
-_gather(sys.modules[__name__], {name: {"optim": names} for name, names in _FILES.items()})
+_FUNCTIONS = "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd"
+_gather(
+    sys.modules[__name__],
+    {
+        name: {
+            "optim": names,
+            **({"optim.functional": name} if name in _FUNCTIONS.split() else {}),
+        }
+        for name, names in _FILES.items()
+    },
+)
+adam.adam, sgd.sgd = functional.adam, functional.sgd  # type: ignore[attr-defined]
+_gather(sys.modules[__name__], {"_functional": {"optim.functional": _FUNCTIONS}})
 publish(globals())
 del publish
