@@ -17,6 +17,7 @@ from weft.nn.functional_cross_entropy import *  # noqa: F403
 from weft.nn.functional_dropout import *  # noqa: F403
 from weft.nn.functional_fold import *  # noqa: F403
 from weft.nn.functional_grid import *  # noqa: F403
+from weft.nn.functional_grouped import *  # noqa: F403
 from weft.nn.functional_loss import *  # noqa: F403
 from weft.nn.functional_margin import *  # noqa: F403
 from weft.nn.functional_multihead import *  # noqa: F403
@@ -26,6 +27,15 @@ from weft.nn.functional_pool import *  # noqa: F403
 from weft.nn.functional_resize import *  # noqa: F403
 from weft.nn.functional_sequence import *  # noqa: F403
 from weft.nn.functional_unpool import *  # noqa: F403
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:
+    """Errors: AssertionError, of `message` with the name in it, for what is neither a number nor two."""
+    assert isinstance(arg, int) or len(arg) == 2, message.format(arg_name)
+
 
 publish(globals())
 del publish

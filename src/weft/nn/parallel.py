@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from weft import Tensor
 from weft._build.lazy import gather as _gather_names
 from weft.errors import ArgumentError
 from weft.nn.module import Module
@@ -110,12 +111,20 @@ def parallel_apply(
     ]
 
 
+def get_a_var(obj: Any) -> Any:
+    """The first tensor in lists, tuples and dictionaries, or None."""
+    parts = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
+    if isinstance(obj, Tensor):
+        return obj
+    return next((found for part in parts if (found := get_a_var(part)) is not None), None)
+
+
 _gather_names(
     sys.modules[__name__],
     {
         "data_parallel": {"nn.parallel": "DataParallel data_parallel"},
         "distributed": {"nn.parallel": "DistributedDataParallel"},
-        "parallel_apply": {"nn.parallel": "parallel_apply"},
+        "parallel_apply": {"nn.parallel": "get_a_var parallel_apply"},
         "replicate": {"nn.parallel": "replicate"},
         "scatter_gather": {"nn.parallel": "gather scatter scatter_kwargs"},
     },

@@ -27,9 +27,14 @@ from weft.nn.utils.hooked import (
     spectral_norm,
     weight_norm,
 )
+from weft.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+)
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format",
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
     "fusion", "get_total_norm",
     "parameters_to_vector", "parametrizations", "parametrize", "prune", "remove_spectral_norm",
@@ -50,8 +55,14 @@ _gather(
         },
         "convert_parameters": {"nn.utils": "parameters_to_vector vector_to_parameters"},
         "init": {"nn.utils": "skip_init"},
-        "spectral_norm": {"nn.utils": "remove_spectral_norm spectral_norm"},
+        "spectral_norm": {
+            "nn.utils": "remove_spectral_norm spectral_norm",
+            "nn.utils.hooked": "SpectralNorm",
+        },
         "stateless": {"func": "functional_call"},
-        "weight_norm": {"nn.utils": "remove_weight_norm weight_norm"},
+        "weight_norm": {
+            "nn.utils": "remove_weight_norm weight_norm",
+            "nn.utils.hooked": "WeightNorm",
+        },
     },
 )

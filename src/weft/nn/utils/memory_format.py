@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft import nn
+from weft.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
 
 def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
@@ -16,9 +16,9 @@ def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """The module, whose 2-dimensional convolutions keep their weights in an order such as `channels_last`."""
-    return _converted(module, (nn.Conv2d, nn.ConvTranspose2d), memory_format)
+    return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """The module, whose 3-dimensional convolutions keep their weights in an order such as `channels_last_3d`."""
-    return _converted(module, (nn.Conv3d, nn.ConvTranspose3d), memory_format)
+    return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
