@@ -14,7 +14,7 @@ from weft.engine.frontend.resolve import edge_for, set_edge
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import replace_value
 from weft.errors import DimensionError, IndexRangeError, ShapeError
-from weft.functional import parts, views
+from weft.functional import lenses, parts, views
 from weft.functional.making import give_all, named, write_out
 from weft.functional.regions import as_strided
 from weft.ops.primitives import elementwise as call
@@ -89,6 +89,8 @@ def _narrowed(input: Any, dim: int, start: Any, length: int) -> Any:
         ) from None
 
 
+view_as_complex_copy = _copying("view_as_complex_copy", lenses.view_as_complex)
+view_as_real_copy = _copying("view_as_real_copy", lenses.view_as_real)
 narrow_copy = _copying("narrow_copy", _narrowed)
 permute_copy = _copying("permute_copy", views.permute)
 select_copy = _copying("select_copy", parts.select)

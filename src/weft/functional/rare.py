@@ -23,8 +23,9 @@ _PLACES: dict[str, tuple[str, str]] = {
     "copies": (
         "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy "
         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
-        "unsqueeze_copy view_copy unsafe_split unsafe_split_with_sizes unsafe_chunk select_scatter slice_scatter "
-        "diagonal_scatter as_strided_scatter split_with_sizes hsplit vsplit dsplit resize_as_",
+        "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy unsafe_split unsafe_split_with_sizes "
+        "unsafe_chunk select_scatter slice_scatter diagonal_scatter "
+        "as_strided_scatter split_with_sizes hsplit vsplit dsplit resize_as_",
         "narrow_copy unsafe_split unsafe_split_with_sizes unsafe_chunk select_scatter slice_scatter diagonal_scatter "
         "as_strided_scatter split_with_sizes hsplit vsplit dsplit squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ "
         "t_ as_strided_ resize_as_ __rdiv__",
@@ -35,6 +36,7 @@ _PLACES: dict[str, tuple[str, str]] = {
         "diff cov corrcoef nonzero_static",
     ),
     "histograms": ("histc histogram histogramdd", "histc histogram"),
+    "lobpcg": ("lobpcg", ""),
     "hashing": ("hash_tensor", "hash_tensor"),
     "uncommon": (
         "addbmm nanmedian nanquantile logcumsumexp renorm put index_reduce is_distributed is_nonzero is_same_size",

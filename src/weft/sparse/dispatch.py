@@ -53,6 +53,7 @@ RULES: dict[str, Any] = {
     **shaping.RULES,
     **dict.fromkeys(OF_HANDLE.split(), _of_handle),
     "is_tensor": _is_tensor,
+    "lobpcg": _of_handle,  # it multiplies by the matrix, and no more
     "stride": _stride,
     "is_contiguous": _never,
     "storage_offset": lambda function, self: 0,
