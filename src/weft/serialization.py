@@ -7,22 +7,28 @@ do no harm with any state.
 from __future__ import annotations
 
 import enum
+import io
 import mmap
+import pickletools
+import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentTypeError
-from weft.io.safe_unpickler import Known
+from weft.errors import ArgumentError, ArgumentTypeError
+from weft.io.safe_unpickler import Known, plain_globals
 from weft.io.saving import load, save
+from weft.io.torch_format import torch_globals
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "default_restore_location", "get_crc32_options",
     "get_default_mmap_options", "location_tag", "register_package", "set_crc32_options",
     "set_default_load_endianness", "set_default_mmap_options",
     "add_safe_globals", "clear_safe_globals", "get_default_load_endianness", "get_safe_globals", "load",
-    "safe_globals", "save",
+    "safe_globals", "save", "check_module_version_greater_or_equal", "get_unsafe_globals_in_checkpoint",
 ]  # fmt: skip
 
 MAP_LOCATION: TypeAlias = Any  # what `load` takes as map_location, in annotations
@@ -113,6 +119,56 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
     """Nothing: there are no devices to place storages on."""
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The names of classes and functions that a file asks for and `load` would not read without being allowed them.
+
+    Nothing is run. Errors: ValueError for a file that is no archive of PyTorch's form.
+    """
+    content = f.read() if hasattr(f, "read") else Path(f).read_bytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            pickled = archive.read(names[0])
+    except (zipfile.BadZipFile, IndexError):
+        raise ArgumentError(
+            "get_unsafe_globals_in_checkpoint: not an archive of PyTorch's form",
+            expected="a file of torch.save",
+            got=str(f)[:80],
+            fix="files of weft.save hold no classes but those that are allowed",
+        ) from None
+    known = {*plain_globals(), *torch_globals(), *allowed()}
+    return sorted({name for name in _globals_in(pickled) if name not in known})
+
+
+def _globals_in(pickled: bytes) -> Iterator[str]:
+    """The dotted names that a pickle refers to."""
+    texts: list[str] = []
+    for opcode, argument, _ in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL":
+            yield str(argument).replace(" ", ".", 1).replace("__builtin__.", "builtins.")
+        elif opcode.name == "STACK_GLOBAL":
+            yield ".".join(texts[-2:])
+        elif isinstance(argument, str):
+            texts.append(argument)
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether a module's version is at least the one wanted; true, with a warning, of one that cannot be compared,
+    unless that is an error."""
+    try:
+        parts = module.__version__.split(".")
+        have = tuple(type(want)(part) for want, part in zip(req_version_tuple, parts, strict=False))
+    except (AttributeError, ValueError) as error:
+        text = f"'{module.__name__}' has a version that cannot be compared"
+        if error_if_malformed:
+            raise RuntimeError(text) from error
+        warnings.warn(f"{text}; it is taken to be late enough", UserWarning, stacklevel=2)
+        return True
+    return have >= req_version_tuple
 
 
 def _path(entry: Any) -> tuple[str, Any]:

@@ -16,7 +16,16 @@ _gather(sys.modules[__name__], {**absent.MODULES, "_foreach_utils": {"utils.fore
 vars(sys.modules[f"{__name__}.cpp_extension"]).update(
     is_ninja_available=absent.is_ninja_available, CUDA_HOME=None, ROCM_HOME=None
 )
-_find, __dir__ = _export_later(__name__, {"swap_tensors": "swapping"})
+_find, __dir__ = _export_later(
+    __name__, {"swap_tensors": "swapping", "get_cpp_backtrace": "absent"}
+)
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Let a class or function say that it is of a module, where it is printed. Errors: TypeError."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 def __getattr__(name: str) -> Any:

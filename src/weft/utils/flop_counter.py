@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from weft import Tensor
 from weft.overrides import TorchFunctionMode
+from weft.utils._pytree import tree_map
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
 def _product(result: Any, a: Any, b: Any, *rest: Any, **options: Any) -> int:
@@ -46,6 +48,33 @@ _COUNTS: dict[str, Callable[..., int]] = {
     **{f"conv_transpose{rank}d": _transposed for rank in (1, 2, 3)},
     "scaled_dot_product_attention": _attention,
 }
+
+
+def register_flop_formula(
+    targets: Any, get_raw: bool = False
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator: what it decorates says how many operations a call of a function, or of each of several, takes.
+
+    It is called with the shapes of tensors in place of tensors, and `out_shape`; with the arguments themselves, and
+    `out_val`, if `get_raw`.
+    """
+
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        def count(result: Any, *args: Any, **kwargs: Any) -> int:
+            if get_raw:
+                return formula(*args, **kwargs, out_val=result)
+            shapes: Any = tree_map(_shape_of, (args, kwargs))
+            return formula(*shapes[0], **shapes[1], out_shape=tree_map(_shape_of, result))
+
+        for target in targets if isinstance(targets, (tuple, list)) else (targets,):
+            _COUNTS[getattr(target, "__name__", str(target)).strip("_")] = count
+        return formula
+
+    return register
+
+
+def _shape_of(entry: Any) -> Any:
+    return entry.shape if isinstance(entry, Tensor) else entry
 
 
 class FlopCounterMode(TorchFunctionMode):

@@ -11,6 +11,10 @@ all_return_types: list[Any] = [TYPES[name] for name in _NAMES]
 __all__ = ["all_return_types", *_NAMES]  # noqa: PLE0604 - names
 
 
+def pytree_register_structseq(cls: type) -> None:
+    """Nothing to do: results of several tensors are containers of their own for `weft.utils._pytree`."""
+
+
 def __getattr__(name: str) -> Any:
     if name in TYPES:
         return TYPES[name]
