@@ -14,6 +14,7 @@ import types
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,36 @@ REASONS = {
         r"torch\.(q_|q(u?int|scheme)|quanti|int_repr|dequantize|empty_quantized|fbgemm|fake_quant|choose_qparams|"
         r"fused_moving_avg)"
     ),
-    "kernels of other libraries, under their names": r"torch\.(cudnn|miopen|mkldnn|batch_norm_)|torch\.utils\.mkldnn",
+    "kernels of other libraries, under their names": (
+        r"torch\.(cudnn|miopen|mkldnn|batch_norm_)|torch\.utils\.mkldnn|torch\.nn\.attention\.(WARN_FOR|\w*flash_\w*impl)|"
+        r"torch\.library\.(triton_op|wrap_triton)"
+    ),
+    "there are no numbers of 8 bits or less with a scale": (
+        r"torch\.bit|torch\.nn\.functional\.(ScalingType|SwizzleType|scaled_)"
+    ),
+    "PyTorch's own tests and build": (
+        r"torch\.(testing\.FileCheck|utils\.(cmake_prefix|Throughput|set_module|cpp_extension)|nn\.cpp)"
+    ),
+    "nothing is fetched over a network": r"torch\.hub\.",
+    "inner parts of PyTorch's modules, which its documentation does not name": (
+        r"torch\.(slice_inverse|multiprocessing\.(pool|queue)|utils\.(hooks\.Backward|checkpoint\.SAC|debug_log)|"
+        r"serialization\.(StorageType|mkdtemp|normalize|storage_to|validate)|overrides\.(enable_reent|redispatch)|"
+        r"nn\.utils\.spectral_norm\.SpectralNorm\w+Hook|library\.get_kernel|nn\.attention\.varlen\.|"
+        r"nn\.modules\.linear_cross_entropy_options|autograd\.gradcheck\.get_)"
+    ),
     "PyTorch's script compiler": (
         r"torch\.(Block|Capsule|Graph|Node|Type|Use|Value|Benchmark|Throughput|DeviceObj|DisableTorch|Dispatch|Exclude|"
         r"FatalError|ModuleDict|ParameterDict|Script|Tag|AggregationType|AVG|SUM|import_ir|parse_|merge_type|unify_type|"
         r"init_num|cpp)"
     ),
     "symbols of PyTorch's tracing": r"torch\.(sym_|cond|export|compiler)",
-    "sparse tensors are by coordinates or by rows": (
-        r"torch\.(sparse_|ccol|col_|crow|row_|indices_copy|values_copy|hs|ds|saddmm|resize_as_sparse|"
-        r"sparse\.)"
+    "functional forms for PyTorch's compiler, which its sparse tensors refuse": (
+        r"torch\.(\w*indices_copy|values_copy)"
     ),
-    "there is no other device": r"torch\.(accelerator|backends|cpu|is_vulkan|.*autocast.*|from_file)",
+    "sparse tensors are by coordinates or by rows": r"torch\.(sparse_|resize_as_sparse|sparse\.)",
+    "there is no other device": (
+        r"torch\.(accelerator|backends|cpu|is_vulkan|.*autocast.*|from_file|numa|nn\.parallel\.comm|.*privateuse1_backend)"
+    ),
     "steps of data pipes, which PyTorch no longer adds to": r"torch\.utils\.data\.",
     "masked tensors: `weft.masked` has functions with masks": r"torch\.masked",
     "what another process needs: tensors are sent as copies": r"torch\.multiprocessing\.reductions",
@@ -112,9 +131,19 @@ def missing() -> tuple[dict[str, list[str]], int]:
         for module in modules():
             names = public_names(module)
             total += len(names)
-            place = f"{module.__name__}.".removeprefix("torch.")
-            found[module.__name__] = [name for name in names if not has(weft, f"{place}{name}")]
+            ours = _counterpart(module.__name__)
+            found[module.__name__] = [name for name in names if ours is None or not has(ours, name)]
     return found, total
+
+
+def _counterpart(name: str) -> Any:
+    """What `import` finds under a module's path here; else what attributes lead to, or None. A package may show a
+    function under the name of the module that holds it."""
+    path = name.partition(".")[2]
+    try:
+        return importlib.import_module(f"weft.{path}".rstrip("."))
+    except ImportError:
+        return reduce(lambda root, part: getattr(root, part, None), path.split("."), weft)
 
 
 def reason(module: str, name: str) -> str:
