@@ -104,9 +104,23 @@ unbind_copy = _copying("unbind_copy", parts.unbind)
 unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", views.unsqueeze)
 view_copy = _copying("view_copy", views.view)
-unsafe_split = _copying("unsafe_split", parts.split)
-unsafe_split_with_sizes = _copying("unsafe_split_with_sizes", parts.split)
-unsafe_chunk = _copying("unsafe_chunk", parts.chunk)
+
+
+def _in_place_of(name: str, function: Any) -> Any:
+    """The function of a view under the name of what shares memory without saying so."""
+
+    def shared(input: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        made = function(need_tensor(name, input), *arguments, **keywords)
+        return made if out is None else give_all(out, made)
+
+    shared.__signature__ = _with_out(inspect.signature(function))  # type: ignore[attr-defined]
+    about = f"`{name.removeprefix('unsafe_')}`; what is written into a part is seen in the whole."
+    return named(shared, name, about)
+
+
+unsafe_split = _in_place_of("unsafe_split", parts.split)
+unsafe_split_with_sizes = _in_place_of("unsafe_split_with_sizes", parts.split)
+unsafe_chunk = _in_place_of("unsafe_chunk", parts.chunk)
 
 
 # -- a copy with another part ------------------------------------------------------------------------------------------
