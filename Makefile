@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 
-GUARDED := tests/test_random_index_programs.py tests/tensor/test_values_with_less_memory.py tests/ops/test_misfits.py \
+GUARDED := tests/runtime/test_interpreter.py tests/test_random_index_programs.py tests/tensor/test_values_with_less_memory.py tests/ops/test_misfits.py \
 	tests/codegen/test_loops.py tests/codegen/test_kernels_at_random.py tests/tensor/test_aliasing.py \
 	tests/tensor/test_empty_values.py
 

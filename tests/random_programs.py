@@ -416,9 +416,11 @@ def running(
     cached: bool = True,
     threads: int = 1,
     eager: bool = False,
+    interpreter: str = "novel",
 ) -> Iterator[None]:
     """Run what is inside in one way."""
     before = config.batch, config.cache, weft.get_num_threads()
+    config.interpreter = interpreter
     fusion, slots = regions.set_fusion(fused), memory_plan.set_reuse(reuse)
     config.batch, config.cache = batched, cached
     weft.set_num_threads(threads)
@@ -429,6 +431,7 @@ def running(
             yield
     finally:
         config.batch, config.cache = before[0], before[1]
+        config.interpreter = "novel"
         weft.set_num_threads(before[2])
         regions.set_fusion(fusion)
         memory_plan.set_reuse(slots)

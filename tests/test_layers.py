@@ -52,6 +52,7 @@ engine.pipeline.program_text
 engine.pipeline.program_parser
 engine.pipeline.passes
 engine.runtime
+engine.pipeline.execution
 engine.pipeline.driver
 engine.backward
 autograd

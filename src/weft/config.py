@@ -65,6 +65,9 @@ class Config:
         self.verify = os.environ.get("WEFT_VERIFY") == "1"
         self.batch = True
         self.cache = True
+        self.interpreter = (
+            "novel"  # which flushes run node by node: "novel" ones where it pays, "every", "none"
+        )
         self.guard = _guarded_side()  # read once, when the pool is made
 
     def __setattr__(self, name: str, value: Any) -> None:

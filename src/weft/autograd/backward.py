@@ -18,7 +18,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
-from weft.engine.ir.tape import last_sequence
+from weft.engine.ir.tape import last_sequence, leave_alone
 from weft.engine.pipeline import driver
 from weft.errors import (
     ArgumentError,
@@ -217,12 +217,14 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
         # What a fiber has recorded is to meet what others will have recorded when all of them wait.
         return _made_walk(units).run(roots, captured, keep, create, leaves)
     lesson = None
+    newest = last_sequence()
     try:
         if leaves and not captured and not create and units is None:
             lesson = replay.repeat(tape, roots, keep)
         if lesson is True:
             return {}
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.
+        formed = False
         if tape.mode.duals is None and tape.mode.walk == 0:
             formed = driver.form_batches(tape)
             if formed and lesson is not None:
@@ -233,6 +235,8 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
         results = made.run(roots, captured, keep, create, leaves)
         if lesson is not None:
             lesson.close(tape, made)
+        if formed is None:
+            leave_alone(newest)
         return results
     finally:
         tape.watermark = last_sequence()

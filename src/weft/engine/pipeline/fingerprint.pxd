@@ -3,6 +3,7 @@ from weft.engine.replay.fingerprint cimport Fingerprint
 
 cdef enum:
     NUMBERS = 1024  # places for numbers from outside; half of them are used
+    ALONE = 2  # the variants of signatures of nodes alone: with what the plan of their memory says they may write over
 
 cdef struct Number:
     long long stamp
@@ -17,8 +18,9 @@ cdef class Signature:
     cdef readonly bint live
     cdef readonly bint complete
     cdef readonly bint tracked
+    cdef readonly int variant
 
-cpdef Signature signature(list nodes, bint batched=*)
+cpdef Signature signature(list nodes, int variant=*)
 
 cdef long long _stamp
 

@@ -64,10 +64,12 @@ def _put_numbers(key: Fingerprint, numbers: tuple) -> cython.int:
 
 
 @cython.ccall
-def signature(nodes: list, batched: cython.bint = True) -> Signature:
-    """The signature of pending nodes (oldest first); `batched` is whether batches may be formed of them. Members of
-    batches that they read, and that are not on the tape, are appended to the list."""
+def signature(nodes: list, variant: cython.int = 1) -> Signature:
+    """The signature of pending nodes (oldest first); `variant` is how they are to run: with batches formed of them (1),
+    as they are (0), or as one of those ways to run a node alone (`interpreter`). Members of batches that they read, and
+    that are not on the tape, are appended to the list."""
     result: Signature = Signature(nodes)
+    result.variant = variant
     position: cython.longlong = 0
     node: Node
     next_stamp()
@@ -78,7 +80,7 @@ def signature(nodes: list, batched: cython.bint = True) -> Signature:
         _describe(result, node)
     for node in result.external:
         _describe_outside(result.key, node)
-    put(result.key, batched)
+    put(result.key, variant)
     _forget_numbers()
     result.key.digest()
     return result

@@ -14,6 +14,7 @@ cdef class Plan:
     cdef public set viewed
     cdef list used
     cdef public int overwriting
+    cdef int overwrites
 
 cdef bint _reuse
 cdef Value value_of(Plan plan, Node node)

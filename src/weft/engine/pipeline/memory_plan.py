@@ -66,6 +66,9 @@ def value_of(plan: Plan, node: Node) -> Value:
 _reuse = True
 _exact = cython.declare(cython.bint, config.guard != "")
 AT_ONCE = 1 << 20  # elements that a scatter adds in one launch and without looking for signals
+NOTHING, BASES, ALL = range(
+    3
+)  # what a program may write over: nothing, what parts are written to, operands too
 DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
 
 
@@ -77,9 +80,10 @@ def set_reuse(enabled: bool):
     return previous
 
 
-def plan(program: Program) -> Plan:
-    """Decide the slots of a fused program."""
+def plan(program: Program, overwrites: cython.int = ALL) -> Plan:
+    """Decide the slots of a fused program; `overwrites` says which values from outside it may write over."""
     result: Plan = Plan(program)
+    result.overwrites = overwrites
     if _may_run_again(program):
         result.viewed.update(result.external)
     _note_last_uses(program, result)
@@ -177,6 +181,8 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     to go back to are not kept."""
     if not _reuse or (kernel.kind == REGION and node.row.name != "put"):
         return False
+    if result.overwrites == NOTHING:
+        return False
     number: cython.Py_ssize_t
     place: Place = operand(program, node, 0)
     root: Node = place.root
@@ -222,7 +228,7 @@ def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython
 def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
     """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
     read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
-    if not _reuse or kernel.axes is not None or kernel.staged:
+    if not _reuse or result.overwrites != ALL or kernel.axes is not None or kernel.staged:
         return False
     if not equal(node.shape, kernel.shape):
         return False

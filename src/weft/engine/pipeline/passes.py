@@ -38,12 +38,19 @@ from weft.engine.pipeline.simplify import (
 
 class Compilation:
     """One flush on its way: the pending nodes, and what passes have made of them. `again`: its structure has come
-    before; `whole`: no kernel is taken apart because it is new."""
+    before; `whole`: no kernel is taken apart because it is new; `overwrites`: what its memory plan may write over."""
 
-    __slots__ = ("again", "lowering", "memory", "pending", "program", "whole")
+    __slots__ = ("again", "lowering", "memory", "overwrites", "pending", "program", "whole")
 
-    def __init__(self, pending: list[Any], again: bool = False, whole: bool = False) -> None:
+    def __init__(
+        self,
+        pending: list[Any],
+        again: bool = False,
+        whole: bool = False,
+        overwrites: int = memory_plan.ALL,
+    ) -> None:
         self.pending, self.again, self.whole = pending, again, whole
+        self.overwrites = overwrites
         self.program: Any = Program()
         self.memory: Any = None
         self.lowering: Any = None
@@ -84,7 +91,7 @@ def _batch(one: Compilation) -> None:
 
 
 def _plan(one: Compilation) -> None:
-    one.memory = memory_plan.plan(one.program)
+    one.memory = memory_plan.plan(one.program, one.overwrites)
 
 
 def _lower(one: Compilation) -> None:

@@ -56,10 +56,8 @@ def select(program: Program, again: cython.bint = False, whole: cython.bint = Fa
 def _uses(work: cython.longlong, again: cython.bint) -> cython.longlong:
     """For how many uses one counts: what has come once is compiled where its program comes again, or the second time
     where its operations alone take long."""
-    if work >= LONG:
+    if again or work >= LONG:
         return ENOUGH
-    if again:
-        return ENOUGH - 1
     return ENOUGH // 2 if work >= MEDIUM else 1
 
 

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
-from cython.cimports.weft.engine.pipeline.fingerprint import Signature
+from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature
 from cython.cimports.weft.engine.pipeline.lowering.segment_gather import Table
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
@@ -37,6 +37,7 @@ NODE_BYTES = cython.declare(
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 
 _cache = cython.declare(Cache, named("flushes"))
+_nodes = cython.declare(Cache, named("nodes"))
 _scheduled = cython.declare(Admission, Admission())
 counters = _cache.counters
 
@@ -82,17 +83,25 @@ class Template(Entry):
 @cython.ccall
 def lookup(signature: Signature) -> Template:
     """The stored program of a signature, or None."""
-    found: Entry = _cache.find(signature.key)
+    cache: Cache = _cache_of(signature)
+    found: Entry = cache.find(signature.key)
     if found is not None:
-        _cache.counters.hits += 1
+        cache.counters.hits += 1
     return cython.cast(Template, found)
+
+
+@cython.cfunc
+@cython.inline
+def _cache_of(signature: Signature) -> Cache:
+    """The cache of flushes, or of nodes that are run alone."""
+    return _cache if signature.variant < ALONE else _nodes
 
 
 def worth_storing(signature: Signature):
     """Whether this structure has come before; notes it otherwise."""
     if len(signature.nodes) > MOST_NODES or not signature.complete:
         return False
-    return _cache.admits(signature.key.hash)
+    return _cache_of(signature).admits(signature.key.hash)
 
 
 def comes_again(signature: Signature):
@@ -137,7 +146,7 @@ def store(
     template.kernels = horizontal_fusion.count(program)
     ends: list = commits + [(node, -1, 0, None) for node in gone]
     _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
-    _cache.keep(signature.key, template, NODE_BYTES * len(signature.nodes))
+    _cache_of(signature).keep(signature.key, template, NODE_BYTES * len(signature.nodes))
 
 
 @cython.cfunc
@@ -319,3 +328,5 @@ def _commit(
 def clear():
     """Forget every stored program."""
     _cache.clear()
+    _nodes.clear()
+    _scheduled.states.clear()

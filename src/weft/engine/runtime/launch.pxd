@@ -14,3 +14,4 @@ cdef class Run:
     cdef Program executable(self)
 
 cdef bint is_compiled(Lowering lowering)
+cdef bint is_watched()

@@ -35,6 +35,12 @@ def watch_programs(made: list | None) -> None:
     _watched = made
 
 
+@cython.cfunc
+def is_watched() -> cython.bint:
+    """Whether `watch_programs` wants to hear of programs."""
+    return _watched is not None
+
+
 @cython.final
 @cython.cclass
 class Run:

@@ -52,10 +52,10 @@ from cython.cimports.weft.engine.pipeline.batching.ragged import (
 
 from weft._build.compiled import require
 from weft.config import config
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, VIEW
 from weft.engine.pipeline.batching.membership import batched_operands
 from weft.engine.pipeline.batching.operand_packing import FOLLOWED
-from weft.engine.pipeline.batching.scheduler import form_groups
+from weft.engine.pipeline.batching.scheduler import NARROW_FROM, form_groups
 from weft.errors import VerificationError
 from weft.ops.row import TABLE
 
@@ -64,6 +64,9 @@ require(__name__, cython.compiled)
 _cat_row = cython.declare(Primitive, TABLE["cat"])
 _stack_row = cython.declare(Primitive, TABLE["stack"])
 _watcher = None
+GATHERS_OF_A_GROUP = 1.5  # which bring its operands together, as a rule
+BYTES_OF_A_NODE = 1 << 14  # that are read while a node is run
+LEAST_SPARED = 2  # one node in so many has to be spared, where there are many
 
 
 def enabled():
@@ -75,12 +78,18 @@ def enabled():
 
 
 def group(nodes: list):
-    """Put pending nodes (oldest first) that have not been considered into groups; whether any were formed."""
+    """Put pending nodes (oldest first) that have not been considered into groups; whether any were formed. None where
+    the graph is too narrow for groups, as what is derived from it will be."""
     if not config.batch:
         return False
     stacks: dict = {}
     notes: list = None if _watcher is None else []
     groups: list = form_groups(nodes, notes)
+    if groups is None:
+        return None
+    if not _pays(groups, nodes):
+        groups = []
+        notes = notes and [(facts, count, max(least, count + 1)) for facts, count, least in notes]
     for members in groups:
         _build(members, stacks)
     if notes:
@@ -97,6 +106,40 @@ def group(nodes: list):
             if node.live == 0 and node.quotient is not None:
                 finish(node)  # computed with its quotient; nothing can ask for it by itself
     return len(groups) > 0
+
+
+@cython.cfunc
+def _pays(groups: list, nodes: list) -> cython.bint:
+    """Whether groups spare enough of these nodes. Each leaves one, and brings its operands together; products by a
+    shared weight spare reading it, too."""
+    spared: cython.double = 0
+    count: cython.Py_ssize_t = 0
+    members: list
+    node: Node
+    for members in groups:
+        node = members[0]
+        if node.row.kind == CONTRACT:
+            weight: Node = node.inputs[1]
+            once: cython.double = weight.numel * weight.dtype.itemsize / BYTES_OF_A_NODE
+            spared += (len(members) - 1) * (1 + once) - GATHERS_OF_A_GROUP
+        else:
+            spared += _terms(members) - 1 - GATHERS_OF_A_GROUP
+    for node in nodes:
+        count += node.row.kind != VIEW
+    return spared > 0 if count < NARROW_FROM else spared * LEAST_SPARED >= count
+
+
+@cython.cfunc
+def _terms(members: list) -> cython.Py_ssize_t:
+    """How many nodes a group stands for: of sums that begin with other sums, all of these."""
+    count: cython.Py_ssize_t = len(members)
+    node: Node
+    if _goes_on(members):
+        for node in members:
+            while goes_on(node.inputs[0]):
+                node = node.inputs[0]
+                count += 1
+    return count
 
 
 def watch(watcher):

@@ -57,6 +57,10 @@ _NEVER = cython.declare(cython.longlong, 1 << 60)
 _FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's number in `turn_of`
 _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
+LEAST_WIDTH = (
+    8  # nodes for each step of the longest way: below, groups bring together more than they spare
+)
+NARROW_FROM = 64  # nodes: of fewer, any group will do
 _LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
 _stack_row = cython.declare(Primitive, TABLE["stack"])
@@ -296,14 +300,37 @@ class Agenda:
         return families[len(families) - 1]
 
     @cython.cfunc
-    def arrange(self) -> cython.void:
-        """Find what waits for what, how far each node is from the end, and the levels of the signatures."""
+    def measure(self) -> cython.void:
+        """Find what waits for what, and how far each node is from the end."""
         position: cython.Py_ssize_t
-        signature: Signature
         for position, source in self.later:
             self.await_operand(position, source, False)
         self.order.link()
         self.order.measure(self.needed)
+
+    @cython.cfunc
+    def is_wide(self) -> cython.bint:
+        """Whether groups may be large enough to pay: there are at least as many as the longest way has nodes. Products
+        by a weight may pay in pairs."""
+        count: cython.Py_ssize_t = 0
+        deepest: cython.int = 0
+        position: cython.Py_ssize_t
+        signature: Signature
+        for signature in self.known:
+            if signature.first.row.kind == _CONTRACT and signature.remaining > 1:
+                return True
+            count += signature.remaining
+        for position in range(len(self.nodes)):
+            deepest = max(deepest, self.order.height[position])
+        if count < NARROW_FROM or self.begun.count > count // 4:
+            return True
+        return count >= LEAST_WIDTH * cython.cast(cython.longlong, deepest)
+
+    @cython.cfunc
+    def arrange(self) -> cython.void:
+        """Leave out what nothing needs, and find the levels of the signatures."""
+        position: cython.Py_ssize_t
+        signature: Signature
         for position in range(len(self.nodes)):
             signature = self.signatures[position]
             if signature is not None and self.order.height[position] == 0:
@@ -589,8 +616,9 @@ def _multiplies_weight(node: Node) -> cython.bint:
     return node.row.kind == _CONTRACT and address_of(node.inputs[1]) != 0
 
 
-def form_groups(nodes: list, notes: list | None = None) -> list:
-    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once. In
+def form_groups(nodes: list, notes: list | None = None) -> list | None:
+    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once. None
+    where the graph is narrow, so that what is derived from it will be, too. In
     `notes` comes, for each group and each lot that is none: its signature's facts, its size, the least for a group."""
     start: cython.Py_ssize_t = 0
     while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
@@ -600,6 +628,9 @@ def form_groups(nodes: list, notes: list | None = None) -> list:
         agenda.read()
         if not agenda.crowded:
             return []
+        agenda.measure()
+        if not agenda.is_wide():
+            return None
         agenda.arrange()
         return agenda.run()
     finally:

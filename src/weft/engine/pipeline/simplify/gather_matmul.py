@@ -69,7 +69,7 @@ def exchange_gathers(program: Program) -> cython.void:
             if not _may_be_exchanged(node) or node in asked:
                 continue
             asked.add(node)
-            made = _exchanged(node)
+            made = exchanged(node)
             if made is not None:
                 program.expanded[node] = made
                 found = True
@@ -91,8 +91,8 @@ def _may_be_exchanged(node: Node) -> cython.bint:
     )
 
 
-@cython.cfunc
-def _exchanged(node: Node):
+@cython.ccall
+def exchanged(node: Node):
     """What a product, or a scatter of one, stands for; None where nothing is won by it."""
     if node.dtype not in DTYPES:
         return None

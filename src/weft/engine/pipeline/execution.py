@@ -1,0 +1,348 @@
+# cython: language_level=3
+"""How a flush runs: as a known program, node by node, or through `batch -> passes -> launch -> commit`.
+
+It takes the pending nodes of a tape and leaves them done, failed, or pending where an interrupt came. Who may run when,
+and what other threads need, is the driver's. Compiled, so that Python cannot handle a signal between two of its lines:
+an exception of a signal handler comes out of a kernel or of an interpreted function that is called here, never from the
+middle of a commit.
+"""
+
+from typing import Any
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.tape import Tape
+from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature, signature
+from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan
+from cython.cimports.weft.engine.pipeline.program_ir import Program
+from cython.cimports.weft.engine.runtime import executable_cache
+from cython.cimports.weft.engine.runtime.commit import Counters, commit, decide
+from cython.cimports.weft.engine.runtime.elementwise_calls import call_elementwise
+from cython.cimports.weft.engine.runtime.executable_cache import Template
+from cython.cimports.weft.engine.runtime.interpreter import (
+    Interpretation,
+    may_overwrite,
+    take_view,
+)
+from cython.cimports.weft.engine.runtime.launch import Run, is_compiled, is_watched
+
+from weft._build.compiled import require as require_compiled
+from weft.config import config
+from weft.engine.capi.interrupts import undisturbed
+from weft.engine.frontend.write_rollback import hold, hold_formers
+from weft.engine.ir.tape import tape_of
+from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
+from weft.engine.pipeline.batching import batch, membership
+from weft.engine.runtime import commit as outcomes
+from weft.engine.runtime import interpreter
+from weft.engine.runtime.executable_cache import (
+    comes_again,
+    has_come,
+    storable_as,
+    store,
+    worth_storing,
+)
+from weft.errors import OutOfMemoryError
+
+require_compiled(__name__, cython.compiled)
+
+MEETINGS_ALONE = 2  # of a kernel that is not compiled, after which it is compiled for a node alone
+_tally = cython.declare(Counters, outcomes.counters)
+
+
+@cython.cfunc
+def execute(tape: Tape) -> cython.void:
+    """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
+    has never come before is interpreted where that takes less time."""
+    pending: list[Any] = tape.pending()
+    form: Signature = signature(pending, config.batch)
+    if not form.live or run_known(form):
+        return
+    if not batch.group(pending):
+        again: cython.bint = comes_again(form)
+        if not is_interpreted(tape, pending, form, again):
+            schedule(pending, form, None, again)
+        return
+    pending = tape.pending()
+    batched: Signature = signature(pending, config.batch)
+    if not run_known(batched):
+        schedule(pending, batched, None if form.tracked else form, comes_again(batched))
+
+
+@cython.cfunc
+def is_interpreted(
+    tape: Tape, pending: list[Any], form: Signature, again: cython.bint
+) -> cython.bint:
+    """Whether a flush has been run node by node: one that has never come before, where that pays. A node that cannot be
+    run alone is scheduled with what comes behind it. Not where storages may have to go back to values that are
+    pending."""
+    every: cython.bint = config.interpreter == "every"
+    if config.interpreter == "none" or (again and not every) or tape.written:
+        return False
+    if config.explain or is_watched():  # by somebody who asks about programs
+        return False
+    if not interpreter.can_run(pending) or not (every or interpreter.pays(pending)):
+        return False
+    flush: Interpretation = Interpretation(pending)
+    if every:
+        flush.misses = len(pending)
+    if config.cache:
+        worth_storing(form)
+    if not interpret(flush):
+        pending = sorted(tape.pending(), key=sequence)
+        schedule(pending, signature(pending, False), None, False)
+    return True
+
+
+@cython.cfunc
+def interpret(flush: Interpretation) -> cython.bint:
+    """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
+    _tally.flushes += 1
+    try:
+        while flush.runs and flush.order:
+            flush.runs = interpret_next(flush, flush.order.pop())
+        return flush.runs
+    finally:
+        flush.stop()
+
+
+@cython.cfunc
+def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
+    """Run the next node of a flush; False where it cannot be run alone."""
+    inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
+    ran: cython.bint = False
+    try:
+        ran = flush.release() and (called(node) or take_view(node) or run_alone(flush, node))
+        if ran and inputs:
+            flush.free()
+    finally:
+        flush.go_on()
+    return ran
+
+
+@cython.cfunc
+@cython.inline
+def called(node: Node) -> cython.bint:
+    """Run an elementwise node by calling its kernel; False where it is none to call."""
+    if not call_elementwise(node):
+        return False
+    count(1, 1, 1)
+    return True
+
+
+@cython.cfunc
+def run_alone(flush: Interpretation, node: Node) -> cython.bint:
+    """Run one node whose operands are there as a program of its own. False where its index check failed, where its
+    kernels are still to be compiled, with others as a rule, and where too many nodes of the flush are not known."""
+    overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
+    form: Signature = signature([node], ALONE + overwrites)
+    known: Template = executable_cache.lookup(form) if config.cache else None
+    if known is not None and executable_cache.usable(known, form):
+        count(known.kernels, known.launches, 1)
+        outcome = executable_cache.run_template(known, form)
+        if outcome is None or outcome is False:
+            return outcome is None
+        raise outcome
+    if flush.misses == 0:
+        return False
+    flush.misses -= 1
+    return schedule_alone(form, overwrites)
+
+
+@cython.cfunc
+def execute_alone(tape: Tape, wanted: Node) -> cython.void:
+    """Compute one value where memory does not suffice for all that is live: with the batches that it is part of, and
+    then without them. The rest stays pending."""
+    together: cython.bint
+    for together in (True, False):
+        if not together:
+            membership.ungroup(tape.pending())
+        needed = membership.needed_by(wanted, tape)
+        form: Signature = signature(needed, False)
+        try:
+            if not run_known(form):
+                schedule(needed, form, None, comes_again(form), wanted)
+            return
+        except OutOfMemoryError:
+            if not together:
+                raise
+
+
+@cython.cfunc
+def run_known(form: Signature) -> cython.bint:
+    """Run a program that has come before; whether there was one and it ran to its end."""
+    if not form.complete or not config.cache or config.explain:
+        return False
+    known: Template = executable_cache.lookup(form)
+    if known is None or not executable_cache.usable(known, form):
+        return False
+    _tally.flushes += 1
+    count(known.kernels, known.launches, len(form.nodes))
+    outcome = executable_cache.run_template(known, form)
+    if outcome is None:
+        return True
+    if outcome is False:
+        return False
+    raise outcome
+
+
+@cython.cfunc
+def schedule(
+    pending: list[Any],
+    form: Signature,
+    bare: Signature | None,
+    again: cython.bint,
+    wanted: Node | None = None,
+) -> cython.void:
+    """The passes that a new program goes through, and its run. It is stored under `bare`, its signature before batches
+    were formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything live;
+    `again` is whether it has come before."""
+    one: Any = passes.Compilation(pending, again)
+    _tally.flushes += 1
+    try:
+        passes.schedule(one)
+        failed: cython.bint = launch(form, bare, one.program, one.memory, one.lowering, pending)
+    finally:
+        one.program.release()
+    one = None
+    if failed:
+        tape: Tape = tape_of(pending[0])
+        alone: list[Any] = (
+            sorted(tape.pending(), key=sequence)
+            if wanted is None
+            else membership.needed_by(wanted, tape)
+        )
+        form = signature(alone, False)
+        schedule(alone, form, None, comes_again(form), wanted)
+
+
+@cython.cfunc
+def schedule_alone(form: Signature, overwrites: cython.int) -> cython.bint:
+    """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
+    one: Any = passes.Compilation(form.nodes, again=True, overwrites=overwrites)
+    try:
+        passes.schedule(one)
+        if waits_for_compiler(one.lowering):
+            return False
+        return not launch(form, None, one.program, one.memory, one.lowering, form.nodes)
+    finally:
+        one.program.release()
+
+
+@cython.cfunc
+def waits_for_compiler(lowering: Lowering) -> cython.bint:
+    """Whether a node alone has a kernel that is not compiled: the first time it is left to its flush, which compiles
+    what it needs together."""
+    launch: Launch
+    for launch in lowering.launches:
+        if launch.spec.address == 0:
+            launch.spec.uses += 1
+            if launch.spec.uses < MEETINGS_ALONE:
+                return True
+    return False
+
+
+def sequence(node: Node) -> int:
+    """The number of a node in order of creation; members of batches come back to the end of the tape."""
+    return int(node.seq)
+
+
+@cython.cfunc
+def count(
+    kernels: cython.Py_ssize_t, launches: cython.Py_ssize_t, nodes: cython.Py_ssize_t
+) -> cython.void:
+    """Count events of one program."""
+    _tally.kernels += kernels
+    _tally.launches += launches
+    _tally.nodes += nodes
+
+
+@cython.cfunc
+def launch(
+    form: Signature,
+    bare: Signature | None,
+    program: Program,
+    memory: Plan,
+    lowering: Lowering,
+    pending: list[Any],
+) -> cython.bint:
+    """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
+    index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
+    alone, and with what explains the failure or is to be gone back to kept; of a node alone, that its flush is."""
+    run: Run = prepared(lowering)
+    executable = run.executable()
+    count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
+    if bare is not None and (not has_come(bare) or storable_as(bare, memory)):
+        form = bare
+    storable = config.cache and not program.provisional and worth_storing(form)
+    done = executable.run(run.addresses)
+    launches: list[Any] = lowering.launches
+    complete: cython.bint = done >= len(launches)
+    failed = failed_kernels(run)
+    if failed and not complete:
+        stopped: Any = executable.interrupt
+        raise stopped
+    alone: cython.bint = memory.overwrites != memory_plan.ALL
+    if failed and (alone or prepare_again(pending, program, failed)):
+        return True
+    poisoned, raised = poisoned_by(program, memory, run, failed)
+    finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
+    gone: list[Any] = []
+    commits = decide(program, poisoned, finished, gone)
+    try:
+        if storable and complete and not failed:
+            store(form, program, memory, lowering, run, executable, commits, gone)
+    finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
+        commit(commits, gone, run)
+    raised = executable.interrupt if raised is None else raised
+    if raised is not None:
+        raise raised
+    return False
+
+
+@cython.cfunc
+def prepared(lowering: Lowering) -> Run:
+    """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
+    if not is_compiled(lowering):
+        from weft.engine.runtime.compile_kernels import compile_specs
+
+        compile_specs(lowering)
+    run: Run = Run(lowering)
+    run.fill_tables()
+    return run
+
+
+def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> tuple[Any, Any]:
+    """Which values have failed with these kernels, or with rows that they read; and what was raised meanwhile."""
+    from weft.engine.runtime.error_propagation import poison
+
+    if not failed and _tally.failures == 0:
+        return {}, None
+    return undisturbed(poison, program, memory, run, failed)
+
+
+@cython.cfunc
+def failed_kernels(run: Run) -> list[Any]:
+    """Kernel positions whose index check failed."""
+    cells = cython.cast(cython.pointer(int64_t), run.status.address)
+    failed: list[Any] = []
+    index: cython.Py_ssize_t
+    for index in range(len(run.checked)):
+        if cells[index] != 0:
+            failed.append(cython.cast(Launch, run.checked[index]).kernel)
+    return failed
+
+
+def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
+    """A program has failed: whether running it again tells more. Batches are taken apart; the indices of what failed
+    and the values that storages may go back to are kept from now on."""
+    again = membership.ungroup(pending)
+    tape = tape_of(pending[0])
+    again = hold_formers(tape) or again
+    for kernel in program.kernels:
+        if kernel.position in failed:
+            for node in kernel.nodes:
+                again = hold(tape, node.inputs[1]) or again
+    return again

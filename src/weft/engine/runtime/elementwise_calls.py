@@ -1,0 +1,279 @@
+# cython: language_level=3
+"""Direct calls of elementwise kernels: one node, one kernel from a table, no program.
+
+It takes a pending elementwise node whose operands are there, joins the axes that are one stride for everybody, and
+finds the kernel by row, dtypes and the classes of those strides; sizes are arguments, so a graph of new sizes finds
+known kernels. What the table lacks is looked up as the lowering would do it, for the same specs; a kernel that is not
+compiled yet is not called here.
+"""
+
+import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.weft.engine.capi.hashing import mix
+from cython.cimports.weft.engine.devices.cpu.instructions import SPLIT_ABOVE
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import Builder
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program
+from cython.cimports.weft.engine.runtime.elementwise_calls import (
+    KEY_WORDS,
+    OPERANDS,
+    RANK,
+    SLOTS,
+    Frame,
+    Loop,
+)
+from cython.cimports.weft.engine.runtime.interpreter import commit
+from cython.cimports.weft.engine.runtime.scalar_cells import store_number
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, SCALAR_ROW
+from weft.engine.pipeline import passes
+from weft.engine.pipeline.lowering.row_kernel import prepare
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
+_known = cython.declare(dict, {})  # all of them, by the bytes of their keys
+MOST_CALLS = 1 << 14  # that are known at a time
+
+
+@cython.final
+@cython.cclass
+class Call:
+    """A kernel for nodes of one row, dtypes and classes of strides; without a spec: there is none to call directly."""
+
+
+@cython.cfunc
+def call_elementwise(node: Node) -> cython.bint:
+    """Run an elementwise node on the calling thread; False where it is not one to be run so."""
+    loop: Loop
+    count: cython.Py_ssize_t = len(node.inputs)
+    if node.row.kind != _elementwise or count == 0 or count > OPERANDS or node.numel == 0:
+        return False
+    if len(node.shape) > RANK or node.numel // 8 * 2 >= SPLIT_ABOVE:
+        return False
+    if not _read(node, cython.address(loop)):
+        return False
+    _join_axes(cython.address(loop))
+    call: Call = _find(node, cython.address(loop))
+    if call.spec is None or call.spec.address == 0:
+        return False
+    _run(node, call, cython.address(loop))
+    return True
+
+
+@cython.cfunc
+def _read(node: Node, loop: cython.pointer(Loop)) -> cython.bint:
+    """The loop nest of a node before its axes are joined, and the words of its key that do not depend on them."""
+    axis: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    count: cython.Py_ssize_t = len(node.inputs)
+    rank: cython.Py_ssize_t = len(node.shape)
+    source: Node
+    step: cython.longlong = 1
+    loop.rank = rank
+    loop.count = count
+    for axis in range(rank):
+        loop.dims[axis] = node.shape[axis]
+    for index in range(count):
+        source = node.inputs[index]
+        if not _read_steps(source, loop, index):
+            return False
+        loop.key[1 + index] = source.dtype.code | _first_like(node, index) << 8
+    for index in range(count, OPERANDS):
+        loop.key[1 + index] = 0
+    for axis in range(rank - 1, -1, -1):
+        loop.steps[count * RANK + axis] = step
+        step *= loop.dims[axis]
+    return True
+
+
+@cython.cfunc
+def _read_steps(source: Node, loop: cython.pointer(Loop), index: cython.Py_ssize_t) -> cython.bint:
+    """The steps of one operand along the axes of the result: zero where it is broadcast."""
+    steps: cython.p_longlong = loop.steps + index * RANK
+    axis: cython.Py_ssize_t
+    size: cython.longlong
+    step: cython.longlong = 1
+    rank: cython.Py_ssize_t = len(source.shape)
+    lead: cython.Py_ssize_t = loop.rank - rank
+    if lead < 0 or (source.row is not _scalar_row and source.buffer is None):
+        return False
+    for axis in range(loop.rank - 1, -1, -1):
+        if axis < lead:
+            steps[axis] = 0
+            continue
+        size = source.shape[axis - lead]
+        if source.strides is not None:
+            step = source.strides[axis - lead]
+        steps[axis] = 0 if size == 1 else step
+        if source.strides is None:
+            step *= size
+    return True
+
+
+@cython.cfunc
+def _first_like(node: Node, index: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The number of the first operand that is the same value as one of a node; numbers are asked for theirs."""
+    source: Node = node.inputs[index]
+    other: Node
+    earlier: cython.Py_ssize_t
+    for earlier in range(index):
+        other = node.inputs[earlier]
+        if other is source:
+            return earlier
+        if source.row is _scalar_row and other.row is _scalar_row and _is_one(source, other):
+            return earlier
+    return index
+
+
+@cython.cfunc
+def _is_one(number: Node, other: Node) -> cython.bint:
+    """Whether two numbers are one value for a program, as `collect` says."""
+    return number.dtype is other.dtype and repr(number.params) == repr(other.params)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
+    """Drop axes of size 1 and join neighbours that are one stride for everybody, as `kernel_encoder.collapse` does."""
+    regions: cython.Py_ssize_t = loop.count + 1
+    left: cython.Py_ssize_t = 0
+    axis: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    for axis in range(loop.rank):
+        size: cython.longlong = loop.dims[axis]
+        if size == 1:
+            continue
+        joined: cython.bint = left > 0
+        for index in range(regions):
+            if not joined:
+                break
+            joined = loop.steps[index * RANK + left - 1] == loop.steps[index * RANK + axis] * size
+        if joined:
+            left -= 1
+            size *= loop.dims[left]
+        loop.dims[left] = size
+        for index in range(regions):
+            loop.steps[index * RANK + left] = loop.steps[index * RANK + axis]
+        left += 1
+    if left == 0:
+        loop.dims[0] = left = 1
+        for index in range(regions):
+            loop.steps[index * RANK] = 0
+    loop.rank = left
+
+
+@cython.cfunc
+def _find(node: Node, loop: cython.pointer(Loop)) -> Call:
+    """The call of a node, from the table or new there."""
+    classes: cython.longlong = 0
+    index: cython.Py_ssize_t
+    axis: cython.Py_ssize_t
+    for index in range(loop.count + 1):
+        for axis in range(loop.rank):
+            step: cython.longlong = loop.steps[index * RANK + axis]
+            classes = 3 * classes + (step if 0 <= step <= 1 else 2)
+    loop.key[0] = node.row.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
+    loop.key[KEY_WORDS - 1] = classes
+    h: cython.ulonglong = 0
+    for index in range(KEY_WORDS):
+        h = mix(h, loop.key[index])
+    slot: cython.Py_ssize_t = (h >> 16) % SLOTS
+    call: Call = _calls[slot]
+    if call is None or memcmp(call.key, loop.key, cython.sizeof(loop.key)) != 0:
+        call = _calls[slot] = _look_up(node, loop)
+    return call
+
+
+@cython.cfunc
+def _look_up(node: Node, loop: cython.pointer(Loop)) -> Call:
+    """A call that is not at hand: one of those that are known, or a new one."""
+    key = PyBytes_FromStringAndSize(
+        cython.cast(cython.p_char, loop.key), KEY_WORDS * cython.sizeof(cython.longlong)
+    )
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= MOST_CALLS:
+            _known.clear()
+        found = _known[key] = _new_call(node, loop)
+    return found
+
+
+@cython.cfunc
+def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
+    """The kernel that the lowering finds for a program of this node alone."""
+    call: Call = Call()
+    memcpy(call.key, loop.key, cython.sizeof(loop.key))
+    program: Program = passes.run_through("form_kernels", passes.Compilation([node])).program
+    try:
+        if len(program.kernels) == 1:
+            kernel: Kernel = program.kernels[0]
+            prepare(program, kernel)
+            if kernel.prepared is not None and isinstance(kernel.prepared, Builder):
+                _take(call, node, kernel.prepared, loop)
+    finally:
+        program.release()
+    return call
+
+
+@cython.cfunc
+def _take(call: Call, node: Node, builder: Builder, loop: cython.pointer(Loop)) -> cython.void:
+    """Let a call have the kernel of a builder, where that is over the same loops."""
+    index: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    count: cython.Py_ssize_t = len(builder.sources)
+    if builder.rank != loop.rank or builder.reduced or count > OPERANDS or builder.spec.checked:
+        return
+    call.count = count
+    for index in range(count):
+        found: cython.Py_ssize_t = -1
+        for number in range(len(node.inputs)):
+            if found < 0 and builder.sources[index].root is node.inputs[number]:
+                found = number
+        if found < 0:
+            return
+        call.operands[index] = cython.cast(cython.int, found)
+    call.spec = builder.spec
+
+
+@cython.cfunc
+def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
+    """Call the kernel of a node on its operands and new memory."""
+    frame: Frame
+    rank: cython.Py_ssize_t = loop.rank
+    used: cython.Py_ssize_t = rank
+    index: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    memcpy(frame.arguments, loop.dims, rank * cython.sizeof(int64_t))
+    for index in range(call.count + 1):
+        number = call.operands[index] if index < call.count else loop.count
+        memcpy(frame.arguments + used, loop.steps + number * RANK, rank * cython.sizeof(int64_t))
+        used += rank
+        if index < call.count:
+            frame.pointers[index] = _address_of(
+                node.inputs[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
+            )
+    buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
+    frame.pointers[call.count] = cython.cast(cython.p_void, buffer.address)
+    cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, loop.dims[0])
+    commit(node, buffer, 0, None)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=True)
+def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
+    """Where the elements of an operand are; a number is written to a cell."""
+    if source.row is not _scalar_row:
+        buffer: Buffer = source.buffer
+        return cython.cast(cython.p_void, buffer.address + source.offset)
+    store_number(source.params, source.dtype, cell)
+    return cython.cast(cython.p_void, cell)

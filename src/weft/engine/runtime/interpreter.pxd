@@ -1,0 +1,19 @@
+from weft.engine.capi.growable_array cimport Array
+from weft.engine.ir.node cimport Node
+
+cdef class Interpretation:
+    cdef list order
+    cdef Array operands
+    cdef bint runs
+    cdef Py_ssize_t misses
+
+    cdef int hold(self, Node node) except -1
+    cdef Node operand(self, Py_ssize_t number)
+    cdef bint release(self) noexcept
+    cdef void free(self) noexcept
+    cdef void go_on(self) noexcept
+    cdef void stop(self) noexcept
+
+cdef bint take_view(Node node)
+cdef bint may_overwrite(Node node)
+cdef void commit(Node node, object buffer, long long offset, tuple strides)

@@ -1,0 +1,200 @@
+# cython: language_level=3
+"""The interpreter, tier 0 of execution: a flush that has never come before runs node by node, in recording order.
+
+It takes pending nodes and gives those that live ones need, oldest first, each operand held until its last reader has
+run. An elementwise node is one call of a kernel that a table knows (`elementwise_calls`), a view is told where it lies,
+and any other node is a program of its own that is found by its signature (`executable_cache`). Nothing is batched,
+fused, planned or lowered for a graph that may never come again. The loop over the nodes is the driver's, which goes on
+with the whole pipeline where a node cannot be run here.
+
+`pays` is the cost model: scheduling costs about SCHEDULE_NS a node, and spares memory traffic where values are large.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.residuals import drop_inputs
+from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.program_ir import row_major
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import CONTRACT, REGION, SCATTER, VIEW
+from weft.engine.pipeline.memory_plan import is_private
+from weft.engine.pipeline.simplify.gather_matmul import exchanged
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+SCHEDULE_NS = 8000  # of all stages, for a node
+INTERPRET_NS = 500  # of a node here, beyond its kernel
+SPARED_NS_OF_KB = 40  # of what a node stores, where fusion keeps it in registers
+MISSES = 8  # nodes without a known program that are lowered one by one; more are better scheduled together
+NODES_OF_A_MISS = 16  # for so many nodes of a flush there may be one more
+_view = cython.declare(cython.int, VIEW)
+_contract = cython.declare(cython.int, CONTRACT)
+_region = cython.declare(cython.int, REGION)
+_scatter = cython.declare(cython.int, SCATTER)
+_view_row = cython.declare(Primitive, TABLE["view"])
+_strided_row = cython.declare(Primitive, TABLE["strided"])
+_take_add_row = cython.declare(Primitive, TABLE["take_add"])
+
+
+def can_run(pending: list) -> bool:
+    """Whether nodes can run one by one: batches are the schedule's, and so is what reads failed values."""
+    node: Node
+    source: Node
+    for node in pending:
+        if node.quotient is not None:
+            return False
+        for source in node.inputs or ():
+            if source.error is not None:
+                return False
+    return True
+
+
+def pays(pending: list) -> bool:
+    """Whether nodes take less time one by one than to be scheduled and then run."""
+    stored: cython.double = 0
+    node: Node
+    for node in pending:
+        if node.row.kind != _view:
+            stored += node.numel * node.dtype.itemsize
+    spared: cython.double = stored / 1024 * SPARED_NS_OF_KB
+    return spared < len(pending) * cython.cast(cython.double, SCHEDULE_NS - INTERPRET_NS)
+
+
+@cython.cfunc
+@cython.inline
+def _is_exchanged(node: Node) -> cython.bint:
+    """Whether a product, or a scatter of one, is computed as another one, with other bits of its gradients."""
+    if node.row.kind != _contract and node.row is not _take_add_row:
+        return False
+    return exchanged(node) is not None
+
+
+@cython.final
+@cython.cclass
+class Interpretation:
+    """The nodes of one flush, the next one to run last. Each operand is held (`Node.live`) once for each reader;
+    `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too, and then
+    how many the node has."""
+
+    def __cinit__(self, pending: list):
+        self.operands = empty()
+        self.order = []
+        self.runs = True
+        self.misses = MISSES + len(pending) // NODES_OF_A_MISS
+        node: Node
+        for node in reversed(pending):
+            if node.live > 0 and node.state == PENDING:
+                self.order.append(node)
+                self.hold(node)
+                if _is_exchanged(node):
+                    self.runs = False
+
+    def __dealloc__(self):
+        drop(cython.address(self.operands))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def hold(self, node: Node) -> cython.int:
+        """Hold the operands of a node."""
+        source: Node
+        for source in node.inputs:
+            source.live += 1
+            address = cython.cast(cython.longlong, cython.cast(cython.p_void, source))
+            put(cython.address(self.operands), address | (source.state == PENDING))
+        return put(cython.address(self.operands), len(node.inputs))
+
+    @cython.cfunc
+    @cython.inline
+    def operand(self, number: cython.Py_ssize_t) -> Node:
+        """An operand of the next node."""
+        address: cython.longlong = self.operands.words[self.operands.count - 2 - number]
+        return cython.cast(Node, cython.cast(cython.p_void, address & -2))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def release(self) -> cython.bint:
+        """Let go of the operands of the next node; whether all of them are there."""
+        number: cython.Py_ssize_t
+        node: Node
+        ready: cython.bint = True
+        for number in range(self.operands.words[self.operands.count - 1]):
+            node = self.operand(number)
+            node.live -= 1
+            ready = ready and node.state == DONE
+        return ready
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def free(self) -> cython.void:
+        """The next node has run: free the values of this flush that it was the last to read."""
+        number: cython.Py_ssize_t
+        node: Node
+        for number in range(self.operands.words[self.operands.count - 1]):
+            node = self.operand(number)
+            ran_here: cython.bint = self.operands.words[self.operands.count - 2 - number] & 1
+            if ran_here and node.live == 0:
+                node.buffer = None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def go_on(self) -> cython.void:
+        """Leave the next node behind."""
+        self.operands.count -= self.operands.words[self.operands.count - 1] + 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def stop(self) -> cython.void:
+        """Let go of the operands of all nodes that have not run."""
+        while self.operands.count > 0:
+            self.release()
+            self.go_on()
+
+
+@cython.cfunc
+def take_view(node: Node) -> cython.bint:
+    """Let a view lie where its operand does; False where it has to be copied."""
+    if node.row.kind != _view:
+        return False
+    source: Node = node.inputs[0]
+    if source.buffer is None:
+        return False
+    if source.strides is None and node.row is _view_row:
+        commit(node, source.buffer, source.offset, None)
+        return True
+    if source.strides is not None and node.row is _strided_row:
+        return False
+    strides: tuple = row_major(source.shape) if source.strides is None else source.strides
+    found, offset = node.row.strides(node.params, source.shape, strides, 0)
+    if found is None:
+        return False
+    start: cython.longlong = cython.cast(cython.longlong, offset) * node.dtype.itemsize
+    commit(node, source.buffer, source.offset + start, found)
+    return True
+
+
+@cython.cfunc
+def commit(
+    node: Node, buffer: object, offset: cython.longlong, strides: tuple | None
+) -> cython.void:
+    """Give a node its value: these bytes of a buffer."""
+    node.buffer = buffer
+    node.offset = offset
+    dense: cython.bint = strides is None or equal(strides, row_major(node.shape))
+    node.strides = None if dense else strides
+    node.considered = True
+    node.state = DONE
+    finish(node)
+    drop_inputs(node)
+
+
+@cython.cfunc
+def may_overwrite(node: Node) -> cython.bint:
+    """Whether a node writes to a part of its first operand, which nobody else sees: then it may do so in its memory."""
+    if node.row.kind != _region and node.row.kind != _scatter:
+        return False
+    return len(node.inputs) > 0 and is_private(node.inputs[0])

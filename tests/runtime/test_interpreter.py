@@ -1,0 +1,164 @@
+"""Tier 0: flushes that never come again run node by node, and show what scheduled ones show."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import random_programs as programs
+import weft
+from properties import QUICK
+from weft.config import config
+from weft.engine.devices.cpu import pool
+from weft.engine.frontend.resolve import value_of
+from weft.engine.ir.tape import tape
+from weft.engine.runtime import executable_cache, interpreter
+from weft.engine.runtime.commit import counters
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """No flush has come before."""
+    executable_cache.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what programs warn about is no matter here
+        yield
+    config.interpreter = "novel"
+
+
+def run_counting(function: Any) -> dict[str, int]:
+    """How much of everything a call does."""
+    before = dict(counters)
+    function()
+    return {kind: count - before[kind] for kind, count in dict(counters).items()}
+
+
+@settings(QUICK, max_examples=60)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000))
+def test_tiers_may_change_at_any_flush(steps: list[programs.Step], seed: int) -> None:
+    """A program whose flushes run in one tier or another, as it happens, shows the same bits."""
+    reference = programs.run(steps, seed=seed, look=True, interpreter="none")
+    tiers = random.Random(seed)
+
+    class Changing(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            return tiers.choice(("every", "none")) == other
+
+        __hash__ = str.__hash__
+
+    result = programs.run(steps, seed=seed, look=True, interpreter=Changing("either"))
+    assert programs.differences(reference, result, 0.0, 0.0) == []
+
+
+def a_chain(length: int = 40) -> Any:
+    x = weft.linspace(-1, 1, 24).reshape(4, 6)
+    for number in range(length):
+        x = (x.T if number % 3 == 0 else x) * 0.9
+        x = x.tanh() + x.sum(0, keepdim=True)
+    return x
+
+
+def test_the_first_time_nodes_run_alone_and_then_together() -> None:
+    def steps(count: int) -> None:
+        x = weft.linspace(-1, 1, 24)
+        for _ in range(count):
+            x = (x * 0.9).tanh()
+        x.tolist()
+
+    for count in (38, 39):
+        steps(count)  # compiles what nodes alone need
+    assert run_counting(lambda: steps(40))["kernels"] >= 80
+    assert run_counting(lambda: steps(40))["kernels"] < 20
+
+
+def test_a_graph_that_is_scheduled_when_it_comes_again_has_the_same_bits() -> None:
+    shown = [np.array(a_chain().tolist()).tobytes() for _ in range(5)]
+    assert len(set(shown)) == 1
+
+
+def test_values_in_between_go_with_their_last_reader() -> None:
+    def long() -> Any:
+        x = weft.full((2000,), 0.5)
+        for number in range(300):
+            x = (x * (1 + number * 1e-6)).sin()
+        return x
+
+    long().tolist()
+    executable_cache.clear()
+    x = long()
+    pool.reset_peak()
+    live = pool.stats()["allocated"]
+    x.tolist()
+    assert pool.stats()["peak"] - live < 20 * 8000
+
+
+def test_what_is_read_later_stays() -> None:
+    x = weft.arange(6.0)
+    y = x * 2
+    z = y + 1
+    z.tolist()
+    assert y.tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def test_large_arrays_are_scheduled() -> None:
+    for size, alone in ((1 << 4, True), (1 << 20, False)):
+        x = weft.ones(size)
+        y = ((x * 2).exp() + 1).sqrt()
+        assert interpreter.pays(tape().pending()) is alone
+        assert y[0].item() > 2
+
+
+def test_a_failed_index_names_its_line_and_spares_the_others() -> None:
+    index = weft.tensor([0, 9])
+    x = weft.arange(4.0)
+    good, bad = (x * 3).cos(), (x * 3).sin()[index * 1]
+    other = good + 1
+    with pytest.raises(IndexError, match="index 9"):
+        bad.tolist()
+    assert other.tolist() == (np.cos(np.arange(4, dtype=np.float32) * 3) + 1).tolist()
+    assert tape().count == 0
+
+
+def test_a_write_into_a_part_copies_nothing_that_nobody_else_sees() -> None:
+    x = weft.zeros(50_000)
+    x[0] = 1.0
+    x.tolist()
+    address = x.data_ptr()
+    for number in range(1, 20):
+        x[number : number + 1] = weft.full((1,), float(number)).sin()
+        weft.realize(x)
+    assert x.data_ptr() == address
+    assert value_of(x).strides is None
+
+
+def test_a_value_that_somebody_else_sees_is_not_written_over() -> None:
+    x = weft.arange(5.0) * 1
+    before = x.detach().clone()
+    kept = x + 0
+    x[2] = 7.0
+    assert (kept.tolist(), before.tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])
+    assert x.tolist() == [0, 1, 7, 3, 4]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "complex64"])
+def test_types_and_layouts(dtype: str) -> None:
+    """Broadcast, transposed, reversed by strides, of one element and of none: as when they are scheduled."""
+
+    def shown(tier: str) -> list[Any]:
+        config.interpreter = tier
+        executable_cache.clear()
+        x = weft.arange(12).reshape(3, 4).to(getattr(weft, dtype))
+        values = [x.T + x[0, 0], x[:, ::2] * x[1:2, :1], x[:0] + 1, x[1, 2] == x, x.reshape(-1)[3:]]
+        values.append(weft.where(x.bool(), x, x.flip(0)))
+        return [v.float().tolist() if dtype != "complex64" else v.tolist() for v in values]
+
+    assert shown("every") == shown("none")
