@@ -16,6 +16,7 @@ import numpy as np
 from weft._build.compiled import require
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.index_range import trust
+from weft.engine.ir.strides import broadcast_shapes
 from weft.ops.composite import less_one_at
 from weft.ops.macro import macro_row
 from weft.ops.primitives import elementwise as call
@@ -111,6 +112,12 @@ def _vjp_cross_entropy(g: Any, self: Any, index: Any, at: Any) -> Any:
     return less_one_at(self, places, len(self._shape) + axis) * _with_axis(g, axis)
 
 
+def _cross_entropy_shape(params: tuple[int], x: Any, index: Any) -> Any:
+    """That of the index; where the rows of a batch have one index, or one row of scores, that of the other."""
+    axis = len(x) + params[0]
+    return broadcast_shapes([x[:axis] + x[axis + 1 :], index], "cross_entropy")
+
+
 def _cross_entropy_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
     axis = params[0]
     powers = np.exp(x - np.max(x, axis, keepdims=True))
@@ -126,7 +133,7 @@ macro_row(
     _lower_cross_entropy,
     {"self": _vjp_cross_entropy},
     [((5,), (), (-1,)), ((3, 4), (3,), (-1,)), ((2, 3, 2), (2, 2), (-2,))],
-    lambda p, x, index: index,
+    _cross_entropy_shape,
     takes="float32 float64",
     rowwise=lambda p, shapes, axis: axis < len(shapes[0]) + p[0],
 )

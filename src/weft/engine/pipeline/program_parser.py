@@ -16,7 +16,7 @@ from typing import Any
 from weft.engine.devices.cpu.pool import allocate
 from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SOURCE
+from weft.engine.ir.primitive import ELEMENTWISE, INDEX, REDUCE, SCATTER, SOURCE
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.ir.tape import finish
 from weft.engine.pipeline.fusion.regions import mark_stores
@@ -87,12 +87,7 @@ class _Parser:
             if match is not None:
                 read(match)
                 return
-        raise ArgumentError(
-            "not a line of a program",
-            expected="a line as in weft.engine.pipeline.program_text",
-            got=line,
-            fix="compare with what the passes print",
-        )
+        raise _misread(line)
 
     def outside(self, match: re.Match[str]) -> None:
         dtype, shape = _kind(match)
@@ -114,7 +109,7 @@ class _Parser:
 
     def row(self, match: re.Match[str]) -> None:
         quotient = self.named[match["of"]]
-        node = self.new_node(match, quotient.row, (), None)
+        node = self.new_node(match, TABLE["view"], (quotient,), None)
         axis = int(match["axis"] or 0)
         node.quotient, node.qrow = quotient, int(match["row"])
         quotient.info = ((), quotient.shape[axis], axis)
@@ -122,11 +117,14 @@ class _Parser:
 
     def node(self, match: re.Match[str]) -> None:
         words, params = _split(match["rest"])
+        row = TABLE.get(match["op"])
+        if row is None or (row.kind in (INDEX, SCATTER) and len(words) < 2):
+            raise _misread(match[0])
         dtype, _ = _kind(match)
         named = [self.named.get(word.partition("[")[0]) for word in words]
         expected = dtype_of_numbers(named, dtype)
         operands = [self.operand(word, expected) for word in words]
-        node = self.new_node(match, TABLE[match["op"]], tuple(operands), params)
+        node = self.new_node(match, row, tuple(operands), params)
         program = self.program
         program.order.append(node)
         if not self.placed:
@@ -204,6 +202,15 @@ class _Parser:
         mark_stores(program)
         for kernel, position in zip(program.kernels, self.positions, strict=True):
             kernel.position = position
+
+
+def _misread(line: str) -> ArgumentError:
+    return ArgumentError(
+        "not a line of a program",
+        expected="a line as in weft.engine.pipeline.program_text, of an operation of weft.ops.TABLE",
+        got=line,
+        fix="compare with what the passes print",
+    )
 
 
 def _kind(match: re.Match[str]) -> tuple[Any, tuple[int, ...]]:

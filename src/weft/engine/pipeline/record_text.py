@@ -1,19 +1,26 @@
 """The recorded graph: how it is printed, and what holds of it.
 
 In come the pending nodes of a tape, oldest first. `text` has a line for each: its value inputs, its value, where its
-cotangents go.
+cotangents go. `verify` asks the op table about each: whether the shape and the dtype are those that its row makes of
+the inputs, whether there is a gradient edge for each input, to something of its shape, and whether what the derivatives
+of these edges need, and nothing else, is kept.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.recorder import COMPARE, LOGICAL
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import primitive as kinds
 from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
+from weft.engine.ir.node import PENDING_STATE as PENDING
+from weft.engine.ir.node import RESULT_BIT, Node
 from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.strides import broadcast_shapes
+from weft.errors import VerificationError
 
-
-def verify(nodes: list[Any]) -> None:
-    """TODO"""
+OF_FIRST = (kinds.VIEW, kinds.REGION, kinds.CONTRACT, kinds.INDEX, kinds.SCATTER)
 
 
 def text(nodes: list[Any]) -> str:
@@ -48,3 +55,91 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
         function: Any = edge.function
         return f"{function.name()}.{edge.number}"
     return names.get(edge) or str(edge.name())
+
+
+# -- what holds ----------------------------------------------------------------------------------------------------
+
+
+def verify(nodes: list[Any]) -> None:
+    """Every pending node is what the op table says. Errors: VerificationError."""
+    for node in nodes:
+        if node.state != PENDING or node.inputs is None:
+            continue
+        for source in node.inputs:
+            if source.seq >= node.seq:
+                raise _wrong(node, "inputs that were recorded before it", source)
+        _expect(node, "shape", _shape(node))
+        _expect(node, "dtype", _dtype(node))
+        if node.edges is not None:
+            _verify_edges(node)
+            _verify_residuals(node)
+
+
+def _wrong(node: Any, expected: str, got: Any) -> VerificationError:
+    return VerificationError("record", expected=f"{node!r} with {expected}", got=repr(got))
+
+
+def _expect(node: Any, field: str, expected: Any) -> None:
+    got = getattr(node, field)
+    if expected is not None and got != expected:
+        raise _wrong(node, f"{field} {expected!r}, as its row says", got)
+
+
+def _shape(node: Any) -> Any:
+    """The shape that a row makes of its operands' shapes; None where it leaves that free."""
+    row, shapes = node.row, [source.shape for source in node.inputs]
+    if row.kind == kinds.ROWS or (len(shapes) == 1 and shapes[0] == node.shape):
+        return None  # rows that a batch has brought together are all parts of a joint already
+    if row.shape is None:
+        return broadcast_shapes(shapes, row.name) if shapes else None
+    return row.shape(node.params, *shapes)
+
+
+def _dtype(node: Any) -> Any:
+    """The dtype that a row makes of its operands' dtypes; None where whoever records it chooses."""
+    row, given = node.row, [source.dtype for source in node.inputs]
+    if row.kind in OF_FIRST:
+        return given[0]
+    if row.kind != kinds.ELEMENTWISE or row.name == "cast" or not given:
+        return None
+    if row.rule in (COMPARE, LOGICAL):
+        return dtypes.bool_
+    return given[-1] if row.dtype is None else row.dtype(node.params, given[-1])
+
+
+def _verify_edges(node: Any) -> None:
+    """One gradient edge for each input, or none; it leads to something of the input's shape."""
+    if not node.row.differentiable:
+        raise _wrong(node, "no gradient edges, since it has no derivative", node.edges)
+    if len(node.edges) != len(node.inputs):
+        raise _wrong(node, f"{len(node.inputs)} gradient edges, one for each input", node.edges)
+    for edge, source in zip(node.edges, node.inputs, strict=True):
+        shape = _edge_shape(edge)
+        if shape is not None and shape != source.shape:
+            raise _wrong(node, f"an edge to a gradient of shape {source.shape}", (edge, shape))
+
+
+def _edge_shape(edge: Any) -> Any:
+    """The shape of the cotangents that an edge takes; None where it says nothing of it."""
+    if isinstance(edge, Node):
+        return edge.shape
+    if isinstance(edge, AccumulateGrad) and edge.expects is None and edge.variable is not None:
+        return tuple(edge.variable.shape)
+    return None
+
+
+def _verify_residuals(node: Any) -> None:
+    """What the derivatives of its edges need is kept: as many bits as there are such inputs, each held."""
+    if not node.holds:
+        return
+    masks = node.row.residual_masks
+    needed = 0
+    for number, edge in enumerate(node.edges):
+        if edge is not None:
+            needed |= masks[min(number, len(masks) - 1)]
+    if node.saved != needed:
+        raise _wrong(node, f"residuals {needed:#x}", f"{node.saved:#x}")
+    held = node.inputs[:RESULT_BIT] if node.observers is None else ()
+    for number, source in enumerate(held):
+        if node.saved >> number & 1 and source.live <= 0:
+            raise _wrong(node, f"its input {number} held", source)
