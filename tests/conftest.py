@@ -88,6 +88,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
+def draws_of_its_own(request: pytest.FixtureRequest) -> None:
+    """What a test draws depends on its name, not on the tests before it."""
+    weft.manual_seed(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(autouse=True)
 def no_pending_garbage() -> Iterator[None]:
     """What a test leaves pending in cycles (an exception's frames, as a rule) is no matter of the tests after it. What
     no collection frees is not looked for again after every other test."""

@@ -171,12 +171,13 @@ def test_ctrl_c() -> None:
     def function(n):
         try:
             x = weft.ones(10)
+            if n == 9:  # all have begun
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             while True:
                 x = x * 1.5 / 1.5
                 x.sum().item()
         finally:
             closed.append(n)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         weft.map(function, range(10))
     except KeyboardInterrupt as error:
