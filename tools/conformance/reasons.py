@@ -21,7 +21,13 @@ DIFFERENCES = {
         "a copy, so that nothing has to run; write to `x[i]` itself, or index by `int(i)` for a view"
     ),
     "`x.masked_scatter_(mask, source)` with too few values": (
-        "raises where a value is read, as masks are not read at the call"
+        "raises where a value is read, if the mask is still to be computed at the call"
+    ),
+    "`sum(out=)`, `amax(out=)` and other reductions into an expanded tensor": (
+        "refused, as all writes to one; PyTorch adds up in the element that is shown more than once"
+    ),
+    "`tensor([np.float32(1.5)], dtype=int64)`": (
+        "the number is cut, as Python's floats are; PyTorch takes only the latter"
     ),
     "strides of dimensions of size 0 and 1": (
         "those of a contiguous tensor where it is one: they lead to no element"

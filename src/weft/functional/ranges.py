@@ -67,6 +67,12 @@ def _values(index: Any, node: Any) -> Any:
     return window_over(node, index._shape, index.strides, index.offset)
 
 
+def values_if_there(tensor: Tensor) -> Any:
+    """The elements of a tensor as an array, or None where they are still to be computed."""
+    node: Node = tensor.node if tensor.storage is None else tensor.storage.node
+    return None if node.state != DONE or tensor.lens != 0 else _values(tensor, node)
+
+
 def present_values(index: Any) -> Any:
     """The elements of a tensor that `check_index` has looked at, as an array."""
     return _values(index, index._cell.node if index._cell is not None else value_of(index))

@@ -31,7 +31,7 @@ from weft.functional.comparing import fill_value
 from weft.functional.gathering import wrapped
 from weft.functional.making import make_in_place
 from weft.functional.overlapping import taking_overlaps
-from weft.functional.ranges import UNKNOWN, check_index
+from weft.functional.ranges import UNKNOWN, check_index, values_if_there
 from weft.functional.shaping import repeated
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
@@ -450,10 +450,30 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     chosen = expand(mask, shape)
     flat = reshape(source, (_count(source._shape),))
     count = _count(shape)
+    _check_source(source, mask, count)
+    if not flat._shape[0]:  # and no place is chosen, or that had raised
+        return call("clone", expand(input, shape))
     place = cumulate("cumsum", cast(reshape(chosen, (count,)), dtypes.int64), 0) - 1
     place = where(reshape(chosen, (count,)), place, 0)
     taken = record(_MASKED, (flat, place), (0,), place._shape, flat._dtype)
     return where(chosen, reshape(taken, shape), expand(input, shape))
+
+
+def _check_source(source: Any, mask: Any, count: int) -> None:
+    """Errors: ShapeError where a mask that is there already, or has to be for there are no elements, holds at more
+    places than there are elements."""
+    there = _count(source._shape)
+    values = values_if_there(mask) if there else host.to_numpy(mask)
+    if values is None or not values.size:
+        return
+    wanted = np.count_nonzero(values) * (count // values.size)
+    if wanted > there:
+        raise ShapeError(
+            "Number of elements of source < number of ones in mask",
+            expected=f"at least {wanted} elements",
+            got=describe("source", source),
+            fix="use where, or masked_fill, to repeat a value",
+        )
 
 
 def _counts(repeats: Any) -> Any:
