@@ -34,11 +34,11 @@ _rows = cython.declare(cython.int, ROWS)
 def merge_equal(program: Program) -> cython.void:
     """Compute equal nodes of a program once."""
     known: dict = {}
-    gone: set = set()
+    merged: cython.bint = False
     node: Node
     other: Node
     for node in program.order:
-        if gone:
+        if merged:
             _follow_operands(program, node)
         if node.row.kind == _rows:
             continue
@@ -48,9 +48,9 @@ def merge_equal(program: Program) -> cython.void:
             known[key] = node
         elif _is_same(program, node, other) or _is_reshaped(program, node, other):
             _merge(program, node, other)
-            gone.add(node)
-    if gone:
-        _forget(program, gone)
+            merged = True
+    if merged:
+        _forget(program)
 
 
 @cython.cfunc
@@ -88,18 +88,23 @@ def _follow(place: Place) -> cython.void:
 
 
 @cython.cfunc
-def _forget(program: Program, gone: set) -> cython.void:
+def _forget(program: Program) -> cython.void:
     """Take merged nodes out of a program."""
+    node: Node
     place: Place
     value: Value
+    order: list = []
     values: list = []
     for place in program.places:
         _follow(place)
+    for node in program.order:
+        if place_of(program, node).root is node:
+            order.append(node)
     for value in program.values:
         if value.same is None:
             values.append(value)
     program.values = values
-    program.order = [node for node in program.order if node not in gone]
+    program.order = order
 
 
 @cython.cfunc
