@@ -92,7 +92,10 @@ def _shape(node: Any) -> Any:
         return None  # rows that a batch has brought together are all parts of a joint already
     if row.shape is None:
         return broadcast_shapes(shapes, row.name) if shapes else None
-    return row.shape(node.params, *shapes)
+    expected = row.shape(node.params, *shapes)
+    if row.name.startswith("attention") and node.shape[-len(expected) :] == expected:
+        return None  # its rule asks the query alone, which the examples of a batch may share
+    return expected
 
 
 def _dtype(node: Any) -> Any:
