@@ -10,7 +10,9 @@ middle of a commit.
 from typing import Any
 
 import cython
+from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.devices.cpu.executor import flushes_subnormals
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature, signature
@@ -48,6 +50,8 @@ from weft.errors import OutOfMemoryError
 
 require_compiled(__name__, cython.compiled)
 
+SIGNALS_EVERY = cython.declare(cython.Py_ssize_t, 1024)  # nodes, Python is let handle signals
+NODES_OF_A_MISS = 8  # there should be so many nodes for each unknown one
 MEETINGS_ALONE = 2  # of a kernel that is not compiled, after which it is compiled for a node alone
 _tally = cython.declare(Counters, outcomes.counters)
 
@@ -83,14 +87,18 @@ def is_interpreted(
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
-    if not interpreter.can_run(pending) or not (every or interpreter.pays(pending)):
+    if flushes_subnormals(len(pending)) or not interpreter.can_run(pending):
+        return False
+    if not every and not (interpreter.pays(pending) and interpreter.may_know_most(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
     if every:
-        flush.misses = len(pending)
+        flush.most_misses = len(pending)
     if config.cache:
         worth_storing(form)
-    if not interpret(flush):
+    ran: cython.bint = interpret(flush)
+    interpreter.note_misses(pending, flush.missed * NODES_OF_A_MISS > len(pending))
+    if not ran:
         pending = sorted(tape.pending(), key=sequence)
         schedule(pending, signature(pending, False), None, False)
     return True
@@ -102,6 +110,8 @@ def interpret(flush: Interpretation) -> cython.bint:
     _tally.flushes += 1
     try:
         while flush.runs and flush.order:
+            if len(flush.order) % SIGNALS_EVERY == 0:
+                PyErr_CheckSignals()
             flush.runs = interpret_next(flush, flush.order.pop())
         return flush.runs
     finally:
@@ -145,9 +155,9 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
         if outcome is None or outcome is False:
             return outcome is None
         raise outcome
-    if flush.misses == 0:
+    if flush.missed >= flush.most_misses:
         return False
-    flush.misses -= 1
+    flush.missed += 1
     return schedule_alone(form, overwrites)
 
 

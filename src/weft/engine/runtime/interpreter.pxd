@@ -5,7 +5,8 @@ cdef class Interpretation:
     cdef list order
     cdef Array operands
     cdef bint runs
-    cdef Py_ssize_t misses
+    cdef Py_ssize_t missed
+    cdef Py_ssize_t most_misses
 
     cdef int hold(self, Node node) except -1
     cdef Node operand(self, Py_ssize_t number)

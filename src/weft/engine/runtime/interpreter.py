@@ -12,7 +12,7 @@ with the whole pipeline where a node cannot be run here.
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
-from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
@@ -31,7 +31,12 @@ SCHEDULE_NS = 8000  # of all stages, for a node
 INTERPRET_NS = 500  # of a node here, beyond its kernel
 SPARED_NS_OF_KB = 40  # of what a node stores, where fusion keeps it in registers
 MISSES = 8  # nodes without a known program that are lowered one by one; more are better scheduled together
-NODES_OF_A_MISS = 16  # for so many nodes of a flush there may be one more
+NODES_OF_ANOTHER = 16  # for so many nodes of a flush there may be one more
+FREE_TRIES = 3  # flushes in a row with too many unknown nodes, after which some are not tried
+MOST_IN_A_ROW = 6
+LOOKS = cython.declare(cython.Py_ssize_t, 256)
+_put_off = cython.declare(list, [0] * 256)
+_in_a_row = cython.declare(list, [0] * 256)
 _view = cython.declare(cython.int, VIEW)
 _contract = cython.declare(cython.int, CONTRACT)
 _region = cython.declare(cython.int, REGION)
@@ -65,6 +70,33 @@ def pays(pending: list) -> bool:
     return spared < len(pending) * cython.cast(cython.double, SCHEDULE_NS - INTERPRET_NS)
 
 
+def may_know_most(pending: list) -> bool:
+    """Whether a flush is worth a try: after some that looked like it and had too many unknown nodes, more and more are
+    not."""
+    look: cython.Py_ssize_t = _look_of(pending)
+    left: cython.int = _put_off[look]
+    if left > 0:
+        _put_off[look] = left - 1
+    return left == 0
+
+
+def note_misses(pending: list, too_many: cython.bint) -> None:
+    """A flush had too many unknown nodes, or had not."""
+    look: cython.Py_ssize_t = _look_of(pending)
+    tries: cython.int = min(cython.cast(cython.int, _in_a_row[look]) + 1, MOST_IN_A_ROW)
+    _in_a_row[look] = tries if too_many else 0
+    _put_off[look] = 1 << tries if too_many and tries > FREE_TRIES else 0
+
+
+@cython.cfunc
+def _look_of(pending: list) -> cython.Py_ssize_t:
+    """What flushes have in common at first sight, below LOOKS: how many nodes, and which are the first and the last."""
+    first: Node = pending[0]
+    last: Node = pending[len(pending) - 1]
+    h: cython.ulonglong = mix(mix(len(pending), first.row.code), last.row.code)
+    return (h >> 16) % LOOKS
+
+
 @cython.cfunc
 @cython.inline
 def _is_exchanged(node: Node) -> cython.bint:
@@ -85,7 +117,7 @@ class Interpretation:
         self.operands = empty()
         self.order = []
         self.runs = True
-        self.misses = MISSES + len(pending) // NODES_OF_A_MISS
+        self.most_misses = MISSES + len(pending) // NODES_OF_ANOTHER
         node: Node
         for node in reversed(pending):
             if node.live > 0 and node.state == PENDING:

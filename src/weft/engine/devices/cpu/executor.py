@@ -46,7 +46,7 @@ require(__name__, cython.compiled)
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
-def _flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
+def flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
     """Whether this thread's floating-point unit flushes subnormals (another library's doing)."""
     bits: uint32_t = 0x00010000 + cython.cast(uint32_t, salt & 1)  # unknown to the C compiler
     tiny: cython.float
@@ -304,7 +304,7 @@ def _execute_normally(
 ) -> cython.Py_ssize_t:
     """Execute in the default floating-point environment, with the team where it is to be had."""
     environment: fenv_t
-    flushes: cython.bint = _flushes_subnormals(start)
+    flushes: cython.bint = flushes_subnormals(start)
     team: cython.pointer(Team) = cython.NULL
     if flushes:
         fegetenv(cython.address(environment))
