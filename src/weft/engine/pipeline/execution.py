@@ -98,7 +98,9 @@ def is_interpreted(
         worth_storing(form)
     ran: cython.bint = interpret(flush)
     interpreter.note_misses(pending, flush.missed * NODES_OF_A_MISS > len(pending))
-    if not ran:
+    if ran:
+        _tally.flushes += 1
+    else:
         pending = sorted(tape.pending(), key=sequence)
         schedule(pending, signature(pending, False), None, False)
     return True
@@ -107,7 +109,6 @@ def is_interpreted(
 @cython.cfunc
 def interpret(flush: Interpretation) -> cython.bint:
     """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
-    _tally.flushes += 1
     try:
         while flush.runs and flush.order:
             if len(flush.order) % SIGNALS_EVERY == 0:

@@ -310,21 +310,24 @@ class Agenda:
 
     @cython.cfunc
     def is_wide(self) -> cython.bint:
-        """Whether groups may be large enough to pay: there are at least as many as the longest way has nodes. Products
-        by a weight may pay in pairs."""
+        """Whether groups may be large enough to pay: there are at least as many as the longest way has nodes, of which
+        the additions of a sum are one. Products by a weight may pay in pairs."""
         count: cython.Py_ssize_t = 0
         deepest: cython.int = 0
+        sums: cython.int = 0
         position: cython.Py_ssize_t
         signature: Signature
         for signature in self.known:
             if signature.first.row.kind == _CONTRACT and signature.remaining > 1:
                 return True
             count += signature.remaining
+            if signature.links > 0 and adds_rows(signature.first):
+                sums = max(sums, signature.longest)
         for position in range(len(self.nodes)):
             deepest = max(deepest, self.order.height[position])
         if count < NARROW_FROM or self.begun.count > count // 4:
             return True
-        return count >= LEAST_WIDTH * cython.cast(cython.longlong, deepest)
+        return count >= LEAST_WIDTH * cython.cast(cython.longlong, deepest - sums)
 
     @cython.cfunc
     def arrange(self) -> cython.void:
