@@ -14,7 +14,7 @@ import pytest
 import weft
 from small_budgets import NODES, bits, within
 from weft import optim
-from weft.engine.pipeline import driver
+from weft.engine.pipeline import driver, execution
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -148,7 +148,7 @@ def test_no_model_makes_half_a_step(
 ) -> None:
     """What keeps a step from running leaves it recorded: it has been made."""
     expected, training = Training(name, options), Training(name, options)
-    real, raised = driver.worth_storing, []
+    real, raised = execution.worth_storing, []
 
     def fail(form: Any) -> bool:
         if len(raised) % 2 == 0:
@@ -163,7 +163,7 @@ def test_no_model_makes_half_a_step(
         training.closure(step)()
         weft.realize()
         with within(nodes), monkeypatch.context() as patch:
-            patch.setattr(driver, "worth_storing", fail)
+            patch.setattr(execution, "worth_storing", fail)
             with contextlib.suppress(error):
                 training.optimizer.step()
         assert training.shown() == expected.shown()
