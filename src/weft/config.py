@@ -2,6 +2,7 @@
 
 WEFT_EXPLAIN    comma-separated parts to print at each flush: schedule, kernels, memory, passes (each one's text)
 WEFT_VERIFY     1: run the verifier of every pass
+WEFT_REPLAY     verify: do what is known for real as well as replaying it, and compare
 WEFT_EAGER      1: run every operation at its call
 WEFT_CACHE_DIR  directory of the kernel cache ("": no disk cache)
 WEFT_NUM_THREADS  threads of the executor
@@ -68,6 +69,7 @@ class Config:
         self.interpreter = (
             "novel"  # which flushes run node by node: "novel" ones where it pays, "every", "none"
         )
+        self.replay = os.environ.get("WEFT_REPLAY", "")  # read once, as replaying is first needed
         self.guard = _guarded_side()  # read once, when the pool is made
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.frontend.views import share
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.engine.replay.cache import Cache
-from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds
+from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds, verifying
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
     put,
@@ -31,6 +31,7 @@ from cython.cimports.weft.engine.replay.trace import Replay, Trace
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
 from weft.engine.ir.tape import last_sequence
+from weft.engine.replay import verify
 
 require(__name__, cython.compiled)
 
@@ -47,6 +48,7 @@ class Update(Replay):
     tensors: list
     versions: list
     start: cython.longlong
+    expected: object  # the trace that has been recorded on it, to be compared with the real update
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -162,7 +164,7 @@ class UpdateTrace(Trace):
         """Take what has been recorded since `given` was watched; whether it can be recorded again. `after` are the same
         operands now."""
         index: cython.Py_ssize_t
-        recorder: UpdateRecorder = UpdateRecorder(self)
+        recorder: UpdateRecorder = UpdateRecorder()
         recorder.shape = given.shape
         self.pairs, self.results = [], []
         self.numbers = {n: entry for n, entry in state.items() if not isinstance(entry, Tensor)}
@@ -171,7 +173,7 @@ class UpdateTrace(Trace):
             if first is not None:
                 self.pairs.append((first, index))
             recorder.give(given.values[index], None)
-        if not recorder.write(given.tape.since(given.start)):
+        if not recorder.write(self, given.tape.since(given.start)):
             return False
         for index in range(len(after.values)):
             if after.tensors[index] is not given.tensors[index]:
@@ -197,6 +199,9 @@ class UpdateTrace(Trace):
                 return False
         self.begin(given)
         self.record(given, 0, self.count)
+        if verifying:  # the caller makes the update, and `learn` compares
+            given.expected = self
+            return False
         for index, number, versions in self.results:
             tensor: Tensor = given.tensors[index]
             storage: Storage = share(tensor)
@@ -206,6 +211,27 @@ class UpdateTrace(Trace):
         state.update(self.numbers)
         check_budget()
         return True
+
+
+@cython.cfunc
+def _verify(given: Update, state: dict) -> cython.void:
+    """Errors: AssertionError where an update has recorded, or written, something else than its trace."""
+    trace: UpdateTrace = given.expected
+    made: Node
+    for made in given.made:
+        if made.state != PENDING:
+            return  # what was pending has run meanwhile: the nodes of the update are gone
+    real: list = given.tape.since(given.start)
+    pairs = verify.compare("an update", given.made, real)
+    found: dict = {}
+    tensor: Tensor
+    for number, tensor in enumerate(given.tensors):
+        if value(tensor) is not given.values[number]:
+            found[number] = value(tensor), tensor.storage.version - given.versions[number]
+    expected = {i: (pairs[given.made[n]], versions) for i, n, versions in trace.results}
+    numbers = {name: entry for name, entry in state.items() if not isinstance(entry, Tensor)}
+    if found != expected or numbers != trace.numbers:
+        raise verify.mismatch("an update", f"{expected} {trace.numbers}", f"{found} {numbers}")
 
 
 @cython.final
@@ -244,8 +270,12 @@ class Updates:
     def learn(self, given: Update, parameter, grad, state: dict) -> cython.void:
         """Keep what has been recorded for an update, if it can be recorded again."""
         after: Update = Update.__new__(Update)
+        if given.expected is not None:
+            _verify(given, state)
+            self.known.counters.hits += 1
+            return
         if not after.read(parameter, grad, state) or len(after.tensors) != len(given.tensors):
             return
         trace: UpdateTrace = UpdateTrace()
-        if len(after.key.parts) == len(given.key.parts) and trace.learn(given, after, state):
+        if after.key.words.count == given.key.words.count and trace.learn(given, after, state):
             self.known.keep(given.key, trace, trace.size())

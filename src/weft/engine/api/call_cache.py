@@ -25,10 +25,11 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.engine.replay.cache import Cache, Entry
-from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds
+from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds, verifying
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
     put,
+    put_object,
     put_part,
     put_plain,
     put_sizes,
@@ -42,6 +43,7 @@ from weft.engine.dispatch.torch_function import has_mode
 from weft.engine.frontend.views import NoMemoryOrderError
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.tape import intact, last_sequence
+from weft.engine.replay import verify
 from weft.engine.replay.cache import named
 
 require(__name__, cython.compiled)
@@ -128,7 +130,7 @@ class Call(Replay):
         self.offset_in_code = place
         reserve(key, 32)
         put(key, cython.cast(cython.longlong, cython.cast(cython.p_void, function)))
-        key.parts.append(function)
+        put_object(key, function)
         put(key, place & ~INSTRUCTION if place >= 0 else place)
         put(
             key,
@@ -181,7 +183,7 @@ class Call(Replay):
         if len(entries) > MOST_ENTRIES:
             return False
         put(self.key, SEQUENCE | cython.cast(cython.longlong, len(entries)) << 4)
-        self.key.parts.append(type(entries))
+        put_object(self.key, type(entries))
         for entry in entries:
             if not put_plain(self.key, entry) and not self.read_sequence(entry, depth + 1):
                 return False
@@ -212,6 +214,13 @@ class CallTrace(Trace):
         """The nodes once more, on other tensors."""
         self.begin(call)
         self.record(call, 0, self.count)
+        found = self.results_of(call)
+        check_budget()
+        return found
+
+    @cython.cfunc
+    def results_of(self, call: Call):
+        """Handles around the results among the nodes that were made."""
         found: list = []
         edge: cython.Py_ssize_t
         number: cython.Py_ssize_t
@@ -221,7 +230,6 @@ class CallTrace(Trace):
             )
             result.strides = strides
             found.append(result)
-        check_budget()
         return tuple(found) if self.is_tuple else found[0]
 
 
@@ -239,10 +247,45 @@ def composed(
     found: Entry = _calls.find(call.key)
     if type(found) is CallTrace:
         _calls.counters.hits += 1
+        if verifying:
+            return _verified(function, found, call, arguments, count, names)
         return cython.cast(CallTrace, found).replay(call)
     if found is None and _calls.admits(call.key.hash):
         return _learn(function, call, arguments, count, names)
     return PyObject_Vectorcall(function, arguments, count, names)
+
+
+@cython.cfunc
+def _verified(
+    function,
+    trace: CallTrace,
+    call: Call,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
+):
+    """Replay a call and make it for real. Errors: AssertionError where nodes or results differ."""
+    values, keywords = _handles(call, arguments, count, names)
+    start: cython.longlong = last_sequence()
+    with intact():
+        result = function(*values, **keywords)
+        real: list = _recorded(start, result if trace.is_tuple else (result,))
+        trace.begin(call)
+        trace.record(call, 0, trace.count)
+    client: str = f"a call of {function.__name__}"
+    pairs = verify.compare(client, call.made, real)
+    replayed = trace.results_of(call)
+    found: tuple = replayed if trace.is_tuple else (replayed,)
+    expected: tuple = result if trace.is_tuple else (result,)
+    one: Tensor
+    other: Tensor
+    for one, other in zip(found, expected, strict=True):
+        if not verify.is_pair(one.node, other.node, pairs) or one.strides != other.strides:
+            raise verify.mismatch(client, repr(one.node), repr(other.node))
+        if not verify.is_pair(one.edge, other.edge, pairs):
+            raise verify.mismatch(client, f"an edge to {one.edge!r}", f"one to {other.edge!r}")
+    check_budget()
+    return replayed
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
@@ -302,7 +345,7 @@ def _traced(call: Call, start: cython.longlong, result) -> CallTrace:
     """The trace of what has been recorded since `start`; None where it cannot be replayed. A tensor that is no operand
     of a node may have been read in place of a number, or of sizes: then its numbers are in the nodes."""
     trace: CallTrace = CallTrace()
-    recorder: Recorder = Recorder(trace)
+    recorder: Recorder = Recorder()
     recorder.constant_bytes = MOST_BYTES
     index: cython.Py_ssize_t
     for index in range(len(call.values)):
@@ -312,7 +355,9 @@ def _traced(call: Call, start: cython.longlong, result) -> CallTrace:
     for part in results:
         if not _is_own(part):
             return None
-    if not recorder.write(_recorded(start, results)) or not recorder.reads_all(call.values):
+    if not recorder.write(trace, _recorded(start, results)):
+        return None
+    if not recorder.reads_all(call.values):
         return None
     trace.results = []
     tensor: Tensor

@@ -16,7 +16,13 @@ from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import scalar_row
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
-from cython.cimports.weft.engine.replay.fingerprint import Fingerprint, put, put_sizes, reserve
+from cython.cimports.weft.engine.replay.fingerprint import (
+    Fingerprint,
+    put,
+    put_object,
+    put_sizes,
+    reserve,
+)
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -98,9 +104,9 @@ class Outline(Discovery):
         put(key, node.saved)
         put_sizes(key, node.shape)
         if node.params is not None:
-            key.parts.append(node.params)
+            put_object(key, node.params)
         if node.payload is not None:
-            key.parts.append(node.payload)
+            put_object(key, node.payload)
         return node.saved == 0 or self.describe_saves(node)
 
     @cython.cfunc

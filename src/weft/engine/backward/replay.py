@@ -2,62 +2,47 @@
 """Known walks: a reverse walk over a graph like one before records what that one recorded, without asking the rules.
 
 In come the roots of a walk that gives leaves their gradients; out go the nodes that it records, and the gradients. What
-is known is a script, found by the graph's outline and confirmed by full comparison, from the third walk over such a
-graph on. What the result is says the walk itself (`walk`): here is only what nobody observes.
+is known is a trace, found by the graph's outline, from the third walk over such a graph on. What the result is says the
+walk itself (`walk`): here is only what nobody observes.
 """
 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.backward.fingerprint import Outline
 from cython.cimports.weft.engine.backward.reachability import give_up
-from cython.cimports.weft.engine.backward.trace import (
-    INPUT,
-    MADE,
-    NUMBER,
-    RECORD,
-    ROOT,
-    Script,
-    Step,
-)
+from cython.cimports.weft.engine.backward.trace import WalkTrace
 from cython.cimports.weft.engine.capi.call_site import caller
 from cython.cimports.weft.engine.capi.hashing import mix
-from cython.cimports.weft.engine.frontend.node_factory import append_again, new_scalar
 from cython.cimports.weft.engine.frontend.recorder import check_budget
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
-from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient
-from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
+from cython.cimports.weft.engine.ir.tape import Mode, Tape
 from cython.cimports.weft.engine.replay.cache import Cache
+from cython.cimports.weft.engine.replay.conditions import is_plain, verifying
+from cython.cimports.weft.engine.replay.trace import Replay, entry_of
 
 from weft._build.compiled import require
 from weft.config import config
 from weft.engine.backward.accumulate_grad import accumulate_grad
-from weft.engine.backward.trace_recorder import Lesson, cache
+from weft.engine.backward.trace import WalkRecorder, cache
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.batching import batch
 
 require(__name__, cython.compiled)
 
 MOST_NODES = 20_000  # pending when a walk is looked up; of larger graphs most are never met again
-_INPUT_NUMBER = cython.declare(cython.longlong, (1 << 13) - 1)
-_INSTRUCTION = cython.declare(cython.int, (1 << 18) - 1)
 
 _walks = cython.declare(Cache, cache)
 counters = _walks.counters
 
 
-# -- repeating -----------------------------------------------------------------------------------------------------
-
-
 def repeat(tape: Tape, roots: list, keep: bool):
-    """Do what the walk from some roots does, if it is known: True where that is so, a Lesson where it may be learned
-    from the walk that the caller makes, or else None.
+    """Do what the walk from some roots does, if it is known: True where that is so, a WalkRecorder where it may be
+    learned from the walk that the caller makes, or else None.
 
     Errors: RuntimeError where a record has given up its saved values."""
-    if not roots or not _is_plain(tape):
+    if not roots or not _may_replay(tape):
         return None
     look: cython.longlong = _look(tape, roots)
     if not _walks.admits(look):
@@ -66,15 +51,18 @@ def repeat(tape: Tape, roots: list, keep: bool):
     if not outline.describe(roots):
         _walks.admission.miss(look)
         return None
-    script: Script = cython.cast(Script, _walks.find(outline.key))
-    if script is None:
+    trace: WalkTrace = cython.cast(WalkTrace, _walks.find(outline.key))
+    if trace is None:
         _walks.admission.miss(look)
-        return Lesson(outline, look)
-    if script.among_batches and _form_batches(tape, outline):
+        return WalkRecorder(outline, look)
+    if trace.among_batches and _form_batches(tape, outline):
         _walks.admission.miss(look)
         return None
     _walks.admission.succeed(look)
-    outline.carry_out(tape, script, keep)
+    if verifying:
+        _walks.counters.hits += 1
+        return WalkRecorder(outline, look, trace, outline.begin(tape, trace))
+    outline.carry_out(tape, trace, keep)
     _walks.counters.hits += 1
     return True
 
@@ -89,16 +77,11 @@ def _form_batches(tape: Tape, outline: Outline) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _is_plain(tape: Tape) -> cython.bint:
-    """Whether nothing but the graph has a say in what is recorded."""
-    mode: Mode = tape.mode
-    if ambient > 0 or tape.running is not None or tape.count > MOST_NODES:
+def _may_replay(tape: Tape) -> cython.bint:
+    """Whether nothing but the graph has a say in what is recorded, and nobody wants to hear of batches."""
+    if not is_plain(tape) or tape.running is not None or tape.count > MOST_NODES:
         return False
-    if mode.walk != 0 or mode.fiber is not None or mode.duals is not None or mode.extra is not None:
-        return False
-    if mode.eager or mode.inference or mode.anomaly or mode.saved_hooks:
-        return False
-    return config.batch and config.cache and not config.explain and batch.watcher() is None
+    return config.batch and not config.explain and batch.watcher() is None
 
 
 @cython.cfunc
@@ -115,109 +98,59 @@ def _look(tape: Tape, roots: list) -> cython.longlong:
 @cython.final
 @cython.cclass
 class Repeat(Outline):
-    """A walk that follows a script."""
-
-    made = cython.declare(list)  # the node of each step
-    numbers = cython.declare(list)
-
-    def __cinit__(self):
-        self.made = []
+    """A walk that follows a trace."""
 
     @cython.cfunc
-    def carry_out(self, tape: Tape, script: Script, keep: cython.bint):
-        """Record the script, give the leaves their gradients and let records give up what they saved."""
+    def carry_out(self, tape: Tape, trace: WalkTrace, keep: cython.bint):
+        """Record the trace, give the leaves their gradients and let records give up what they saved."""
         mode: Mode = tape.mode
         previous: cython.bint = mode.grad
+        run: Replay = self.begin(tape, trace)
         mode.grad = False
         mode.walk = self.stamp
         consider(tape)
         try:
-            self.record(tape, script)
+            self.record(trace, run)
         finally:
             mode.grad = previous
             mode.walk = 0
-            self.let_go()
+            let_go(run.made)
         if not keep:
             self.give_up_saves()
         check_budget()
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def record(self, tape: Tape, script: Script) -> cython.int:
+    def begin(self, tape: Tape, trace: WalkTrace) -> Replay:
+        """What the trace is recorded on. Adding to a gradient may run what is pending, and later steps read what was
+        recorded before: it is held."""
+        run: Replay = Replay.__new__(Replay)
         place: cython.int = -1
-        pointer: cython.pointer(PyObject) = caller(cython.address(place))
-        code = None if pointer == cython.NULL else cython.cast(object, pointer)
-        step: cython.pointer(Step)
-        index: cython.Py_ssize_t
-        node: Node
-        self.made = [None] * script.count
-        self.numbers = [new_scalar(number, dtype) for number, dtype in script.numbers]
-        for index in range(script.count):
-            step = cython.address(script.steps[index])
-            if step.leaf >= 0:
-                self.accumulate(step.leaf, self.operand(script.operands[step.first]))
-                continue
-            node = append_again(
-                tape,
-                cython.cast(Primitive, step.row),
-                self.inputs(script, step),
-                cython.cast(object, step.params),
-                cython.cast(tuple, step.shape),
-                step.numel,
-                cython.cast(DType, step.dtype),
-                code,
-                _joined_place(place, step.way),
-            )
-            node.considered = step.considered
-            node.live += (
-                1  # adding to a gradient may run what is pending, and later steps read this
-            )
-            self.made[index] = node
-        return 0
+        code: cython.pointer(PyObject) = caller(cython.address(place))
+        run.code = None if code == cython.NULL else cython.cast(object, code)
+        run.offset_in_code = place
+        run.tape, run.values, run.made = tape, trace.values_of(self), []
+        run.hold = True
+        return run
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def let_go(self) -> cython.void:
-        """All steps have been recorded: none is held for those behind it."""
-        node: Node
-        for node in self.made:
-            if node is not None:
-                node.live -= 1
-        self.made = []
+    @cython.exceptval(-1, check=False)
+    def record(self, trace: WalkTrace, run: Replay) -> cython.int:
+        """Record the steps, and give leaves their gradients in between."""
+        index: cython.Py_ssize_t
+        done: cython.Py_ssize_t = 0
+        words: cython.p_longlong = trace.deliveries.words
+        for index in range(0, trace.deliveries.count, 3):
+            trace.record(run, done, words[index])
+            done = words[index]
+            node: Node = entry_of(words[index + 2], run.values, run.made)
+            self.accumulate(cython.cast(cython.int, words[index + 1]), node)
+        return trace.record(run, done, trace.count)
 
     @cython.cfunc
     def accumulate(self, number: cython.int, node: Node):
         """Give a leaf its gradient."""
         sink: AccumulateGrad = cython.cast(AccumulateGrad, self.known[number].record)
         accumulate_grad(sink.variable, wrap(node, None), False, sink)
-
-    @cython.cfunc
-    def inputs(self, script: Script, step: cython.pointer(Step)) -> tuple:
-        codes: cython.p_longlong = script.operands + step.first
-        if step.arity == 1:
-            return one(self.operand(codes[0]))
-        if step.arity == 2:
-            return two(self.operand(codes[0]), self.operand(codes[1]))
-        if step.arity == 3:
-            return three(self.operand(codes[0]), self.operand(codes[1]), self.operand(codes[2]))
-        return tuple([self.operand(codes[index]) for index in range(step.arity)])
-
-    @cython.cfunc
-    @cython.inline
-    def operand(self, code: cython.longlong) -> Node:
-        """The value that an operand of the script is in this walk."""
-        kind: cython.longlong = code & 7
-        number: cython.Py_ssize_t = code >> 16
-        if kind == MADE:
-            return self.made[number]
-        if kind == NUMBER:
-            return self.numbers[number]
-        if kind == ROOT:
-            return self.cotangents[number]
-        record: Node = cython.cast(Node, self.known[number].record)
-        if kind == RECORD:
-            return record
-        return record.inputs[code >> 3 & _INPUT_NUMBER] if kind == INPUT else record.result
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -231,11 +164,12 @@ class Repeat(Outline):
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
-def _joined_place(place: cython.int, way: cython.int) -> cython.int:
-    """The user's instruction, with the way through the library that was gone when the script was learned."""
-    return place if place < 0 or way < 0 else (place & _INSTRUCTION) | (way & ~_INSTRUCTION)
+def let_go(made: list) -> cython.void:
+    """All steps have been recorded: none is held for those behind it."""
+    node: Node
+    for node in made:
+        node.live -= 1
 
 
 @cython.cfunc

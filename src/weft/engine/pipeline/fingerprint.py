@@ -17,6 +17,7 @@ from cython.cimports.weft.engine.pipeline.segment_index import Terms
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
     put,
+    put_object,
     put_part,
     put_sizes,
     reserve,
@@ -121,7 +122,7 @@ def _describe(result: Signature, node: Node) -> cython.int:
         put_part(key, node.params)
     if node.row.kind == _ROWS:
         put(key, cython.cast(Terms, node.payload).numbers.count)
-        key.parts.append(node.payload)
+        put_object(key, node.payload)
     return 0
 
 

@@ -10,12 +10,22 @@ from weft.config import config
 
 require(__name__, cython.compiled)
 
+verifying = config.replay == "verify"
+
 plain_kinds = {Tensor}  # classes that change nothing of what operations on their tensors mean
 
 
 def add_plain_kind(kind: object):
     """Say of a subclass of Tensor that it changes nothing of what operations on its tensors mean."""
     plain_kinds.add(kind)
+
+
+def set_verifying(on: cython.bint) -> bool:
+    """Whether what is known is replayed, done for real and compared from now on; returns whether it was."""
+    global verifying
+    before: cython.bint = verifying
+    verifying = on
+    return before
 
 
 @cython.cfunc

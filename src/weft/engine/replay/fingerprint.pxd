@@ -16,7 +16,7 @@ cdef enum:
 
 cdef class Fingerprint:
     cdef Array words
-    cdef list parts  # params and other objects that words cannot say
+    cdef list parts  # params and other objects that words cannot say; None where there are none
     cdef unsigned long long seed  # the hash of the parts that are hashed
     cdef readonly long long hash
     cdef void digest(self) noexcept
@@ -44,8 +44,14 @@ cdef inline void put_sizes(Fingerprint key, tuple shape) noexcept:
     for size in shape:
         put(key, <long long>size)
 
+# Append an object that is compared, and not hashed.
+cdef inline int put_object(Fingerprint key, object part) except -1:
+    if key.parts is None:
+        key.parts = []
+    key.parts.append(part)
+    return 0
+
 # Append an object that is compared, and hashed.
 cdef inline int put_part(Fingerprint key, object part) except -1:
     key.seed = mix(key.seed, hash(part))
-    key.parts.append(part)
-    return 0
+    return put_object(key, part)

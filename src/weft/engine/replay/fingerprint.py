@@ -49,7 +49,6 @@ class Fingerprint:
         self.words = _spare
         self.words.count = 0
         _spare = empty()
-        self.parts = []
 
     def __dealloc__(self):
         global _spare
@@ -90,21 +89,30 @@ class Fingerprint:
     def equals(self, other: Fingerprint) -> cython.bint:
         """Full comparison: the same words, and equal parts."""
         count: cython.Py_ssize_t = self.words.count
-        if count != other.words.count or len(self.parts) != len(other.parts):
+        if count != other.words.count or (self.parts is None) != (other.parts is None):
             return False
         if count > 0 and memcmp(self.words.words, other.words.words, 8 * count) != 0:
             return False
-        index: cython.Py_ssize_t
-        for index in range(len(self.parts)):
-            if not equal(self.parts[index], other.parts[index]):
-                return False
-        return True
+        return self.parts is None or _are_equal(self.parts, other.parts)
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def nbytes(self) -> cython.Py_ssize_t:
         """About the memory that it takes."""
-        return 8 * self.words.room + PART_BYTES * len(self.parts)
+        return 8 * self.words.room + (0 if self.parts is None else PART_BYTES * len(self.parts))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _are_equal(some: list, others: list) -> cython.bint:
+    """Whether objects are equal, one by one."""
+    index: cython.Py_ssize_t
+    if len(some) != len(others):
+        return False
+    for index in range(len(some)):
+        if not equal(some[index], others[index]):
+            return False
+    return True
 
 
 @cython.cfunc

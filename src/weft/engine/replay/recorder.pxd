@@ -8,7 +8,7 @@ cdef class Recorder:
     cdef Py_ssize_t filled  # values have so many numbers
     cdef Py_ssize_t constant_bytes
     cdef int give(self, Node value, object edge) except -1
-    cdef bint write(self, list nodes) except -1
+    cdef bint write(self, Trace trace, list nodes) except -1
     cdef bint reads_all(self, list values)  except -1
     cdef bint add(self, Node node) except -1
     cdef bint accepts(self, Node node) except -1

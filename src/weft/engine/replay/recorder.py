@@ -26,8 +26,7 @@ class Recorder:
     """How a trace is learned: values and edges by number. Numbers are constants of a trace; so are other values that
     nobody gave, up to `constant_bytes`."""
 
-    def __cinit__(self, trace: Trace):
-        self.trace = trace
+    def __cinit__(self):
         self.numbers, self.edges = {}, {}
         self.constant_bytes = -1
 
@@ -43,9 +42,10 @@ class Recorder:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def write(self, nodes: list) -> cython.bint:
+    def write(self, trace: Trace, nodes: list) -> cython.bint:
         """Write a step for each node; whether all can be written."""
         node: Node
+        self.trace = trace
         self.trace.allot(len(nodes))
         for node in nodes:
             if not self.add(node):

@@ -1,0 +1,72 @@
+"""WEFT_REPLAY=verify: what is known is replayed and done for real as well, and every node of both is compared.
+
+In come the nodes that a trace recorded again and those that its client recorded anew, in order. They are to be the same
+operations with equal params, shapes, dtypes and saves, of equal operands, with edges that lead to equal places.
+"""
+
+from __future__ import annotations
+
+from ctypes import string_at
+from typing import Any
+
+from weft.engine.ir.primitive import SCALAR_ROW, VALUE_ROW
+from weft.errors import VerificationError
+
+FACTS = (
+    "row", "params", "shape", "numel", "dtype", "payload", "saved", "considered", "risky", "code", "offset_in_code",
+)  # fmt: skip
+
+
+def compare(client: str, replayed: list[Any], real: list[Any]) -> dict[Any, Any]:
+    """The real node of each that was replayed. Errors: AssertionError where one is not like the other."""
+    pairs: dict[Any, Any] = {}
+    if len(replayed) != len(real):
+        raise mismatch(client, f"{len(replayed)} nodes", f"{len(real)} nodes")
+    for number, (one, other) in enumerate(zip(replayed, real, strict=True)):
+        for fact in FACTS:
+            if not _equal(getattr(one, fact), getattr(other, fact)):
+                raise mismatch(client, f"node {number}: {fact} of {one!r}", f"{other!r}")
+        for name in ("inputs", "edges"):
+            if not _lead_alike(getattr(one, name), getattr(other, name), pairs):
+                raise mismatch(client, f"node {number}: {name} of {one!r}", f"{other!r}")
+        if not is_pair(one.result, other.result, pairs):
+            raise mismatch(client, f"node {number}: another whole for {one!r}", f"{other!r}")
+        pairs[one] = other
+    return pairs
+
+
+def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
+    """Whether two operands, or two ends of edges, are the same: one object, a node and its real one, equal numbers."""
+    if one is other or (one is not None and pairs.get(one) is other):
+        return True
+    kinds = [getattr(node, "row", None) for node in (one, other)]
+    if kinds == [SCALAR_ROW, SCALAR_ROW]:
+        return one.dtype is other.dtype and repr(one.params) == repr(other.params)
+    if kinds != [VALUE_ROW, VALUE_ROW] or one.shape != other.shape or one.dtype is not other.dtype:
+        return False
+    return _bytes(one) == _bytes(other)  # constants that a function makes
+
+
+def _bytes(node: Any) -> bytes:
+    """The memory of a value, whose elements lie one behind the other."""
+    return string_at(node.buffer.address + node.offset, node.numel * node.dtype.itemsize)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+def _lead_alike(some: Any, others: Any, pairs: dict[Any, Any]) -> bool:
+    if some is None or others is None:
+        return some is others
+    return len(some) == len(others) and all(map(is_pair, some, others, [pairs] * len(some)))
+
+
+def mismatch(client: str, replayed: str, real: str) -> VerificationError:
+    """The error where replaying is not what it stands for."""
+    return VerificationError(
+        f"{client}: what was replayed is not what is recorded without",
+        expected=real,
+        got=replayed,
+        fix="report it; until then, set weft.config.config.cache = False",
+    )
