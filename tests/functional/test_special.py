@@ -268,3 +268,26 @@ def test_signs_of_zero_and_far_ends() -> None:
 @pytest.mark.parametrize("dtype", (weft.float16, weft.bfloat16))
 def test_entr_keeps_half_types(dtype: Any) -> None:
     assert weft.special.entr(weft.tensor([0.5, 0.0, -1.0], dtype=dtype)).dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_upper_incomplete_gamma_function_has_all_digits(dtype):
+    """Where it is near 0, and near 1, and between: SciPy's own function is exact everywhere."""
+    from scipy.special import gammaincc
+
+    a, x = np.meshgrid(np.geomspace(1e-3, 200, 40), np.geomspace(1e-6, 400, 50))
+    found = weft.special.gammaincc(weft.tensor(a.astype(dtype)), weft.tensor(x.astype(dtype)))
+    wanted = gammaincc(a.astype(dtype).astype(float), x.astype(dtype).astype(float))
+    limit = 1e-6 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(found.numpy(), wanted, limit, float(np.finfo(dtype).tiny))
+
+
+@pytest.mark.parametrize(
+    "name", ["hermite_polynomial_h", "laguerre_polynomial_l", "chebyshev_polynomial_u"]
+)
+@pytest.mark.parametrize("degree", [-1, 0, 1, 2, 7, 24, 25])
+def test_polynomials_of_one_degree_are_those_of_a_tensor_of_degrees(name, degree):
+    x = weft.tensor([-1.0, -0.3, 0.0, 0.5, 1.0, float("nan"), float("inf")], dtype=weft.float64)
+    function = getattr(weft.special, name)
+    one, each = function(x, degree), function(x, weft.full((7,), degree))
+    np.testing.assert_allclose(one.numpy(), each.numpy(), 1e-12)

@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.linalg import bmm, mm, mv, outer, product
+from weft.functional.linalg import bmm, inner_product, mm, mv, outer, product
 from weft.functional.making import make_in_place, write_out
 from weft.functional.shaping import roll
 from weft.ops.primitives import elementwise as call
@@ -141,9 +141,17 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     free_b = tuple(i for i in range(rank_b) if i not in over_b)
     inner_size = prod(tuple(a._shape[i] for i in over_a))
     rows, columns = tuple(a._shape[i] for i in free_a), tuple(b._shape[i] for i in free_b)
-    left = reshape(permute(a, (*free_a, *over_a)), (prod(rows), inner_size))
-    right = reshape(permute(b, (*over_b, *free_b)), (inner_size, prod(columns)))
-    result = reshape(product(left, right, "tensordot"), (*rows, *columns))
+    left, right = permute(a, (*free_a, *over_a)), permute(b, (*over_b, *free_b))
+    if rows == columns == ():
+        result = inner_product(
+            reshape(left, (inner_size,)), reshape(right, (inner_size,)), "tensordot"
+        )
+    else:
+        left, right = (
+            reshape(left, (prod(rows), inner_size)),
+            reshape(right, (inner_size, prod(columns))),
+        )
+        result = reshape(product(left, right, "tensordot"), (*rows, *columns))
     return result if out is None else write_out(out, result)
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Eigenvalues, singular values, QR, and what is made of them: pseudoinverse, rank, condition, least squares.
+"""Eigenvalues, singular values, QR, and what is made of them: pseudoinverse, rank, condition.
 
 Matrices come in in the last two dimensions and are read at the call; what goes out has derivatives of any order where
 they exist.
@@ -8,16 +8,14 @@ they exist.
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from weft.engine.api.api_function import publish
-from weft.engine.api.call_cache import Part
-from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, LinAlgError, ShapeError
+from weft.errors import ArgumentError, LinAlgError
 from weft.functional import host
 from weft.functional.factoring import (
     LinalgEig,
@@ -25,11 +23,8 @@ from weft.functional.factoring import (
     LinalgPinv,
     LinalgQr,
     adjoint,
-    each,
     lapack,
     need_matrices,
-    need_precise,
-    need_same,
 )
 from weft.functional.formats import columns_first
 from weft.functional.joining import cat
@@ -37,7 +32,6 @@ from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.singular import LinalgSvd
 from weft.functional.solving import inv_ex
-from weft.functional.underived import underived
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 from weft.tensor.arguments import describe, need_tensor
@@ -48,8 +42,6 @@ Svd = result_type("linalg_svd")
 LegacySvd = result_type("svd")
 Qr = result_type("linalg_qr")
 LegacyQr = result_type("qr")
-Lstsq = result_type("linalg_lstsq")
-Geqrf = result_type("geqrf")
 
 
 # -- eigenvalues -------------------------------------------------------------------------------------------------------
@@ -222,103 +214,6 @@ def legacy_qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     return given(out, LegacyQr(qr(input, "reduced" if some else "complete")))
 
 
-def geqrf(input: Any, *, out: Any = None) -> Any:
-    """(a, tau): R above the diagonal and the Householder vectors below it, as LAPACK leaves them."""
-    need_matrices("geqrf", input, "input", False)
-
-    def one(matrix: Any) -> Any:
-        if not matrix.size:
-            return matrix, np.zeros(min(matrix.shape), matrix.dtype)
-        return host.routine("geqrf", matrix.dtype)(matrix)[:2]
-
-    a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
-    results = (underived("geqrf", part, input) for part in (columns_first(a), tau))
-    return given(out, Geqrf(results), converts=True)
-
-
-@Part
-def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:
-    """H_1 H_2 ... H_k applied to `start` from the left (its adjoint if `turned`)."""
-    count = tau._shape[-1]
-    order = range(count - 1, -1, -1) if backwards else range(count)
-    unit = cast(host.from_numpy(np.eye(*A._shape[-2:])), A._dtype)
-    vectors = A.tril(-1) + unit
-    for k in order:
-        v = vectors[..., k : k + 1]
-        scale = tau[..., k : k + 1].unsqueeze(-1)
-        scale = call("conj", scale) if turned and scale._dtype.is_complex else scale
-        start = start - scale * (v @ (adjoint(v) @ start))
-    return start
-
-
-def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
-    """The first columns of the product of Householder reflections, given as LAPACK leaves them."""
-    need_matrices("linalg.householder_product", A, square=False)
-    need_same("linalg.householder_product", A, tau)
-    rows, columns = A._shape[-2:]
-    if rows < columns or tau._shape[-1] > columns or tau._shape[:-1] != A._shape[:-2]:
-        raise ShapeError(
-            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], and "
-            "tau.shape[-1] must be less than or equal to input.shape[-1]",
-            expected="A (..., m, n) with m >= n, and tau (..., k) with k <= n",
-            got=f"{describe('A', A)}, {describe('tau', tau)}",
-            fix="pass the results of geqrf",
-        )
-    start = host.from_numpy(np.eye(rows, columns), A._dtype).expand(A._shape)
-    made = _reflected("householder_product", A, tau, start, True, False)
-    if made is start:  # no reflections: a gradient of 0
-        made = call("clone", start) + 0 * A
-    return given(out, columns_first(made))
-
-
-def _check_ormqr(input: Any, tau: Any, other: Any, side: int) -> None:
-    """Errors: ShapeError where the operands of `ormqr` do not fit together."""
-    for name, x, least in (("input", input, 2), ("other", other, 2), ("tau", tau, 1)):
-        if len(need_tensor("ormqr", x, name)._shape) < least:
-            _refuse_ormqr(f"{name} must have at least {least} dimensions.", input, tau, other)
-    if other._shape[side] != input._shape[-2]:
-        text = f"other.shape[{side}] must be equal to input.shape[-2]"
-    elif tau._shape[-1] != min(other._shape[side], input._shape[-1]):
-        text = f"tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
-    elif tau._shape[:-1] != input._shape[:-2]:
-        text = f"batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau._shape[:-1])}"
-        text = f"Expected {text}"
-    else:
-        return
-    _refuse_ormqr(text, input, tau, other)
-
-
-def _refuse_ormqr(text: str, input: Any, tau: Any, other: Any) -> NoReturn:
-    raise ShapeError(
-        f"torch.ormqr: {text}",
-        expected="what geqrf gives, and as many rows (columns for left=False) in other as in input",
-        got=f"{describe('input', input)}, {describe('tau', tau)}, {describe('other', other)}",
-        fix="pass the results of geqrf",
-    )
-
-
-def ormqr(
-    input: Any,
-    tau: Any,
-    other: Any,
-    left: bool = True,
-    transpose: bool = False,
-    *,
-    out: Any = None,
-) -> Any:
-    """Q C, Q^H C, C Q or C Q^H with the Q of Householder reflections and C = `other`."""
-    _check_ormqr(input, tau, other, -2 if left else -1)
-    need_precise("ormqr", input, "input")
-    need_same("ormqr", input, tau)
-    need_same("ormqr", input, other)
-    vectors = input[..., : tau._shape[-1]]
-    if left:
-        made = _reflected("ormqr", vectors, tau, other, not transpose, transpose)
-        return given(out, columns_first(made))
-    turned = _reflected("ormqr", vectors, tau, adjoint(other), transpose, not transpose)
-    return given(out, columns_first(adjoint(turned)))
-
-
 # -- made of these -----------------------------------------------------------------------------------------------------
 
 
@@ -422,60 +317,6 @@ def cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
     inverse, info = inv_ex(A)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
     return given(out, where(info == 0, result, math.inf))
-
-
-def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
-    """(solution, residuals, rank, singular values) of the X that minimises |A X - B|."""
-    need_matrices("torch.linalg.lstsq", A, "input", False)
-    need_tensor("linalg.lstsq", B, "B", 2)
-    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise ArgumentError(
-            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)",
-            expected="gels, gelsy, gelsd or gelss",
-            got=repr(driver),
-            fix="leave it out",
-        )
-    need_same("torch.linalg.lstsq", A, B)
-    vector = len(B._shape) == len(A._shape) - 1
-    right = B.unsqueeze(-1) if vector else B
-    if len(right._shape) < 2 or right._shape[-2] != A._shape[-2]:
-        raise ShapeError(
-            "torch.linalg.lstsq: input.size(-2) should match other.size(-2)",
-            expected=f"{A._shape[-2]} rows in B",
-            got=f"{describe('A', A)}, {describe('B', B)}",
-            fix="transpose B",
-        )
-    solution = columns_first(pinv(A, rcond) @ right)
-    if (
-        A._shape[-2] > A._shape[-1]
-    ):  # the upper rows of a memory of the size of B, as LAPACK leaves it
-        room = (*solution._shape[:-2], A._shape[-2] - A._shape[-1], solution._shape[-1])
-        tall = columns_first(cat([solution, full(room, 0, solution._dtype)], -2))
-        solution = tall[..., : A._shape[-1], :]
-    parts = _of_solution(A, right, solution, rcond, driver or "gelsy")
-    found = Lstsq((solution.squeeze(-1) if vector else solution, *parts))
-    return given(out, found, converts=True)
-
-
-def _of_solution(A: Any, B: Any, solution: Any, rcond: Any, driver: str) -> tuple[Any, Any, Any]:
-    """Residuals (where A is high and has full rank), rank and singular values, as far as the driver gives them."""
-    rows, columns = A._shape[-2:]
-    real = A._dtype.to_real()
-    rank = matrix_rank(A, rtol=rcond).reshape(A._shape[:-2])
-    residuals = call("abs", solution.reshape(-1)[:0])  # differentiable, as where there are some
-    if (
-        rows > columns
-        and (driver == "gels" or bool((rank == columns).all().item()))
-        and driver != "gelsy"
-    ):
-        gap = call("abs", A @ solution - B)
-        residuals = (gap * gap).sum(-2)
-    values = full((0,), 0, real)
-    if driver in ("gelsd", "gelss"):
-        values = svdvals(A.detach())
-    if driver == "gels":
-        rank = full((0,), 0, dtypes.int64)
-    return residuals, rank, values
 
 
 legacy_svd.__name__, legacy_qr.__name__ = "svd", "qr"

@@ -18,6 +18,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes, contiguous_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from weft.functional import host
+from weft.functional.counts import MOST_RATE, walked
 from weft.functional.generator import standard_normal, unit
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
@@ -79,8 +80,6 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
 
 def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
     """A count for each rate. Reads the rates. Errors: DTypeError, ArgumentError on rates below zero."""
-    from scipy import special
-
     _need_floats("poisson", need_tensor("poisson", input))
     rates = _numbers(input)
     _need(
@@ -90,10 +89,19 @@ def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
         "a negative one",
     )
     uniform = host.to_numpy(unit(input._shape, dtypes.float64, generator))
+    found = walked(np.where(rates <= MOST_RATE, rates, 0.0), uniform)
+    high = rates > MOST_RATE
+    if high.any():
+        found[high] = _counts_of_high_rates(rates[high], uniform[high])
+    return host.from_numpy(found, input._dtype)
+
+
+def _counts_of_high_rates(rates: Any, uniform: Any) -> Any:
+    from scipy import special
+
     with np.errstate(all="ignore"):
-        quantile = special.pdtrik(uniform, np.where(rates > 0, rates, 1.0))
-    found = _smallest(quantile, lambda k: special.pdtr(k, rates), uniform)
-    return host.from_numpy(np.where(rates > 0, found, 0.0), input._dtype)
+        quantile = special.pdtrik(uniform, rates)
+    return _smallest(quantile, lambda k: special.pdtr(k, rates), uniform)
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:

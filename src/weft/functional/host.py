@@ -108,10 +108,15 @@ def _copied(array: object) -> Buffer:
 
 @cache
 def routine(name: str, dtype: Any) -> Any:
-    """A routine of LAPACK for matrices of a NumPy type."""
+    """A routine of LAPACK for matrices of a NumPy type, the first of which is its first argument."""
+    return limited(raw_routine(name, dtype))
+
+
+def raw_routine(name: str, dtype: Any) -> Any:
+    """A routine of LAPACK that takes as many threads as there are."""
     from scipy.linalg import lapack
 
-    return limited(getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name))
+    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
 
 
 def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:

@@ -30,7 +30,7 @@ from weft.tensor.arguments import Shape, describe, need_tensor
 
 require(__name__, cython.compiled)
 
-LONG = 4096  # elements of an inner product from which it is a sum: a product adds up one after the other
+LONG = 256  # elements of an inner product from which it is a sum: a product adds up one after the other
 PACKED_ROWS = 8  # of integers from which packing a matrix pays
 SMALL = 4096  # elements of a matrix of integers that is packed for any rows
 _MATMUL = TABLE["matmul"]
@@ -268,12 +268,16 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
             got=f"{describe('input', input)}, {describe('tensor', tensor)}",
             fix="cut or pad one",
         )
-    size = input._shape[0]
-    if size >= LONG and input._dtype.name in ("float32", "float64"):
-        result = reduce("sum", input * tensor, (0,))
-    else:
-        result = reshape(product(reshape(input, (1, size)), reshape(tensor, (size, 1)), "dot"), ())
+    result = inner_product(input, tensor, "dot")
     return result if out is None else write_out(out, result)
+
+
+def inner_product(x: Any, y: Any, name: str) -> Any:
+    """The sum of the products of two vectors of one length."""
+    size = x._shape[0]
+    if size >= LONG and x._dtype is y._dtype and x._dtype.name in ("float32", "float64"):
+        return reduce("sum", x * y, (0,))
+    return reshape(product(reshape(x, (1, size)), reshape(y, (size, 1)), name), ())
 
 
 def vdot(input: Any, other: Any) -> Any:

@@ -17,10 +17,11 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.factoring import LinalgLu, each, is_plain, need_matrices, need_same
+from weft.functional.factoring import LinalgLu, each, identity, is_plain, need_matrices, need_same
 from weft.functional.factoring import adjoint as conjugated
 from weft.functional.formats import columns_first
 from weft.functional.joining import cat
+from weft.functional.lapack_values import by_matrix, valued
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.functional.solving import check_regular, need_rows, substituted
@@ -204,8 +205,42 @@ def lu_solve_factored(
         "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). ",
     )
     lead = broadcast_shapes([LU._shape[:-2], B._shape[:-2]], "linalg.lu_solve")
-    made = _back(LU, pivots, B.expand(*lead, *B._shape[-2:]), left, adjoint)
+    made = _solved(
+        LU, pivots, B if lead == B._shape[:-2] else B.expand(*lead, *B._shape[-2:]), left, adjoint
+    )
     return given(out, columns_first(made) if left else made.contiguous())
+
+
+def _solved(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
+    """X by LAPACK where it has a routine for it, with the derivatives of substitutions."""
+    if not left or 0 in B._shape or LU._shape[:-2] != B._shape[:-2]:
+        return _back(LU, pivots, B, left, turned)
+    exchanges = host.to_numpy(pivots) - 1
+    turn = 2 if turned else 0
+
+    if not np.diagonal(host.to_numpy(LU), axis1=-2, axis2=-1).all():  # zeros give infinities
+        return _back(LU, pivots, B, left, turned)
+
+    def one(matrix: Any, places: Any, right: Any) -> Any:
+        return host.routine("getrs", matrix.dtype)(matrix, places, right, trans=turn)[0]
+
+    def compute(lu: Any, b: Any) -> Any:
+        return by_matrix(one)(lu, exchanges, b)
+
+    def rule(lu: Any, b: Any, x: Any, g: Any) -> Any:
+        right = _solved(lu, pivots, g, True, not turned)
+        outer = -(x @ conjugated(right)) if turned else -(right @ conjugated(x))
+        return _by_factors(lu, pivots, outer), right
+
+    return valued("LinalgLuSolve", compute, rule)(LU, B)
+
+
+def _by_factors(LU: Any, pivots: Any, g: Any) -> Any:
+    """The cotangent of compact factors, from that of the matrix A = P L U."""
+    turned = _rows(g, _orders(host.to_numpy(pivots), LU._shape[-1]))
+    lower = LU.tril(-1) + identity(LU._shape[-1], LU._dtype)
+    by_lower = (turned @ conjugated(LU.triu())).tril(-1)
+    return by_lower + (conjugated(lower) @ turned).triu()
 
 
 def _back(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from weft.functional.decompositions import (
-    geqrf,
-    householder_product,
-    ormqr,
-    pca_lowrank,
-    pinverse,
-    svd_lowrank,
-)
 from weft.functional.decompositions import legacy_qr as qr
 from weft.functional.decompositions import legacy_svd as svd
+from weft.functional.decompositions import pca_lowrank, pinverse, svd_lowrank
 from weft.functional.lu_factors import legacy_lu as lu
 from weft.functional.lu_factors import lu_solve, lu_unpack
 from weft.functional.matrix_functions import matrix_exp, matrix_power, vander
+from weft.functional.reflections import geqrf, householder_product, ormqr
 from weft.functional.solving import (
     cholesky,
     cholesky_inverse,

@@ -13,7 +13,6 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, ShapeError
 from weft.functional import host
-from weft.functional.blas import linalg
 from weft.functional.factoring import (
     LinalgMatrixExp,
     each,
@@ -260,34 +259,11 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
 
 
 def _ldl_substituted(factors: Any, pivots: Any, right: Any, turned: bool) -> Any:
-    """Solve with P L D L^T P^T, which is built from its compact form."""
-    size = len(factors)
-    lower, middle, order = (
-        np.eye(size, dtype=factors.dtype),
-        np.zeros_like(factors),
-        np.arange(size),
-    )
-    k = 0
-    while k < size:  # blocks of one or two columns, with an exchange of rows before each
-        wide = 2 if pivots[k] < 0 else 1
-        last, other = k + wide - 1, abs(int(pivots[k])) - 1
-        rows = slice(k, k + wide)
-        block = factors[rows, rows]
-        middle[rows, rows] = np.tril(block) + (
-            np.tril(block, -1).conj().T if turned else np.tril(block, -1).T
-        )
-        exchange = np.arange(size)
-        exchange[[last, other]] = other, last
-        column = np.eye(size, dtype=factors.dtype)
-        column[k + wide :, rows] = factors[k + wide :, rows]
-        lower = lower[:, :] @ np.eye(size, dtype=factors.dtype)[exchange].T @ column
-        order = order[exchange]
-        k += wide
-    if not size:
+    """Solve with the factors as LAPACK leaves them."""
+    if not right.size:
         return right
-    upper = lower.conj().T if turned else lower.T
-    half = linalg.solve(middle, linalg.solve(lower, right))
-    return linalg.solve(upper, half)
+    solve_ = host.routine("hetrs" if turned else "sytrs", factors.dtype)
+    return solve_(factors, np.asarray(pivots, np.int32), right, lower=1)[0]
 
 
 linalg_vander.__name__, linalg_diagonal.__name__ = "vander", "diagonal"

@@ -19,9 +19,23 @@ from weft.functional import host
 from weft.functional.factoring import Factored, keep
 from weft.functional.making import named, write_out
 from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full
 from weft.tensor.arguments import need_tensor
 
 Step = Callable[[Any, int, Any, Any], Any]
+MOST_STEPS = (
+    24  # degrees up to which polynomials of a tensor are recorded, which makes them one kernel
+)
+
+
+def _recorded(x: Any, n: int, first: Any, step: Step) -> Any:
+    """P_n(x) of one degree."""
+    if n < 1:
+        return full(x._shape, int(n == 0), x._dtype)
+    before, now = 1.0, first(x)
+    for k in range(1, n):
+        before, now = now, step(x, k, now, before)
+    return now
 
 
 def _climbed(x: Any, n: Any, first: Any, step: Step) -> Any:
@@ -42,6 +56,9 @@ def _polynomial(name: str, first: Any, step: Step, shifted: bool = False) -> Any
         tensors = [t for t in (input, n) if isinstance(t, Tensor)]
         if not tensors:
             need_tensor(name, input)
+        if out is None and type(n) is int and n <= MOST_STEPS and input._dtype.category > 1:
+            wide = cast(input.detach(), dtypes.float64)
+            return cast(_recorded(2 * wide - 1 if shifted else wide, n, first, step), input._dtype)
         arrays = [host.to_numpy(t) if isinstance(t, Tensor) else t for t in (input, n)]
         kinds = [t._dtype for t in tensors if t._dtype.category > 1]
         kind = max(kinds, key=lambda d: d.itemsize, default=dtypes.get_default())

@@ -119,6 +119,14 @@ def bartlett_window(
     )
 
 
+def _kaiser(count: int, beta: float) -> Any:
+    """The points of a window that is symmetric."""
+    from scipy.special import i0
+
+    t = np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(count)
+    return i0(beta * np.sqrt(1 - t * t)) / i0(beta)
+
+
 def kaiser_window(
     window_length: int,
     periodic: bool = True,
@@ -135,7 +143,7 @@ def kaiser_window(
         window_length,
         dtype,
         requires_grad,
-        lambda: np.kaiser(count, beta)[:window_length],
+        lambda: _kaiser(count, beta)[:window_length],
     )
 
 

@@ -31,6 +31,7 @@ from weft.functional.factoring import (
     need_same,
 )
 from weft.functional.formats import columns_first
+from weft.functional.lapack_values import by_matrix, valued
 from weft.functional.making import given
 from weft.functional.results import result_type
 from weft.ops.primitives import elementwise as call
@@ -374,18 +375,60 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
     need_matrices("cholesky_solve", B, "B", False)
     need_same("cholesky_solve", B, L)
     need_rows("cholesky_solve", L, B, True)
+    if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
+        return given(out, columns_first(_twice_substituted(L, B, upper)))
+
+    def one(factor: Any, right: Any) -> Any:
+        return host.routine("potrs", factor.dtype)(factor, right, lower=not upper)[0]
+
+    def rule(factor: Any, right: Any, x: Any, g: Any) -> Any:
+        turned = cholesky_solve(g, factor, upper)
+        return _by_factor(factor, -(turned @ adjoint(x)), upper), turned
+
+    made = valued("CholeskySolve", by_matrix(one), rule)(L, B) if B.numel() else call("clone", B)
+    return given(out, columns_first(made))
+
+
+def _by_factor(L: Any, g: Any, upper: bool) -> Any:
+    """The cotangent of a Cholesky factor, from that of the product which it stands for."""
+    both = g + adjoint(g)
+    return (L @ both).triu() if upper else (both @ L).tril()
+
+
+def _can_divide(L: Any) -> bool:
+    """Whether no element of the diagonals is 0, by which substitution divides."""
+    return bool(np.diagonal(host.to_numpy(L), axis1=-2, axis2=-1).all()) and 0 not in L._shape
+
+
+def _twice_substituted(L: Any, B: Any, upper: bool) -> Any:
+    """`cholesky_solve` as a composition."""
     first = adjoint(L) if upper else L
     half = substituted(first, B, False)
-    return given(out, columns_first(substituted(adjoint(first), half, True)))
+    return substituted(adjoint(first), half, True)
 
 
 def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The inverse of A, given its Cholesky factor."""
     need_matrices("cholesky_inverse", L, "L")
+    if not _can_divide(L):
+        return given(out, columns_first(_inverse_of_factor(L, upper)))
+
+    def one(factor: Any) -> Any:
+        half = host.routine("potri", factor.dtype)(factor, lower=not upper)[0]
+        strict = np.tril(half, -1) if not upper else np.triu(half, 1)
+        return strict + np.diag(np.diagonal(half)) + strict.conj().T
+
+    def rule(factor: Any, x: Any, g: Any) -> Any:
+        return (_by_factor(factor, -(x @ g @ x), upper),)
+
+    return given(out, columns_first(valued("CholeskyInverse", by_matrix(one), rule)(L)))
+
+
+def _inverse_of_factor(L: Any, upper: bool) -> Any:
+    """`cholesky_inverse` as a composition."""
     first = adjoint(L) if upper else L
-    size = L._shape[-1]
-    half = substituted(first, identity(size, L._dtype).expand(L._shape), False)
-    return given(out, columns_first(adjoint(half) @ half))
+    half = substituted(first, identity(L._shape[-1], L._dtype).expand(L._shape), False)
+    return adjoint(half) @ half
 
 
 inverse = inv

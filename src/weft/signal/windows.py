@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
-from weft.functional.signals import _window, cosines
+from weft.functional.signals import _kaiser, _window, cosines
 from weft.tensor.layout import strided
 
 
@@ -200,7 +200,7 @@ def kaiser(
     """I_0(beta sqrt(1 - t^2)) / I_0(beta)."""
     _need("kaiser", beta >= 0, "beta must be non-negative", beta)
     count = M if sym else M + 1
-    return _made("kaiser", M, sym, dtype, layout, requires_grad, lambda: np.kaiser(count, beta)[:M])
+    return _made("kaiser", M, sym, dtype, layout, requires_grad, lambda: _kaiser(count, beta)[:M])
 
 
 publish(globals())

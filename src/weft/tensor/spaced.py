@@ -387,13 +387,24 @@ def _triangle(name: str, lower: bool) -> Any:
         absent = on_meta(device, name)
         row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
         offset = need_integer(name, offset, "offset")
-        places = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-        made = tensor_of_array(np.stack(places).astype(np.int64), dtypes.int64)
+        made = tensor_of_array(_places(row, col, offset, lower), dtypes.int64)
         return leaf(cast(made, read_dtype(dtype, dtypes.int64)), False, absent)
 
     indices.__name__ = indices.__qualname__ = name
     indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."
     return indices
+
+
+def _places(row: int, col: int, offset: int, lower: bool) -> Any:
+    """Row and column of each element of a triangle: of every row so many from the first, or up to the last."""
+    rows = np.arange(row)
+    diagonal = np.minimum(np.maximum(rows + (offset + lower), 0), col)
+    lengths = diagonal if lower else col - diagonal
+    before = np.cumsum(lengths) - lengths
+    made = np.empty((2, int(lengths.sum())), np.int64)
+    made[0] = rows.repeat(lengths)
+    made[1] = np.arange(made.shape[1]) - (before if lower else before - diagonal).repeat(lengths)
+    return made
 
 
 tril_indices, triu_indices = _triangle("tril_indices", True), _triangle("triu_indices", False)

@@ -18,7 +18,7 @@ from weft.nn.utils import hooked, parametrize
 
 def _orthonormal(matrix: Tensor) -> Tensor:
     """The orthogonal factor of matrices (*, n, k), n >= k, of which the triangular one has a positive diagonal."""
-    from weft.functional.decompositions import householder_product
+    from weft.functional.reflections import householder_product
 
     reflectors, tau = weft.geqrf(matrix)
     signs = reflectors.diagonal(dim1=-2, dim2=-1).sgn()
@@ -68,7 +68,7 @@ class _Orthogonal(Module):
 
     def _reflections(self, free: Tensor) -> Tensor:
         """(*, n, k) with n >= k -> the product of k reflections, with the signs that the diagonal gives."""
-        from weft.functional.decompositions import householder_product
+        from weft.functional.reflections import householder_product
 
         below = free.tril(-1)
         tau = 2.0 / (1.0 + (below * below).sum(-2))

@@ -1,0 +1,132 @@
+"""Systems that are solved with factors, reflections and least squares: values and derivatives of LAPACK's routines."""
+
+import numpy as np
+import pytest
+
+import weft
+from oracle import torch
+
+KINDS = {"float64": 1e-9, "float32": 2e-3, "complex128": 1e-9}
+
+
+def matrices(dtype, *shape, seed=0):
+    draw = np.random.default_rng(seed)
+    made = draw.standard_normal(shape)
+    if dtype.startswith("complex"):
+        made = made + 1j * draw.standard_normal(shape)
+    return made.astype(dtype)
+
+
+def definite(dtype, size, *lead):
+    half = matrices(dtype, *lead, size, size)
+    return half @ half.conj().swapaxes(-1, -2) + size * np.eye(size, dtype=dtype)
+
+
+def lu_solved(lib, a, b, **options):
+    return lib.linalg.lu_solve(*lib.linalg.lu_factor(a), b, **options)
+
+
+def ldl_solved(lib, a, b, hermitian):
+    made = a + (a.mH if hermitian else a.mT)
+    with lib.no_grad():
+        return lib.linalg.ldl_solve(
+            *lib.linalg.ldl_factor(made, hermitian=hermitian), b, hermitian=hermitian
+        )
+
+
+def reflected(lib, a, b, left, transpose):
+    """`a` stands for what geqrf leaves."""
+    other = b if left else b.mT
+    return lib.ormqr(a[..., :3] / 9, b[..., 0, :], other, left, transpose)
+
+
+CALLS = {
+    "lu_solve": lu_solved,
+    "lu_solve of the adjoint": lambda lib, a, b: lu_solved(lib, a, b, adjoint=True),
+    "lu_solve from the right": lambda lib, a, b: lu_solved(lib, a, b.mT, left=False),
+    "cholesky_solve": lambda lib, a, b: lib.cholesky_solve(b, a.tril()),
+    "cholesky_solve, upper": lambda lib, a, b: lib.cholesky_solve(b, a.triu(), True),
+    "cholesky_inverse": lambda lib, a, b: lib.cholesky_inverse(a.tril()),
+    "cholesky_inverse, upper": lambda lib, a, b: lib.cholesky_inverse(a.triu(), True),
+    "ormqr": lambda lib, a, b: reflected(lib, a, b, True, False),
+    "ormqr, turned": lambda lib, a, b: reflected(lib, a, b, True, True),
+    "ormqr from the right": lambda lib, a, b: reflected(lib, a, b, False, False),
+    "ormqr from the right, turned": lambda lib, a, b: reflected(lib, a, b, False, True),
+    "householder_product": lambda lib, a, b: lib.linalg.householder_product(
+        a[..., :3], b[..., 0, :]
+    ),
+    "lstsq": lambda lib, a, b: lib.linalg.lstsq(a, b)[0],
+    "lstsq of more equations": lambda lib, a, b: lib.linalg.lstsq(a[..., :2], b)[0],
+    "ldl_solve": lambda lib, a, b: ldl_solved(lib, a, b, False),
+    "ldl_solve, hermitian": lambda lib, a, b: ldl_solved(lib, a, b, True),
+}
+
+
+@pytest.mark.parametrize("lead", [(), (2, 2), (0,)], ids=str)
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("name", CALLS)
+def test_values_are_pytorchs(name, dtype, lead):
+    a, b = definite(dtype, 5, *lead), matrices(dtype, *lead, 5, 3, seed=1)
+    ours = CALLS[name](weft, weft.tensor(a), weft.tensor(b))
+    theirs = CALLS[name](torch, torch.tensor(a), torch.tensor(b))
+    assert ours.shape == theirs.shape
+    assert ours.stride() == theirs.stride() or 0 in ours.shape
+    theirs = theirs.resolve_conj()
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), KINDS[dtype], KINDS[dtype])
+
+
+@pytest.mark.parametrize("dtype, lead", [("float64", ()), ("complex128", (2,))], ids=str)
+@pytest.mark.parametrize("name", [name for name in CALLS if "ldl" not in name])
+def test_derivatives_of_any_order(name, dtype, lead):
+    a, b = definite(dtype, 4, *lead), matrices(dtype, *lead, 4, 3, seed=1)
+    a, b = (weft.tensor(x, requires_grad=True) for x in (a, b))
+
+    def function(a, b):
+        return CALLS[name](weft, a, b)
+
+    assert weft.autograd.gradcheck(function, (a, b), fast_mode=True)
+    if not lead:
+        assert weft.autograd.gradgradcheck(function, (a, b), fast_mode=True)
+
+
+@pytest.mark.parametrize("name", ["lu_solve", "cholesky_solve", "cholesky_inverse", "lstsq"])
+def test_gradients_are_pytorchs(name):
+    arrays = definite("float64", 5, 2), matrices("float64", 2, 5, 3, seed=1)
+    gradients = {}
+    for lib in (weft, torch):
+        leaves = [lib.tensor(x, requires_grad=True) for x in arrays]
+        (CALLS[name](lib, *leaves) ** 2).sum().backward()
+        gradients[lib.__name__] = [x.grad for x in leaves if x.grad is not None]
+    for ours, theirs in zip(gradients["weft"], gradients["torch"], strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), 1e-8, 1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_indefinite_systems_have_blocks_of_two(seed):
+    a = matrices("float64", 6, 6, seed=seed)
+    a = a + a.T
+    a[[0, 1], [0, 1]] = 0
+    b = matrices("float64", 6, 2, seed=9)
+    factors, pivots = weft.linalg.ldl_factor(weft.tensor(a))
+    found = weft.linalg.ldl_solve(factors, pivots, weft.tensor(b))
+    np.testing.assert_allclose(a @ found.numpy(), b, 1e-7, 1e-8)
+
+
+def test_least_squares_of_a_singular_system():
+    """The shortest solution, the rank, and none of what the driver does not give."""
+    a = matrices("float64", 5, 2) @ matrices("float64", 2, 4, seed=1)
+    b = matrices("float64", 5, 2, seed=2)
+    ours, theirs = (lib.linalg.lstsq(lib.tensor(a), lib.tensor(b)) for lib in (weft, torch))
+    for part, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(part.numpy(), other.numpy(), 1e-8, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["lu", "cholesky"])
+def test_a_zero_on_the_diagonal_gives_no_number(name):
+    factor = weft.tensor([[2.0, 0.0], [1.0, 0.0]])
+    b = weft.ones(2, 1)
+    if name == "lu":
+        found = weft.linalg.lu_solve(factor, weft.tensor([1, 2], dtype=weft.int32), b)
+    else:
+        found = weft.cholesky_solve(b, factor)
+    assert not found.isfinite().all()
