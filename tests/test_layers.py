@@ -72,8 +72,8 @@ CIRCLES = [
     # Operators of Tensor are C calls of what makes tensors (docs/decisions/0028).
     {
         "engine.frontend.inplace", "engine.frontend.meta", "engine.frontend.node_factory", "engine.frontend.recorder",
-        "engine.frontend.resolve", "engine.frontend.single_elements", "engine.frontend.tensor",
-        "engine.frontend.tensor_lifecycle", "engine.frontend.views", "engine.frontend.write_rollback",
+        "engine.frontend.resolve", "engine.frontend.tensor", "engine.frontend.tensor_lifecycle",
+        "engine.frontend.views", "engine.frontend.write_rollback",
     },
 ]  # fmt: skip
 

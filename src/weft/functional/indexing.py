@@ -27,7 +27,6 @@ from weft._build.compiled import require
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import value_of
-from weft.engine.frontend.single_elements import index_there
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
@@ -269,15 +268,11 @@ def getitem(x: Any, index: Any) -> Any:
     if isinstance(index, slice) and not _is_backward(index):
         part = _slice(x, 0, index)
         return _alias(x) if part is x else part
-    if isinstance(index, Tensor) and _counts_rows(index._dtype) and x._shape:
-        if index._shape:
-            return gather_rows(x, index)
-        number = index_there(index, x)
-        if number is not None:
-            return _select(x, 0, number, 0)
+    if isinstance(index, Tensor) and index._shape and _counts_rows(index._dtype) and x._shape:
+        return gather_rows(x, index)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(x, _normalise(index))
+    items = _scalars_to_select(_normalise(index))
     if any([_is_backward(item) for item in items]):
         axes, items = _turned(x, items)
         x = flip(x, tuple(axes))
@@ -302,7 +297,7 @@ def _is_nested_index(index: list[Any]) -> bool:
     )
 
 
-def _scalars_to_select(x: Any, items: list[Any]) -> list[Any]:
+def _scalars_to_select(items: list[Any]) -> list[Any]:
     """0-d integer tensors as integers, as PyTorch reads them; a pending one that stands alone gathers instead, so that
     nothing has to run."""
     scalars = [
@@ -312,13 +307,12 @@ def _scalars_to_select(x: Any, items: list[Any]) -> list[Any]:
     ]
     if not scalars:
         return items
-    items = list(items)
     others = sum([isinstance(item, (Tensor, np.ndarray)) for item in items])
+    if others == 1 and value_of(items[scalars[0]]).state != DONE:
+        return items
+    items = list(items)
     for place in scalars:
-        number = index_there(items[place], x)
-        if number is None and others == 1 and value_of(items[place]).state != DONE:
-            return items
-        items[place] = int(host.to_numpy(items[place])) if number is None else number
+        items[place] = int(host.to_numpy(items[place]))
     return items
 
 
@@ -332,17 +326,11 @@ def _alias(x: Any) -> Any:
 
 def setitem(x: Any, index: Any, new: Any) -> None:
     """`x[index] = new`."""
-    if isinstance(index, Tensor) and index._shape == () and _counts_rows(index._dtype):
-        number = index_there(index, x)
-        index = index if number is None else number
-    if type(index) is int and isinstance(new, Tensor):
-        assign_region(_select(x, 0, index, 0), new)
-        return
     if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
         new = _to_tensor(new)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(x, _normalise(index))
+    items = _scalars_to_select(_normalise(index))
     if any([_is_backward(item) for item in items]):
         axes, items = _turned(x, items)
         turned = flip(x, tuple(axes))

@@ -109,7 +109,6 @@ LATE: dict[str, Any] = {
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
     "without_values": lambda *given: without_values.answer(*given),
     "write_through": memory.write_through,
-    "own_memory": memory.own_memory,
 }
 
 # Here and not in `copying`: picklers of multiprocessing look at what is registered before they meet a tensor.

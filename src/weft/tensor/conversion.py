@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.frontend.recorder import cast, record_elementwise
-from weft.engine.frontend.single_elements import copied
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -25,9 +24,6 @@ BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items(
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
     """A copy, with a gradient that flows back. The layout is kept where it is dense, unless a format is named."""
-    element = copied(input)
-    if element is not None:
-        return element
     made: Tensor = record_elementwise(TABLE["clone"], (input,), None)
     made.strides = like_strides(input, memory_format)
     return made

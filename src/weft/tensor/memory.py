@@ -241,16 +241,6 @@ def _find_home(storage: Any) -> None:
     storage.home = storage.node
 
 
-def own_memory(storage: Any) -> None:
-    """Compute what a storage holds, in memory that nobody else sees."""
-    pipeline.require(storage.node)
-    node = storage.node
-    dense = node.buffer is not None and node.strides is None
-    del node
-    if not dense or not _is_sole_owner(storage):
-        _put(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
-
-
 def _move_home(storage: Any) -> None:
     """Bring a value back to where it was, and see to it that nobody else is there."""
     is_there = storage.node.buffer is storage.home.buffer

@@ -15,12 +15,10 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.ir.elements import dense_elements
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row
 from cython.cimports.weft.engine.runtime.scalar_cells import load_number
 
 from weft._build.compiled import require
 from weft._build.lazy import later
-from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, NoDataError, ShapeError
 from weft.tensor.memory import values_array
 
@@ -57,9 +55,6 @@ def _elements(tensor: Tensor, count: cython.longlong) -> object:
     node: Node = _plain_node(tensor)
     if node is None:
         return None
-    if node.row is scalar_row:
-        number = _run_time_number(node)
-        return None if number is None else [number]
     place: cython.p_char = dense_elements(node, tensor.offset, count, cython.address(view))
     if place == cython.NULL:
         return None
@@ -71,21 +66,6 @@ def _elements(tensor: Tensor, count: cython.longlong) -> object:
     finally:
         PyBuffer_Release(cython.address(view))
     return numbers
-
-
-@cython.cfunc
-def _run_time_number(node: Node) -> object:
-    """A run-time number as its type holds it, or None for rare types."""
-    number = node.params
-    if type(number) is bool:
-        return number if node.dtype is dtypes.bool_ else None
-    if type(number) is not float:
-        return None
-    if node.dtype is dtypes.float32:
-        return cython.cast(
-            cython.double, cython.cast(cython.float, cython.cast(cython.double, number))
-        )
-    return number if node.dtype is dtypes.float64 else None
 
 
 @cython.cfunc

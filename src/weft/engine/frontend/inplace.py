@@ -11,7 +11,6 @@ from cython.cimports.weft.engine.frontend.meta import check_write, is_meta
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.recorder import cast, check_budget
 from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
-from cython.cimports.weft.engine.frontend.single_elements import is_turn, run_loop, written
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor, replace_node
 from cython.cimports.weft.engine.frontend.views import (
     KIND_BITS,
@@ -112,16 +111,14 @@ def mutate(tensor: Tensor, new: Tensor):
     old: Node = storage.node
     base: Tensor = tensor if tensor.base is None else tensor.base
     edge = base.edge
-    recorded: cython.bint = False
     if mode.extra is not None and "writes" in mode.extra:
         mode.extra["writes"](storage, new)
     if mode.fiber is not None and mode.walk == 0:
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
         late["write_through"](tensor, new)
-    elif grad or not written(tensor, storage, old, new):
+    else:
         _write(tensor, storage, value(new))
-        recorded = True
     storage.version += 1
     if tensor.counter is not None:
         tensor.counter.version += 1
@@ -133,8 +130,6 @@ def mutate(tensor: Tensor, new: Tensor):
     elif tensor.base is None:
         tensor.seen = storage.version
     _retain_again(tensor)
-    if recorded and is_turn(storage) and not grad:
-        run_loop(tensor, storage)
     check_budget()
     return tensor
 

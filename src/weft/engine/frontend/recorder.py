@@ -24,7 +24,6 @@ from cython.cimports.weft.engine.frontend.recorder import (
     PyTuple_GET_ITEM,
 )
 from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
-from cython.cimports.weft.engine.frontend.single_elements import computed, stands_alone
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -119,10 +118,6 @@ def _same_shape(one: tuple, other: tuple) -> cython.bint:
 @cython.cfunc
 def binary(row: Primitive, a, b):
     """Record an elementwise row on two operands, of which at least one is a tensor."""
-    if stands_alone(a) or stands_alone(b):
-        made = computed(row, a, b)
-        if made is not None:
-            return made
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         x: Tensor = cython.cast(Tensor, a)
         y: Tensor = cython.cast(Tensor, b)
