@@ -16,6 +16,8 @@ from oracle import torch
 
 
 def test_modules_under_way() -> None:
+    assert torch.__version__  # else it is skipped: what follows imports parts of PyTorch
+
     def told(T: Any) -> Any:
         tracker = import_module(f"{T.__name__}.utils.module_tracker").ModuleTracker()
         seen: list[Any] = []
@@ -81,6 +83,7 @@ def test_versions_are_compared() -> None:
 
 
 def test_one_process_holds_the_baton(tmp_path: Path) -> None:
+    assert torch.__version__  # else it is skipped: what follows imports parts of PyTorch
     for T in (weft, torch):
         kind = import_module(f"{T.__name__}.utils.file_baton").FileBaton
         first, second = (kind(str(tmp_path / T.__name__)) for _ in range(2))
@@ -102,6 +105,7 @@ def test_complex_views_as_copies() -> None:
 
 
 def test_files_of_functions_hold_their_classes() -> None:
+    assert torch.__version__  # else it is skipped: what follows imports parts of PyTorch
     for path, name in (
         ("nn.utils.spectral_norm", "SpectralNorm"),
         ("nn.utils.weight_norm", "WeightNorm"),

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.io.safe_unpickler import Known, plain_globals
+from weft.io import safe_unpickler, torch_format
+from weft.io.safe_unpickler import Known
 from weft.io.saving import load, save
-from weft.io.torch_format import torch_globals
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "default_restore_location", "get_crc32_options",
@@ -138,7 +138,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
             got=str(f)[:80],
             fix="files of weft.save hold no classes but those that are allowed",
         ) from None
-    known = {*plain_globals(), *torch_globals(), *allowed()}
+    known = {*safe_unpickler.plain_globals(), *torch_format.torch_globals(), *allowed()}
     return sorted({name for name in _globals_in(pickled) if name not in known})
 
 

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft import nn, optim
 from weft.engine.frontend.resolve import value_of
-from weft.engine.pipeline import driver, memory_plan
+from weft.engine.pipeline import execution, memory_plan
 from weft.engine.runtime import error_propagation, executable_cache
 
 STEPS = 6
@@ -182,8 +182,8 @@ def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.Mo
         twin.step()
         executable_cache.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(driver, "worth_storing", lambda form: True)
-            patch.setattr(driver, "store", stop)
+            patch.setattr(execution, "worth_storing", lambda form: True)
+            patch.setattr(execution, "store", stop)
             with pytest.raises(KeyboardInterrupt):
                 training.step()
     assert len(raised) >= STEPS

@@ -10,7 +10,7 @@ import numpy as np
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional import host
 from weft.functional.decompositions import matrix_rank, pinv, svdvals
 from weft.functional.factoring import each, need_matrices, need_same
@@ -64,6 +64,13 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: 
 def _least_squares(A: Any, B: Any, rcond: Any) -> tuple[Any, Any]:
     """X, the shortest of those that minimise |A X - B|, and the ranks where they come with it."""
     relative = None if rcond is None else _number_of(rcond)
+    if relative is not None and relative.dtype.kind not in "fiub":
+        raise ArgumentTypeError(
+            f"linalg_lstsq(): argument 'rcond' must be float, not {type(rcond).__name__}",
+            expected="a real number",
+            got=f"{rcond!r:.60}",
+            fix="leave it out, or pass a float",
+        )
     if A._shape[:-2] != B._shape[:-2] or 0 in A._shape + B._shape or getattr(relative, "ndim", 0):
         return pinv(A, rcond) @ B, None
     limit = np.finfo(A._dtype.to_real().numpy).eps * max(A._shape[-2:])

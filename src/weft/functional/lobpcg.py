@@ -11,11 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.decompositions import eigh
 from weft.functional.joining import cat
 from weft.random import randn
-from weft.tensor.arguments import need_tensor, untracked
+from weft.tensor.arguments import (
+    need_floating,
+    need_integer,
+    need_rank,
+    need_tensor,
+    untracked,
+)
 
 _ROUNDS = 1000
 
@@ -41,7 +47,19 @@ def lobpcg(
     Shapes: (..., m, m) -> (..., k), (..., m, k). Errors: ValueError unless m >= 3 n, where n is the number of vectors
     that are improved together (k unless given).
     """
-    need_tensor("lobpcg", A, "A")
+    for name, given in (("A", A), ("B", B), ("X", X), ("iK", iK)):
+        if given is not None or name == "A":
+            need_rank("lobpcg", need_floats(given, name), 2, name)
+    for name, number in (("k", k), ("n", n), ("niter", niter)):
+        if number is not None:
+            need_integer("lobpcg", number, name, 1 if name != "niter" else -(2**63))
+    if tol is not None and not isinstance(tol, (int, float)):
+        raise ArgumentTypeError(
+            f"lobpcg(): argument 'tol' must be float, not {type(tol).__name__}",
+            expected="a number",
+            got=f"{tol!r:.60}",
+            fix="leave it out",
+        )
     count = (1 if X is None else X.shape[-1]) if k is None else k
     width = (count if X is None else X.shape[-1]) if n is None else n
     high = True if largest is None else largest
@@ -62,6 +80,12 @@ def lobpcg(
         start = randn(A.shape[-1], width, dtype=A.dtype) if X is None else X
         values, vectors = _iterate(A, start, B, iK, niter, tol, high)
     return values[:count], vectors[:, :count]
+
+
+def need_floats(given: Any, name: str) -> Tensor:
+    """A tensor of real numbers. Errors: ArgumentTypeError, DTypeError."""
+    need_floating("lobpcg", need_tensor("lobpcg", given, name))
+    return given
 
 
 def _end(values: Tensor, vectors: Tensor, count: int, high: bool) -> tuple[Tensor, Tensor]:

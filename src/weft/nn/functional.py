@@ -4,6 +4,7 @@ They stand in one module per subject and are gathered here.
 """
 
 from weft.engine.api.api_function import publish
+from weft.errors import AssertedError
 from weft.functional.linalg import linear as linear
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
@@ -34,7 +35,14 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:
     """Errors: AssertionError, of `message` with the name in it, for what is neither a number nor two."""
-    assert isinstance(arg, int) or len(arg) == 2, message.format(arg_name)
+    if isinstance(arg, int) or (isinstance(arg, (list, tuple)) and len(arg) == 2):
+        return
+    raise AssertedError(
+        str(message).format(arg_name),
+        expected="a number, or a pair of them",
+        got=f"{arg!r:.60}",
+        fix="give one number for both dimensions",
+    )
 
 
 publish(globals())

@@ -81,9 +81,9 @@ def is_interpreted(
 ) -> cython.bint:
     """Whether a flush has been run node by node: one that has never come before, where that pays. A node that cannot be
     run alone is scheduled with what comes behind it. Not where storages may have to go back to values that are
-    pending."""
+    pending, or where somebody looks for the origin of a nan among those that nothing overwrote."""
     every: cython.bint = config.interpreter == "every"
-    if config.interpreter == "none" or (again and not every) or tape.written:
+    if config.interpreter == "none" or (again and not every) or tape.written or tape.mode.anomaly:
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.errors import ArgumentTypeError
 from weft.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+from weft.nn.module import Module
+from weft.tensor.layout import MemoryFormat
 
 
 def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
+    if not isinstance(module, Module):
+        raise ArgumentTypeError(
+            f"convert_conv_weight_memory_format: '{type(module).__name__}' is no module",
+            expected="a weft.nn.Module",
+            got=f"{module!r:.60}",
+            fix="convert tensors by contiguous(memory_format=...)",
+        )
+    if not isinstance(memory_format, MemoryFormat):
+        raise ArgumentTypeError(
+            f"convert_conv_weight_memory_format: no memory_format: '{type(memory_format).__name__}'",
+            expected="weft.channels_last or its like",
+            got=f"{memory_format!r:.60}",
+            fix="pass weft.channels_last",
+        )
     parts: list[Any] = [part for part in module.modules() if isinstance(part, kinds)]
     for part in parts:
         part.weight.data = part.weight.detach().clone().contiguous(memory_format=memory_format)
