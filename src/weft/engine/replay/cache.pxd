@@ -31,6 +31,7 @@ cdef class Cache:
     cdef dict entries
     cdef list recent
     cdef long long uses
+    cdef object __weakref__
     cdef bint admits(self, long long look) except -1
     cdef Entry find(self, Fingerprint key)
     cdef int keep(self, Fingerprint key, Entry entry, Py_ssize_t nbytes) except -1

@@ -6,6 +6,7 @@ Where there is no room the least recently used go. `clear` forgets what all cach
 """
 
 from collections import OrderedDict
+from weakref import WeakSet
 
 import cython
 from cython.cimports.weft.engine.replay.cache import RECENT
@@ -22,6 +23,7 @@ FREE_MISSES = 3  # after which a look is put off
 
 CACHES: dict = {}  # by name, in order of the pipeline
 tally: dict = {}  # the counters of each
+_all = WeakSet()  # a name may have several: calls have one for each function
 
 
 @cython.final
@@ -101,7 +103,7 @@ def _last_use(entry: Entry) -> int:
 @cython.final
 @cython.cclass
 class Cache:
-    """Entries by fingerprint. Caches of one name share their counters; the first of a name is known to `clear`."""
+    """Entries by fingerprint. Caches of one name share their counters; `clear` knows all of them."""
 
     def __cinit__(self, name: str, unseen: cython.int = 1):
         self.name = name
@@ -110,6 +112,7 @@ class Cache:
         self.entries = {}
         self.recent = [None] * RECENT
         self.counters = tally.setdefault(name, Counters())
+        _all.add(self)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -195,7 +198,7 @@ def named(name: str, unseen: int = 1) -> Cache:
 
 def clear():
     """Forget what all caches hold."""
-    for cache in CACHES.values():
+    for cache in list(_all):
         cache.clear()
 
 
