@@ -12,6 +12,7 @@ Compiled, so that a signal is handled in the user's code or in a flush, never be
 """
 
 from _thread import _local as thread_local
+from collections.abc import Mapping
 from contextvars import copy_context
 from operator import index
 from types import ModuleType
@@ -351,7 +352,7 @@ def _holds(example, tensor: Tensor) -> bool:
         if isinstance(part, Tensor):
             if cython.cast(Tensor, part).storage is tensor.storage:
                 return True
-        elif isinstance(part, dict):
+        elif isinstance(part, Mapping):
             parts.extend(part.values())
         elif isinstance(part, (tuple, list, set, frozenset)):
             parts.extend(part)

@@ -11,7 +11,7 @@ import cython
 import weft
 from weft._build.compiled import require
 from weft.errors import ArgumentError, GradientError, KindError, NoTensorError
-from weft.nn.members import MODULE
+from weft.nn.members import MODULE, own_values
 
 require(__name__, cython.compiled)
 
@@ -89,7 +89,7 @@ def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
     waiting = [("", module)]
     while waiting:
         dotted, owner = waiting.pop()
-        values, below = owner.__dict__, []
+        values, below = own_values(owner), []
         for name, kind in owner._kinds.items():
             value = values[name]
             if value is None:

@@ -20,6 +20,7 @@ from weft.errors import (
     DimensionError,
     MemberNameError,
 )
+from weft.nn.members import own_values
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -175,7 +176,7 @@ class Sequential(_Numbered):
 
     def forward(self, input: Any) -> Any:
         """The composition of all modules."""
-        values = self.__dict__
+        values = own_values(self)
         for name, kind in values["_kinds"].items():
             if kind == "module":
                 input = values[name](input)

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.nn.hooks import Hook, HookTable, ModuleHooks, RemovableHandle, add_hook, require_one_kind
+from weft.nn.members import Holder, own_values
 from weft.nn.state import NO_STATE_HOOKS, StateHooks
 
 
@@ -80,14 +81,14 @@ class InPlace:
             )
 
 
-class HookMethods:
+class HookMethods(Holder):
     """What `Module` inherits. Nothing is kept for a module without hooks."""
 
     _hooks: ModuleHooks | None = None  # `common_hooks` gives all modules an empty record
     _state_hooks = NO_STATE_HOOKS
 
     def _own_hooks(self) -> ModuleHooks:
-        hooks: ModuleHooks = self.__dict__.setdefault("_hooks", ModuleHooks())
+        hooks: ModuleHooks = own_values(self).setdefault("_hooks", ModuleHooks())
         return hooks
 
     def register_forward_pre_hook(
@@ -148,8 +149,8 @@ class HookMethods:
 
     def _own_state_hooks(self) -> StateHooks:
         if self._state_hooks is NO_STATE_HOOKS:
-            self.__dict__["_state_hooks"] = StateHooks()
-        hooks: StateHooks = self.__dict__["_state_hooks"]
+            own_values(self)["_state_hooks"] = StateHooks()
+        hooks: StateHooks = own_values(self)["_state_hooks"]
         return hooks
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -14,6 +14,7 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.nn import conv, linear, normalization
+from weft.nn.members import own_values
 from weft.nn.module import Module
 from weft.nn.parameter import (
     UninitializedBuffer,
@@ -59,11 +60,11 @@ def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             fix="materialize it in initialize_parameters",
         )
     for name in ("_infer_hook", "_load_hook"):
-        module.__dict__.pop(name).remove()
+        own_values(module).pop(name).remove()
     if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
     if not any(vars(module._own_hooks()).values()):
-        module.__dict__.pop("_hooks")
+        own_values(module).pop("_hooks")
 
 
 def _shape_from_state(module: Any, state: Any, prefix: str, *rest: Any) -> None:
@@ -82,7 +83,7 @@ class _LazyLayer(LazyModuleMixin):
         for name in names:
             if name in self._kinds:
                 self._kinds.pop(name)
-                self.__dict__.pop(name, None)
+                own_values(self).pop(name, None)
             setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
 
 

@@ -1,18 +1,28 @@
 """The members of a module by kind: live views of parameters, buffers and child modules.
 
-A module keeps every member in its own `__dict__` (so that `self.weight` is an ordinary attribute
+A module keeps every member in its own dictionary of attributes (so that `self.weight` is an ordinary attribute
 look-up) and, beside it, one ordered table `name -> kind`. The views here join the two into the
-dictionaries that PyTorch users expect.
+dictionaries that PyTorch users expect: `module._parameters`, and `module.__dict__["_parameters"]`. Weft itself asks for
+`own_values`, the dictionary in which everything lies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from copy import deepcopy
 from typing import Any
-from weakref import ref
 
 PARAMETER, BUFFER, HIDDEN_BUFFER, MODULE = "parameter", "buffer", "hidden buffer", "module"
 BUFFERS = (BUFFER, HIDDEN_BUFFER)
+
+
+class Holder:
+    """An object with a dictionary of attributes, which a subclass may show otherwise."""
+
+
+# The dictionary itself, whatever `__dict__` of the object's class is.
+own_values: Callable[[Any], dict[str, Any]] = vars(Holder)["__dict__"].__get__
+_set_own_values = vars(Holder)["__dict__"].__set__
 
 
 class Members(MutableMapping[str, Any]):
@@ -58,53 +68,108 @@ class Members(MutableMapping[str, Any]):
             self._owner[name] = kinds.get(name, self._kinds[0])
             self._values[name] = value
 
+    def copy(self) -> dict[str, Any]:
+        """The members as they are now."""
+        return dict(self)
+
     def __repr__(self) -> str:
         return repr(dict(self))
 
 
-class _Shown(Members):
-    """Members as they lie in the dictionary of a module that shows them there; it does not keep the module."""
+_BY_KIND = {"_parameters": (PARAMETER,), "_buffers": BUFFERS, "_modules": (MODULE,)}
+_HIDDEN = "_non_persistent_buffers_set"
+_SHOWN = (*_BY_KIND, _HIDDEN)
 
-    __slots__ = ("_module",)
 
-    def __init__(self, module: Any, *kinds: str) -> None:
-        self._module, self._kinds = ref(module), kinds
+class Attributes(MutableMapping[str, Any]):
+    """`module.__dict__` as PyTorch's modules have it: plain attributes, and members below `_parameters`, `_buffers` and
+    `_modules`; live. What a module of Weft was saved or copied with can be written to it as well."""
 
-    @property
-    def _values(self) -> dict[str, Any]:  # type: ignore[override]
-        return object.__getattribute__(self._module(), "__dict__")
+    __slots__ = ("_values",)
 
-    @property
-    def _owner(self) -> dict[str, str]:  # type: ignore[override]
-        kinds: dict[str, str] = self._values["_kinds"]
-        return kinds
+    def __init__(self, module: Any) -> None:
+        self._values = own_values(module)
+
+    def _is_shown(self, name: object) -> bool:
+        return name != "_kinds" and name not in self._values.get("_kinds", ())
+
+    def __getitem__(self, name: str) -> Any:
+        if "_kinds" in self._values and name in _SHOWN:
+            if name == _HIDDEN:
+                return hidden_buffers(self._values)
+            return Members(self._values, *_BY_KIND[name])
+        if not self._is_shown(name):
+            raise KeyError(name)
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in _SHOWN:
+            self._values[name] = value
+            return
+        self._values.setdefault("_kinds", {})
+        if name == _HIDDEN:
+            hide_buffers(self._values, value)
+        else:
+            Members(self._values, *_BY_KIND[name]).exchange(value)
+
+    def __delitem__(self, name: str) -> None:
+        if not self._is_shown(name):
+            raise KeyError(name)
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        shown = _SHOWN if "_kinds" in self._values else ()
+        return iter([*shown, *(name for name in self._values if self._is_shown(name))])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def copy(self) -> dict[str, Any]:
+        """The attributes as they are now, in dictionaries of their own."""
+        return {name: _plain(value) for name, value in self.items()}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return {name: deepcopy(value, memo) for name, value in self.copy().items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)  # a copy of the module shows its own
+        return dict, (self.copy(),)
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+
+def _plain(value: Any) -> Any:
+    return value.copy() if isinstance(value, Members) else value
+
+
+def hidden_buffers(values: dict[str, Any]) -> set[str]:
+    """The buffers of a module's dictionary that its state leaves out."""
+    return {name for name, kind in values["_kinds"].items() if kind == HIDDEN_BUFFER}
+
+
+def hide_buffers(values: dict[str, Any], names: Collection[str]) -> None:
+    """Leave these buffers out of the state, and no others."""
+    kinds = values["_kinds"]
+    for name, kind in kinds.items():
+        if kind in BUFFERS:
+            kinds[name] = HIDDEN_BUFFER if name in names else BUFFER
+
+
+def take_attributes(module: Any, values: Mapping[str, Any]) -> None:
+    """Have these attributes and no others: `clone.__dict__ = module.__dict__.copy()`."""
+    _set_own_values(module, {})
+    Attributes(module).update(values)
 
 
 def ask_for_members(cls: Any) -> None:
     """Have a class that finds or sets attributes by itself do so as over PyTorch: its `__getattr__` is asked for every
-    member, so that packages notice which parameters are used, and its `__dict__` has `_parameters`, `_buffers` and
-    `_modules`. A class that answers to every name already keeps what it does."""
+    member, so that packages notice which parameters are used. A class that answers to every name already keeps what it
+    does."""
     if cls.__getattribute__ is object.__getattribute__:
         cls.__getattribute__ = _with_members_asked_for
 
 
 def _with_members_asked_for(module: Any, name: str) -> Any:
-    values = object.__getattribute__(module, "__dict__")
-    if name == "__dict__":
-        _show(module, values)
-        return values
-    if name in values.get("_kinds", ()) and not hasattr(type(module), name):
+    if name in own_values(module).get("_kinds", ()) and not hasattr(type(module), name):
         return type(module).__getattr__(module, name)
     return object.__getattribute__(module, name)
-
-
-def _show(module: Any, values: dict[str, Any]) -> None:
-    """Put the members into the dictionary of a module; those that a copy brought along are another's."""
-    shown = values.get("_parameters")
-    if "_kinds" in values and not (type(shown) is _Shown and shown._module() is module):
-        values["_parameters"] = _Shown(module, PARAMETER)
-        values["_buffers"] = _Shown(module, *BUFFERS)
-        values["_modules"] = _Shown(module, MODULE)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import weft
 from weft import Tensor
+from weft.engine.capi.type_slots import add_to_type
 from weft.errors import (
     ArgumentError,
     NotDefinedError,
@@ -27,8 +28,13 @@ from weft.nn.members import (
     HIDDEN_BUFFER,
     MODULE,
     PARAMETER,
+    Attributes,
     Members,
     ask_for_members,
+    hidden_buffers,
+    hide_buffers,
+    own_values,
+    take_attributes,
 )
 from weft.nn.parameter import Buffer, Parameter
 
@@ -48,13 +54,15 @@ class Module(HookMethods):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__dict__" in vars(cls):  # Python gives one to classes whose first base has none
+            add_to_type(cls, {"__dict__": vars(Module)["__dict__"]})
         if (cls.__getattr__, cls.__setattr__) != (Module.__getattr__, Module.__setattr__):
             ask_for_members(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
             raise refusals.no_arguments(self, args, kwargs)
-        values = self.__dict__
+        values = own_values(self)
         values["training"] = True
         values["_kinds"] = {}
         if self.call_super_init:
@@ -83,12 +91,13 @@ class Module(HookMethods):
 
     else:
         __call__ = Call(_call_hooked)
+        __dict__ = property(Attributes, take_attributes)
 
     # -- attributes -----------------------------------------------------------------------------
 
     @property
     def _parameters(self) -> Members:
-        return Members(self.__dict__, PARAMETER)
+        return Members(own_values(self), PARAMETER)
 
     @_parameters.setter
     def _parameters(self, members: Mapping[str, Any]) -> None:
@@ -96,7 +105,7 @@ class Module(HookMethods):
 
     @property
     def _buffers(self) -> Members:
-        return Members(self.__dict__, *BUFFERS)
+        return Members(own_values(self), *BUFFERS)
 
     @_buffers.setter
     def _buffers(self, members: Mapping[str, Any]) -> None:
@@ -104,7 +113,7 @@ class Module(HookMethods):
 
     @property
     def _modules(self) -> Members:
-        return Members(self.__dict__, MODULE)
+        return Members(own_values(self), MODULE)
 
     @_modules.setter
     def _modules(self, members: Mapping[str, Any]) -> None:
@@ -112,10 +121,14 @@ class Module(HookMethods):
 
     @property
     def _non_persistent_buffers_set(self) -> set[str]:
-        return {name for name, kind in self._kinds.items() if kind == HIDDEN_BUFFER}
+        return hidden_buffers(own_values(self))
+
+    @_non_persistent_buffers_set.setter
+    def _non_persistent_buffers_set(self, names: set[str]) -> None:
+        hide_buffers(own_values(self), names)
 
     def __getattr__(self, name: str) -> Any:
-        members = self.__dict__
+        members = own_values(self)
         if name in members.get("_kinds", ()):
             return members.get(
                 name
@@ -123,7 +136,7 @@ class Module(HookMethods):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds = self.__dict__.get("_kinds")
+        kinds = own_values(self).get("_kinds")
         if isinstance(value, Parameter):
             self._require_init(kinds, "parameters")
             self._forget(name, PARAMETER)
@@ -151,7 +164,7 @@ class Module(HookMethods):
         """Make room for a member of another kind."""
         if self._kinds.get(name) not in kept:
             self._kinds.pop(name, None)
-            self.__dict__.pop(name, None)
+            own_values(self).pop(name, None)
 
     def _reassign(self, name: str, value: Any, kind: str) -> None:
         """Give a registered name a value that is not itself a Parameter, Module or Buffer."""
@@ -161,10 +174,10 @@ class Module(HookMethods):
         if kind != PARAMETER:
             hooks = ON_MODULE if kind == MODULE else ON_BUFFER
             value = as_hooked(hooks, self, name, value)
-        self.__dict__[name] = value
+        own_values(self)[name] = value
 
     def __delattr__(self, name: str) -> None:
-        self.__dict__.get("_kinds", {}).pop(name, None)
+        own_values(self).get("_kinds", {}).pop(name, None)
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
@@ -179,7 +192,7 @@ class Module(HookMethods):
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, or None for one that this configuration does not have."""
-        self._require_init(self.__dict__.get("_kinds"), "parameter")
+        self._require_init(own_values(self).get("_kinds"), "parameter")
         self._check_name("parameter", name, PARAMETER)
         if param is not None:
             refusals.check_parameter(name, param)
@@ -188,13 +201,13 @@ class Module(HookMethods):
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not trained; the state_dict has persistent ones."""
-        self._require_init(self.__dict__.get("_kinds"), "buffer")
+        self._require_init(own_values(self).get("_kinds"), "buffer")
         self._check_name("buffer", name, *BUFFERS)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise refusals.wrong_buffer(name, tensor)
         tensor = as_hooked(ON_BUFFER, self, name, tensor)
         self._kinds[name] = BUFFER if persistent else HIDDEN_BUFFER
-        self.__dict__[name] = tensor
+        own_values(self)[name] = tensor
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Alias for `add_module`."""
@@ -306,7 +319,7 @@ class Module(HookMethods):
             else iter([(prefix, self)])
         )
         for path, module in modules:
-            dotted, values = path + "." if path else "", module.__dict__
+            dotted, values = path + "." if path else "", own_values(module)
             for name, kind in list(module._kinds.items()):
                 member = values[name] if kind in kinds else None
                 if member is None or id(member) in seen:

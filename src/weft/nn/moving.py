@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentTypeError, NoDataError
+from weft.nn.members import own_values
 from weft.nn.refusals import typename
 from weft.tensor.leaves import show_data
 
@@ -114,4 +115,4 @@ def replace_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
                     parameter.grad = new
         for name, buffer in module._buffers.items():
             if buffer is not None:
-                module.__dict__[name] = fn(buffer)
+                own_values(module)[name] = fn(buffer)

@@ -11,6 +11,7 @@ from weft._build.lazy import later
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.nn import functional
+from weft.nn.members import own_values
 from weft.tensor.arguments import need_tensor
 
 weft: Any = later("weft")
@@ -219,7 +220,7 @@ def _recurrent(kind: str, arguments: tuple[Any, ...], **options: Any) -> Any:
     ).train(train)
     names = [name for name, _ in module.named_parameters()]
     given = nn.utils.rnn.PackedSequence(x, sizes) if packed else x
-    vars(module).update(zip(names, params, strict=True))
+    own_values(module).update(zip(names, params, strict=True))
     out, last = module(given, state)
     return out.data if packed else out, last
 

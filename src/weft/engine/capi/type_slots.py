@@ -17,8 +17,9 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 
-def add_to_type(cls: type, members):
-    """Add the members of a mapping to a class compiled by this project. Errors: TypeError on a name that is taken."""
+def add_to_type(cls: object, members):
+    """Add the members of a mapping to a class, past what its metaclass allows. Errors: TypeError on a name that is
+    taken."""
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
     namespace: dict = cython.cast(dict, pointer.tp_dict)
     for name, member in members.items():

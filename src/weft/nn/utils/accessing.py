@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, MemberNameError
+from weft.nn.members import own_values
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
@@ -43,7 +44,7 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
         )
     members = _holder(module, name)
     if members is None:
-        members = vars(module)
+        members = own_values(module)
         if name not in members and not allow_missing:
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
     old = members.get(name, _MISSING)

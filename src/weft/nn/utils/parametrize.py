@@ -16,6 +16,7 @@ import weft
 from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.nn.container import ModuleDict, ModuleList
+from weft.nn.members import own_values
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.utils import parametrize_checks as checks
@@ -158,7 +159,7 @@ def _make_class(module: Module) -> None:
             return memo[id(self)]
         made = self.__new__(type(self))
         memo[id(self)] = made
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        own_values(made).update(copy.deepcopy(own_values(self), memo))
         _make_class_again(made, plain, list(made.parametrizations))
         return made
 
@@ -185,7 +186,7 @@ def _put_property(module: Module, name: str) -> None:
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a module (or one of its tensors) is parametrized."""
-    found = module.__dict__.get("parametrizations")
+    found = own_values(module).get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
     return len(found) > 0 if tensor_name is None else tensor_name in found

@@ -21,6 +21,7 @@ from typing import Any
 
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import Module
+from weft.nn.members import own_values
 
 _module_class: Any = Module
 _original_call = Module.__call__
@@ -88,7 +89,7 @@ def _getattr(module: Any, name: str) -> Any:
 def _getattribute(module: Any, name: str) -> Any:
     value = object.__getattribute__(module, name)
     tracer = current()
-    if tracer is None or name not in object.__getattribute__(module, "__dict__").get("_kinds", ()):
+    if tracer is None or name not in own_values(module).get("_kinds", ()):
         return value
     return tracer._member(name, value)
 

@@ -253,9 +253,8 @@ def _tensors_of(root: Module) -> dict[Any, str]:
     """The tensors that modules hold as plain attributes, by themselves, and their paths."""
     found: dict[Any, str] = {}
     for path, module in root.named_modules():
-        kinds = module.__dict__.get("_kinds", {})
         for name, value in module.__dict__.items():
-            if isinstance(value, Tensor) and name not in kinds:
+            if isinstance(value, Tensor):
                 found[value] = f"{path}.{name}" if path else name
     return found
 

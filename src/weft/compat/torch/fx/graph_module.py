@@ -18,6 +18,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.nn import Module
+from weft.nn.members import own_values
 
 from . import _submodules
 from ._folders import write_folder
@@ -160,7 +161,7 @@ class GraphModule(Module):
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         type(made).__name__ = type(self).__name__
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        own_values(made).update(copy.deepcopy(own_values(self), memo))
         made.graph = made._graph
         for hook in self._deepcopy_hooks:
             hook(made)
@@ -172,7 +173,7 @@ class GraphModule(Module):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {key: value for key, value in self.__dict__.items() if key not in _WRITTEN_AGAIN}
+        state = {key: value for key, value in own_values(self).items() if key not in _WRITTEN_AGAIN}
         base = next(kind for kind in type(self).__mro__ if not vars(kind).get("_is_own"))
         return reduce_graph_module, (base, type(self).__name__, state)
 
@@ -252,7 +253,7 @@ def reduce_graph_module(base: Any, class_name: str, state: dict[str, Any]) -> Gr
     """The module of a pickle."""
     made: GraphModule = base.__new__(base)
     type(made).__name__ = class_name
-    made.__dict__.update(state)
+    own_values(made).update(state)
     made.graph = made._graph
     return made
 
