@@ -18,6 +18,7 @@ from weft import nn, optim
 from weft.engine.api import call_cache
 from weft.engine.api.call_cache import Part
 from weft.engine.backward import replay
+from weft.engine.frontend.recorder import was_inference_used
 from weft.engine.replay import cache, conditions
 from weft.optim import updating
 
@@ -86,7 +87,8 @@ def test_steps_of_training(name: str) -> None:
         nn.functional.cross_entropy(model(x), weft.tensor([0, 1, 2, 1, 0])).backward()
         optimizer.step()
     after = hits()
-    assert all(after[client] > before[client] for client in ("calls", "updates"))
+    clients = ("updates",) if was_inference_used() else ("calls", "updates")
+    assert all(after[client] > before[client] for client in clients)
 
 
 def test_gradients_that_add_up_on_several_leaves() -> None:
@@ -118,7 +120,7 @@ def test_a_call_that_records_more_is_found() -> None:
         return y.exp() if more else y
 
     part = Part(library(function))
-    x = weft.ones(3, requires_grad=True)
+    x = weft.ones(3)
     for _ in range(4):
         part(x)
     more.append(1)

@@ -4,7 +4,6 @@ They stand in one module per subject and are gathered here.
 """
 
 from weft.engine.api.api_function import publish
-from weft.errors import AssertedError
 from weft.functional.linalg import linear as linear
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
@@ -37,6 +36,8 @@ def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:
     """Errors: AssertionError, of `message` with the name in it, for what is neither a number nor two."""
     if isinstance(arg, int) or (isinstance(arg, (list, tuple)) and len(arg) == 2):
         return
+    from weft.errors import AssertedError  # no name of this module, which shows functions
+
     raise AssertedError(
         str(message).format(arg_name),
         expected="a number, or a pair of them",

@@ -98,6 +98,11 @@ def note_inference():
     _inference_used = True
 
 
+def was_inference_used() -> bool:
+    """Whether there may be tensors of inference mode: from then on calls that gradients follow are not replayed."""
+    return _inference_used
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
