@@ -49,10 +49,10 @@ def test_the_best_transitions_build_the_tree(parser: ModuleType) -> None:
 def test_the_parser_learns_and_gives_the_same_on_every_run(
     parser: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reached = [parser.main(["--epochs", "1", "--statements", "320"]) for _ in range(2)]
+    reached = [parser.main(["--epochs", "3", "--statements", "320"]) for _ in range(2)]
     first, second = capsys.readouterr().out.split("280 statements")[1:]
     assert first == second
-    assert reached[0] == reached[1] > 0.25  # after nine steps
+    assert reached[0] == reached[1] > 0.5  # after 27 steps
     assert "held out" in first and "\n  " in first
 
 
