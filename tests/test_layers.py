@@ -45,6 +45,7 @@ engine.pipeline.fusion
 engine.pipeline.memory_plan
 engine.pipeline.launch_ir
 engine.pipeline.lowering
+engine.pipeline.single_node
 engine.pipeline.tiering
 engine.pipeline.horizontal_fusion
 engine.pipeline.record_text

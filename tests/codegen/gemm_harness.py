@@ -10,7 +10,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from weft.engine.devices.cpu.gemm import launch_gemm, lower_gemm
-from weft.engine.devices.cpu.gemm.spec import NUMBERS, UNIT_ROWS, parse
+from weft.engine.devices.cpu.gemm.choose import units_of
+from weft.engine.devices.cpu.gemm.spec import NUMBERS, UNIT_ROWS
 from weft.engine.devices.cpu.llvm.target import Target, host
 
 Array = np.ndarray
@@ -46,7 +47,7 @@ def strides(array: Array) -> list[int]:
 def unit_count(dtype: str, variant: str, target: Target, batch: int, m: int, n: int) -> int:
     if dtype not in NUMBERS:
         return batch * -(-m // UNIT_ROWS)
-    return parse(dtype, variant, target).units(batch, m, n)[0]
+    return units_of(dtype, variant, target, batch, m, n)[0]
 
 
 def product(

@@ -10,8 +10,9 @@ import pytest
 
 import weft
 from weft import nn, optim
+from weft.config import config
 from weft.engine.frontend.resolve import value_of
-from weft.engine.pipeline import execution, memory_plan
+from weft.engine.pipeline import execution, memory_plan, tiering
 from weft.engine.runtime import error_propagation, executable_cache
 
 STEPS = 6
@@ -171,6 +172,10 @@ def test_two_parameters_of_one_value_part() -> None:
 
 def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noting a program down looks at signals; what it has overwritten is handed over all the same."""
+    monkeypatch.setattr(config, "interpreter", "none")
+    monkeypatch.setattr(
+        tiering, "ENOUGH", 1
+    )  # no kernel is taken apart, so each program is noted down
     training, twin = Training(), Training()
     raised = []
 

@@ -19,6 +19,7 @@ from weft.config import config
 from weft.engine.devices.cpu import pool
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.tape import tape
+from weft.engine.pipeline import passes
 from weft.engine.runtime import executable_cache, interpreter
 from weft.engine.runtime.commit import counters
 
@@ -78,6 +79,50 @@ def test_the_first_time_nodes_run_alone_and_then_together() -> None:
         steps(count)  # compiles what nodes alone need
     assert run_counting(lambda: steps(40))["kernels"] >= 80
     assert run_counting(lambda: steps(40))["kernels"] < 20
+
+
+def step_of_sizes(m: int, n: int, k: int) -> Any:
+    """Products, reductions, gathers and copies, forward and back, of these sizes."""
+    x, w = weft.linspace(-1, 1, m * k).reshape(m, k), weft.full((k, n), 0.1, requires_grad=True)
+    scores = (x @ w).softmax(-1)
+    rows = weft.cat([scores, scores[[0, -1]]]).cumsum(0)
+    loss = rows.amax(0).sum() + scores.var() + (scores.T @ x).reshape(-1).mean() + rows.mean()
+    loss.backward()
+    return [loss.tolist(), w.grad.tolist()]
+
+
+def test_sizes_that_have_never_come_are_lowered_without_the_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for size in (5, 6, 7):
+        step_of_sizes(size, size + 1, size + 2)  # kernels are compiled, and depend on no size
+    sizes = ((9, 11, 17), (23, 10, 16), (30, 41, 52))
+    config.interpreter = "none"
+    scheduled = [step_of_sizes(*each) for each in sizes]
+    config.interpreter = "novel"
+    executable_cache.clear()
+    monkeypatch.setattr(passes, "schedule", None)
+    assert [step_of_sizes(*each) for each in sizes] == scheduled
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 4, 5), (1, 7), (6, 1), (2049,), (300, 70), (9, 1, 9)], ids=str
+)
+@pytest.mark.parametrize("name", ["sum", "amax", "argmin", "prod", "any"])
+def test_reductions_along_any_axes_have_the_same_bits(name: str, shape: tuple[int, ...]) -> None:
+    x = weft.randn(shape, generator=weft.Generator().manual_seed(3))
+    for source in (x, x.transpose(0, -1), x[::2], weft.full(shape, 0.5)):
+        axes = [None, *range(len(shape))]
+        for dim in axes if name in ("any", "argmin") else [*axes, (0, -1)]:
+            if dim == (0, -1) and (len(shape) == 1 or name == "prod"):
+                continue
+            values = []
+            for tier in ("none", "every"):
+                config.interpreter = tier
+                values.append(
+                    repr(getattr(source * 1, name)(*(() if dim is None else (dim,))).tolist())
+                )
+            assert values[0] == values[1]
 
 
 def test_a_graph_that_is_scheduled_when_it_comes_again_has_the_same_bits() -> None:

@@ -19,9 +19,9 @@ from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature, s
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import Program
+from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
 from cython.cimports.weft.engine.runtime.commit import Counters, commit, decide
-from cython.cimports.weft.engine.runtime.elementwise_calls import call_elementwise
 from cython.cimports.weft.engine.runtime.executable_cache import Template
 from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
@@ -29,6 +29,7 @@ from cython.cimports.weft.engine.runtime.interpreter import (
     take_view,
 )
 from cython.cimports.weft.engine.runtime.launch import Run, is_compiled, is_watched
+from cython.cimports.weft.engine.runtime.loop_calls import call_loop
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config
@@ -37,6 +38,7 @@ from weft.engine.frontend.write_rollback import hold, hold_formers
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
+from weft.engine.pipeline.lowering import lower
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import (
@@ -137,7 +139,7 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
 @cython.inline
 def called(node: Node) -> cython.bint:
     """Run an elementwise node by calling its kernel; False where it is none to call."""
-    if not call_elementwise(node):
+    if not call_loop(node):
         return False
     count(1, 1, 1)
     return True
@@ -146,8 +148,11 @@ def called(node: Node) -> cython.bint:
 @cython.cfunc
 def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     """Run one node whose operands are there as a program of its own. False where its index check failed, where its
-    kernels are still to be compiled, with others as a rule, and where too many nodes of the flush are not known."""
+    kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
+    the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
+    if not is_rewritten(node):
+        return launch_single(node, overwrites)
     form: Signature = signature([node], ALONE + overwrites)
     known: Template = executable_cache.lookup(form) if config.cache else None
     if known is not None and executable_cache.usable(known, form):
@@ -243,6 +248,20 @@ def schedule_alone(form: Signature, overwrites: cython.int) -> cython.bint:
 
 
 @cython.cfunc
+def launch_single(node: Node, overwrites: cython.int) -> cython.bint:
+    """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
+    program: Program = program_of(node)
+    try:
+        memory: Plan = memory_plan.plan(program, overwrites)
+        lowering: Lowering = lower.lower(program, memory)
+        if waits_for_compiler(lowering):
+            return False
+        return not launch(None, None, program, memory, lowering, [node])
+    finally:
+        program.release()
+
+
+@cython.cfunc
 def waits_for_compiler(lowering: Lowering) -> cython.bint:
     """Whether a node alone has a kernel that is not compiled: the first time it is left to its flush, which compiles
     what it needs together."""
@@ -272,22 +291,23 @@ def count(
 
 @cython.cfunc
 def launch(
-    form: Signature,
+    form: Signature | None,
     bare: Signature | None,
     program: Program,
     memory: Plan,
     lowering: Lowering,
     pending: list[Any],
 ) -> cython.bint:
-    """Compile, reserve memory, run, commit. An interrupt leaves what has not run pending, inputs intact. Where an
-    index check failed, nothing is handed over at first: says that everything is to run again, the examples of batches
-    alone, and with what explains the failure or is to be gone back to kept; of a node alone, that its flush is."""
+    """Compile, reserve memory, run, commit; store the program under its signature, where it has one. An interrupt
+    leaves what has not run pending, inputs intact. Where an index check failed, nothing is handed over at first: says
+    that everything is to run again, the examples of batches alone, and with what explains the failure or is to be gone
+    back to kept; of a node alone, that its flush is."""
     run: Run = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
-    if bare is not None and (not has_come(bare) or storable_as(bare, memory)):
+    if form is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
         form = bare
-    storable = config.cache and not program.provisional and worth_storing(form)
+    storable = form is not None and config.cache and not program.provisional and worth_storing(form)
     done = executable.run(run.addresses)
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)

@@ -2,25 +2,36 @@
 """The interpreter, tier 0 of execution: a flush that has never come before runs node by node, in recording order.
 
 It takes pending nodes and gives those that live ones need, oldest first, each operand held until its last reader has
-run. An elementwise node is one call of a kernel that a table knows (`elementwise_calls`), a view is told where it lies,
-and any other node is a program of its own that is found by its signature (`executable_cache`). Nothing is batched,
-fused, planned or lowered for a graph that may never come again. The loop over the nodes is the driver's, which goes on
+run. An elementwise node or a reduction is one call of a kernel that a table knows (`loop_calls`), a view is told where
+it lies, and any other node is lowered by itself (`single_node`). Nothing is batched or fused for a graph that may never
+come again. The loop over the nodes is the driver's, which goes on
 with the whole pipeline where a node cannot be run here.
 
 `pays` is the cost model: scheduling costs about SCHEDULE_NS a node, and spares memory traffic where values are large.
 """
 
 import cython
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
+from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import CONTRACT, REGION, SCATTER, VIEW
+from weft.engine.ir.primitive import (
+    CONTRACT,
+    ELEMENTWISE,
+    REDUCE,
+    REGION,
+    SCALAR_ROW,
+    SCATTER,
+    VIEW,
+)
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.pipeline.simplify.gather_matmul import exchanged
 from weft.ops.row import TABLE
@@ -28,19 +39,25 @@ from weft.ops.row import TABLE
 require(__name__, cython.compiled)
 
 SCHEDULE_NS = 8000  # of all stages, for a node
-INTERPRET_NS = 500  # of a node here, beyond its kernel
+CALL_NS = 500  # of a node here, beyond its kernel
+LOWER_NS = 5000  # of one that is lowered by itself
 SPARED_NS_OF_KB = 40  # of what a node stores, where fusion keeps it in registers
-MISSES = 8  # nodes without a known program that are lowered one by one; more are better scheduled together
+MISSES = (
+    8  # unknown nodes that go through the passes one by one; more are better scheduled together
+)
 NODES_OF_ANOTHER = 16  # for so many nodes of a flush there may be one more
 FREE_TRIES = 3  # flushes in a row with too many unknown nodes, after which some are not tried
 MOST_IN_A_ROW = 6
 LOOKS = cython.declare(cython.Py_ssize_t, 256)
 _put_off = cython.declare(list, [0] * 256)
 _in_a_row = cython.declare(list, [0] * 256)
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
 _contract = cython.declare(cython.int, CONTRACT)
 _region = cython.declare(cython.int, REGION)
 _scatter = cython.declare(cython.int, SCATTER)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _view_row = cython.declare(Primitive, TABLE["view"])
 _strided_row = cython.declare(Primitive, TABLE["strided"])
 _take_add_row = cython.declare(Primitive, TABLE["take_add"])
@@ -62,12 +79,13 @@ def can_run(pending: list) -> bool:
 def pays(pending: list) -> bool:
     """Whether nodes take less time one by one than to be scheduled and then run."""
     stored: cython.double = 0
+    gain: cython.double = 0
     node: Node
     for node in pending:
         if node.row.kind != _view:
             stored += node.numel * node.dtype.itemsize
-    spared: cython.double = stored / 1024 * SPARED_NS_OF_KB
-    return spared < len(pending) * cython.cast(cython.double, SCHEDULE_NS - INTERPRET_NS)
+        gain += SCHEDULE_NS - (CALL_NS if may_be_called(node) else LOWER_NS)
+    return stored / 1024 * SPARED_NS_OF_KB < gain
 
 
 def may_know_most(pending: list) -> bool:
@@ -95,6 +113,15 @@ def _look_of(pending: list) -> cython.Py_ssize_t:
     last: Node = pending[len(pending) - 1]
     h: cython.ulonglong = mix(mix(len(pending), first.row.code), last.row.code)
     return (h >> 16) % LOOKS
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def may_be_called(node: Node) -> cython.bint:
+    """Whether a node is of a kind that needs no program."""
+    kind: cython.int = node.row.kind
+    return kind in (_elementwise, _reduce, _view)
 
 
 @cython.cfunc
@@ -193,12 +220,14 @@ def take_view(node: Node) -> cython.bint:
     if node.row.kind != _view:
         return False
     source: Node = node.inputs[0]
+    if source.row is _scalar_row:
+        return take_number(node, source)
     if source.buffer is None:
         return False
-    if source.strides is None and node.row is _view_row:
+    if source.strides is None and node.row.code == _view_row.code:
         commit(node, source.buffer, source.offset, None)
         return True
-    if source.strides is not None and node.row is _strided_row:
+    if source.strides is not None and node.row.code == _strided_row.code:
         return False
     strides: tuple = row_major(source.shape) if source.strides is None else source.strides
     found, offset = node.row.strides(node.params, source.shape, strides, 0)
@@ -206,6 +235,20 @@ def take_view(node: Node) -> cython.bint:
         return False
     start: cython.longlong = cython.cast(cython.longlong, offset) * node.dtype.itemsize
     commit(node, source.buffer, source.offset + start, found)
+    return True
+
+
+@cython.cfunc
+def take_number(node: Node, number: Node) -> cython.bint:
+    """Let a view of a number lie in a cell that holds it; False where it cannot lie there."""
+    shape: tuple = number.shape
+    strides, offset = node.row.strides(node.params, shape, row_major(shape), 0)
+    if strides is None or offset != 0:
+        return False
+    cells: Buffer = allocate_cells(1)
+    address: uintptr_t = cell(cells, 0, number.dtype.itemsize)
+    store_number(number.params, number.dtype, cython.cast(cython.p_char, address))
+    commit(node, cells, address - cells.address, strides)
     return True
 
 

@@ -6,11 +6,12 @@ batch dimension is the kernel's, the others are walked here. Attention, and oper
 have lowerings of their own.
 """
 
-from functools import cache, lru_cache
+from functools import partial
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.cpu.gemm.choose import Choice, Variant, choose, tile_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
@@ -283,10 +284,10 @@ def _launch_all(
     """Walk the outer batch dimensions, the last one fastest."""
     spec: KernelSpec
     words: cython.p_longlong = arguments.words
-    along = (words[6] == 1, words[8] == 1)
-    spec, units, grain = _kernel_for(
-        node.dtype.name, words[0], words[1], words[2], words[3], along, pointers.count > 6
-    )
+    dtype: str = node.dtype.name
+    variant: Variant = tile_of(dtype).pick(words[1], words[2], words[6] == 1, words[8] == 1)
+    choice: Choice = choose(variant, words[0], words[1], words[2], words[3])
+    spec = _spec_of(dtype, variant, pointers.count > 6)
     work: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
     size: cython.longlong = node.dtype.itemsize
     total: cython.longlong = 1
@@ -308,22 +309,22 @@ def _launch_all(
             for operand in range(3):
                 step: cython.longlong = dims.words[_WORDS * dim + 1 + operand]
                 pointers.words[2 * operand + 1] += place * step * size
-        new_launch(lowering, spec, pointers, arguments, units, grain, work)
+        new_launch(lowering, spec, pointers, arguments, choice.units, choice.grain, work)
 
 
-@lru_cache(4096)
-def _kernel_for(dtype, batch, m, n, k, along, biased):
-    """The kernel of a product of these sizes, its units and their grain; `along` is whether A's rows and B's columns
-    are without gaps."""
-    from weft.engine.devices.cpu.gemm import launch_gemm
+@cython.cfunc
+def _spec_of(dtype: str, variant: Variant, biased: cython.bint) -> KernelSpec:
+    """The kernel of a variant, which is known by its name."""
+    spec = variant.specs[biased]
+    if spec is None:
+        text = variant.name + ("_bias" if biased else "")
+        name = f"gemm_{dtype}_{text}"
+        build = partial(_written, dtype, text)
+        spec = variant.specs[biased] = KernelSpec(name, build, (name,))
+    return spec
 
-    launch = launch_gemm(dtype, batch, m, n, k, along=along)
-    return _spec(dtype, launch.variant + ("_bias" if biased else "")), launch.units, launch.grain
 
-
-@cache
-def _spec(dtype, variant):
+def _written(dtype, variant, symbol):
     from weft.engine.devices.cpu.gemm import lower_gemm
 
-    name = f"gemm_{dtype}_{variant}"
-    return KernelSpec(name, lambda symbol: lower_gemm(dtype, symbol, variant), (name,))
+    return lower_gemm(dtype, symbol, variant)

@@ -1,12 +1,22 @@
-"""Which variant of the kernel a shape takes, and into how many units it is cut."""
+# cython: language_level=3
+"""Which variant of the kernel a shape takes, and into how many units it is cut.
+
+What depends on a variant alone is worked out once; what depends on sizes is a few divisions, for sizes may be new at
+every call. What writes kernels, and knows LLVM's types, is imported when a variant is met for the first time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from weft.engine.devices.cpu.gemm.spec import INTEGERS, NUMBERS, UNIT_ROWS, full_tile, parse
+import cython
+from cython.cimports.weft.engine.devices.cpu.gemm.choose import Choice
+
+from weft._build.compiled import require
 from weft.engine.devices.cpu.llvm.target import AVX2, Target, host
+
+require(__name__, cython.compiled)
 
 PIECE_FLOPS = 1e6  # with less work than this a second thread does not pay
 READING = 4  # rows whose products take as long as reading the other operand from afar
@@ -14,10 +24,15 @@ WIDE = 128  # columns from which one row is worth a kernel of its own
 FEW = 7  # as many rows have one, where columns fill its registers
 TURNED = 8  # as many rows read the other operand where it lies also when it lies along k
 REGISTERS = {AVX2.name: 16}  # of vectors; 32 elsewhere
+_reading = cython.declare(cython.longlong, READING)
+_wide = cython.declare(cython.longlong, WIDE)
+_few = cython.declare(cython.longlong, FEW)
+_turned = cython.declare(cython.longlong, TURNED)
+TILE, EXACT, EXACT_ROW, TURNED_ROWS = range(4)  # kinds of variants
+_tiles = cython.declare(dict, {})  # by target and dtype
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """How to run one product: the kernel's variant, its range, and the least piece of it.
 
     Threads take pieces of [0, units) cut at multiples of `grain`.  Kernels hold what they pack on
@@ -29,7 +44,127 @@ class Launch:
     grain: int
 
 
-@lru_cache(maxsize=4096)
+@cython.final
+@cython.cclass
+class Variant:
+    """A kernel's name and how it cuts its products: a unit with all of up to `flat_rows` rows has `narrow` columns,
+    others have `unit_rows` and `width`; one of integers has all columns. `specs` has room for the kernels without and
+    with a bias."""
+
+    def __init__(self, dtype: str, name: str, target: Target) -> None:
+        from weft.engine.devices.cpu.gemm.spec import INTEGERS, UNIT_ROWS, parse
+
+        self.name = name
+        self.specs = [None, None]
+        if name == INTEGERS:
+            self.unit_rows = UNIT_ROWS
+            self.width = 1 << 62
+            return
+        spec = parse(dtype, name, target)
+        self.swapped = spec.swapped
+        self.narrow = spec.narrow
+        self.flat_rows = spec.flat_rows
+        self.unit_rows = spec.unit_rows
+        self.width = spec.width
+        self.reading = READING
+
+
+@cython.final
+@cython.cclass
+class Tile:
+    """The register tile of a dtype: rows, vectors and columns; whether memory is read as it is, whether numbers are
+    real; and the variants that have been met."""
+
+    def __init__(self, dtype: str, target: Target) -> None:
+        from weft.engine.devices.cpu.gemm.spec import INTEGERS, NUMBERS, full_tile, parse
+
+        self.dtype = dtype
+        self.target = target
+        self.variants: dict[int, Variant] = {}
+        if dtype not in NUMBERS:
+            self.integers = Variant(dtype, INTEGERS, target)
+            return
+        self.rows, self.vectors = full_tile(dtype, target)
+        number = NUMBERS[dtype]
+        name = f"tile{self.rows}x{self.vectors}"
+        self.columns = parse(dtype, name, target).columns
+        self.native, self.real = number.native, number.planes == 1
+        self.broad = [0, 0, *(_broad(few, self.vectors, target) for few in range(2, FEW + 1))]
+
+    @cython.cfunc
+    def variant(self, kind: cython.int, few: cython.longlong, swapped: cython.bint) -> Variant:
+        """A variant, which is made where it is met for the first time."""
+        key: cython.longlong = kind | few << 3 | cython.cast(cython.longlong, swapped) << 40
+        found = self.variants.get(key)
+        if found is None:
+            name = (
+                f"tile{self.rows}x{self.vectors}",
+                f"exact{few}x{self.broad[few if kind == EXACT else 0]}",
+                f"exact1x{4 * self.vectors}",
+                f"turned{few}x1" if few > 1 else "turned1x2",
+            )[kind]
+            found = Variant(self.dtype, name + ("_swapped" if swapped else ""), self.target)
+            self.variants[key] = found
+        return found
+
+    @cython.cfunc
+    def pick(
+        self, m: cython.longlong, n: cython.longlong, a_along: cython.bint, b_along: cython.bint
+    ) -> Variant:
+        """Vectors lie along the columns of C, or along its rows where columns are few."""
+        if self.integers is not None:
+            return self.integers
+        swapped: cython.bint = n < m and n <= self.columns
+        few: cython.longlong = n if swapped else m
+        many: cython.longlong = m if swapped else n
+        along: cython.bint = a_along if swapped else b_along
+        if few <= _turned and many >= self.columns and self.native and along:
+            return self.variant(TURNED_ROWS, few, swapped)
+        if few == 1 and many >= _wide:
+            return self.variant(EXACT_ROW, 1, swapped)
+        if 1 < few < min(self.rows, _few + 1) and self.real:
+            broad: cython.longlong = self.broad[few]
+            if broad > 1 and many >= broad * self.columns // self.vectors:
+                return self.variant(EXACT, few, swapped)
+        return self.variant(TILE, 0, swapped)
+
+
+@cython.cfunc
+def tile_of(dtype: str, target: Target | None = None) -> Tile:
+    """The tile of a dtype, of this machine or of another target."""
+    key = dtype if target is None else (dtype, target.name)
+    found = _tiles.get(key)
+    if found is None:
+        found = _tiles[key] = Tile(dtype, host() if target is None else target)
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def choose(
+    variant: Variant,
+    batch: cython.longlong,
+    m: cython.longlong,
+    n: cython.longlong,
+    k: cython.longlong,
+) -> Choice:
+    """How many units a product has, how many are worth a piece, and the rows and columns of one."""
+    choice: Choice
+    few: cython.longlong = n if variant.swapped else m
+    many: cython.longlong = m if variant.swapped else n
+    rows: cython.longlong = variant.unit_rows
+    columns: cython.longlong = variant.width
+    if batch == 1 and few <= min(many, variant.flat_rows):
+        rows, columns = max(few, 1), variant.narrow
+    wide: cython.longlong = 1 if variant.narrow == 0 else (many + columns - 1) // columns
+    choice.units = batch * ((few + rows - 1) // rows) * wide
+    choice.rows = min(few, rows)
+    choice.columns = min(many, columns)
+    flops: cython.double = 2.0 * (choice.rows + variant.reading) * choice.columns * max(k, 1)
+    choice.grain = max(1, cython.cast(cython.longlong, PIECE_FLOPS / max(flops, 1.0) + 0.5))
+    return choice
+
+
 def launch_gemm(
     dtype: str,
     batch: int,
@@ -41,38 +176,22 @@ def launch_gemm(
 ) -> Launch:
     """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]; `along` says of A and of B whether neighbours in
     memory are neighbours along k."""
-    if dtype not in NUMBERS:
-        units = batch * -(-m // UNIT_ROWS)
-        return Launch(INTEGERS, units, grain(2.0 * min(m, UNIT_ROWS) * n * max(k, 1)))
-    chosen = target or host()
-    variant = pick(dtype, m, n, chosen, along)
-    spec = parse(dtype, variant, chosen)
-    units, rows, columns = spec.units(batch, m, n)
-    return Launch(variant, units, grain(2.0 * (rows + READING) * columns * max(k, 1)))
+    variant: Variant = tile_of(dtype, target).pick(m, n, along[0], along[1])
+    choice: Choice = choose(variant, batch, m, n, k)
+    return Launch(variant.name, choice.units, choice.grain)
+
+
+def units_of(
+    dtype: str, variant: str, target: Target, batch: int, m: int, n: int
+) -> tuple[int, int, int]:
+    """How many units a product of this variant has, and their rows and columns."""
+    choice: Choice = choose(Variant(dtype, variant, target), batch, m, n, 1)
+    return choice.units, choice.rows, choice.columns
 
 
 def grain(flops: float) -> int:
+    """How many units of so many operations are worth a piece."""
     return max(1, round(PIECE_FLOPS / max(flops, 1.0)))
-
-
-def pick(
-    dtype: str, m: int, n: int, target: Target, along: tuple[bool, bool] = (False, False)
-) -> str:
-    """Vectors lie along the columns of C, or along its rows where columns are few."""
-    rows, vectors = full_tile(dtype, target)
-    columns = parse(dtype, f"tile{rows}x{vectors}", target).columns
-    swapped = n < m and n <= columns
-    few, many = (n, m) if swapped else (m, n)
-    kind = f"tile{rows}x{vectors}"
-    if few <= TURNED and many >= columns and along[not swapped] and NUMBERS[dtype].native:
-        kind = f"turned{few}x1" if few > 1 else "turned1x2"
-    elif few == 1 and many >= WIDE:
-        kind = f"exact1x{4 * vectors}"
-    elif 1 < few < min(rows, FEW + 1) and NUMBERS[dtype].planes == 1:
-        broad = _broad(few, vectors, target)
-        if broad > 1 and many >= broad * columns // vectors:
-            kind = f"exact{few}x{broad}"
-    return kind + ("_swapped" if swapped else "")
 
 
 def _broad(rows: int, vectors: int, target: Target) -> int:
@@ -87,6 +206,8 @@ def launch_axes(
     dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
 ) -> Launch:
     """The launch of a product whose axes lie in several dimensions (`lower_axes`): vectors lie along n."""
+    from weft.engine.devices.cpu.gemm.spec import full_tile, parse
+
     chosen = target or host()
     rows, vectors = full_tile(dtype, chosen)
     columns = parse(dtype, f"tile{rows}x{vectors}", chosen).columns

@@ -175,16 +175,9 @@ class Spec:
         has: what it computes beyond them is written nowhere."""
         return self.rows, *(() if self.exact else (r for r in (12, 8, 4) if r < self.rows))
 
-    def units(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
-        """How many units a product has, and their rows and columns."""
-        m, n = (n, m) if self.swapped else (m, n)
-        flat = batch == 1 and m <= min(n, self.flat_rows)
-        rows, columns = (max(m, 1), self.narrow) if flat else (self.unit_rows, self.width)
-        count = batch * -(-m // rows) * -(-n // columns)
-        return count, min(m, rows), min(n, columns)
-
     def units_of_axes(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
-        """The same of a product whose axes lie in several dimensions: the columns of a single matrix are cut finer."""
+        """How many units a product has whose axes lie in several dimensions, and their rows and columns: the
+        columns of a single matrix are cut finer."""
         columns = self.narrow if batch == 1 else self.packed_columns(DEPTH)
         count = batch * -(-m // self.unit_rows) * -(-n // columns)
         return count, min(m, self.unit_rows), min(n, columns)

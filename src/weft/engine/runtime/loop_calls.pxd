@@ -8,10 +8,12 @@ cdef enum:
     RANK = 6  # its axes, before they are joined
     KEY_WORDS = 6  # of a key: a head, a word for each operand, the classes of their axes
     SLOTS = 1024  # of the table of calls
+    BLOCK_BYTES = 1024
 
 cdef struct Loop:
-    # An elementwise node as the loop nest that runs it: sizes of axes, and steps along them of each operand and of the result.
+    # A node as the loop nest that runs it: sizes of axes, the reduced ones last, and steps along them of each operand and of the result.
     Py_ssize_t rank
+    Py_ssize_t reduced
     Py_ssize_t count  # operands
     long long dims[RANK]
     long long steps[(OPERANDS + 1) * RANK]
@@ -19,9 +21,10 @@ cdef struct Loop:
 
 cdef struct Frame:
     # What a kernel is called with, and memory for the numbers that it reads.
-    void* pointers[OPERANDS + 1]
+    void* pointers[OPERANDS + 2]
     int64_t arguments[(OPERANDS + 2) * RANK]
     long long numbers[2 * OPERANDS]
+    char blocks[BLOCK_BYTES]  # what the blocks of a reduction to one element leave for its end
 
 cdef class Call:
     # A kernel by what it is specialised on, and which operands it reads, in its own order.
@@ -30,4 +33,4 @@ cdef class Call:
     cdef Py_ssize_t count
     cdef int operands[OPERANDS]
 
-cdef bint call_elementwise(Node node)
+cdef bint call_loop(Node node)

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Direct calls of elementwise kernels: one node, one kernel from a table, no program.
+"""Direct calls of loop kernels: one elementwise node or reduction, one kernel from a table, no program.
 
-It takes a pending elementwise node whose operands are there, joins the axes that are one stride for everybody, and
-finds the kernel by row, dtypes and the classes of those strides; sizes are arguments, so a graph of new sizes finds
-known kernels. What the table lacks is looked up as the lowering would do it, for the same specs; a kernel that is not
-compiled yet is not called here.
+It takes a pending node whose operands are there, joins the axes that are one stride for everybody, and finds the kernel
+by row, dtypes and the classes of those strides; sizes are arguments, so a graph of new sizes finds known kernels. What
+the table lacks is looked up as the lowering would do it, for the same specs; a kernel that is not compiled yet is not
+called here, and neither are arrays that are worth a second thread.
 """
 
 import cython
@@ -19,7 +19,9 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import Builder
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program
-from cython.cimports.weft.engine.runtime.elementwise_calls import (
+from cython.cimports.weft.engine.pipeline.single_node import program_of
+from cython.cimports.weft.engine.runtime.interpreter import commit
+from cython.cimports.weft.engine.runtime.loop_calls import (
     KEY_WORDS,
     OPERANDS,
     RANK,
@@ -27,17 +29,18 @@ from cython.cimports.weft.engine.runtime.elementwise_calls import (
     Frame,
     Loop,
 )
-from cython.cimports.weft.engine.runtime.interpreter import commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ELEMENTWISE, SCALAR_ROW
-from weft.engine.pipeline import passes
-from weft.engine.pipeline.lowering.row_kernel import prepare
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_ROW
+from weft.engine.pipeline.lowering import loop_kernel
 
 require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
+_reduce = cython.declare(cython.int, REDUCE)
+_block = cython.declare(cython.longlong, loop_kernel.BLOCK)
+_tall = cython.declare(cython.longlong, loop_kernel.TALL)
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
@@ -51,17 +54,28 @@ class Call:
 
 
 @cython.cfunc
-def call_elementwise(node: Node) -> cython.bint:
-    """Run an elementwise node on the calling thread; False where it is not one to be run so."""
+def call_loop(node: Node) -> cython.bint:
+    """Run an elementwise node or a reduction on the calling thread; False where it is not one to be run so."""
     loop: Loop
     count: cython.Py_ssize_t = len(node.inputs)
-    if node.row.kind != _elementwise or count == 0 or count > OPERANDS or node.numel == 0:
+    is_reduced: cython.bint = node.row.kind == _reduce
+    if not (is_reduced or node.row.kind == _elementwise) or count == 0 or count > OPERANDS:
         return False
-    if len(node.shape) > RANK or node.numel // 8 * 2 >= SPLIT_ABOVE:
+    space: Node = node.inputs[0] if is_reduced else node
+    if node.numel == 0 or space.numel == 0 or len(space.shape) > RANK:
         return False
-    if not _read(node, cython.address(loop)):
+    if space.numel // 8 * 2 >= SPLIT_ABOVE:
         return False
+    if not _read(node, space, cython.address(loop)):
+        return False
+    if is_reduced:
+        axes: tuple = node.params[0]
+        if len(axes) == 0:
+            return False
+        _put_reduced_last(axes, cython.address(loop))
     _join_axes(cython.address(loop))
+    if loop.reduced > 0 and loop.rank > loop.reduced and _rows(cython.address(loop)) >= _tall:
+        return False
     call: Call = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
         return False
@@ -70,18 +84,20 @@ def call_elementwise(node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _read(node: Node, loop: cython.pointer(Loop)) -> cython.bint:
-    """The loop nest of a node before its axes are joined, and the words of its key that do not depend on them."""
+def _read(node: Node, space: Node, loop: cython.pointer(Loop)) -> cython.bint:
+    """The loop nest of a node, over the axes of `space`, before they are joined, and the words of its key that do not
+    depend on them."""
     axis: cython.Py_ssize_t
     index: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(node.inputs)
-    rank: cython.Py_ssize_t = len(node.shape)
+    rank: cython.Py_ssize_t = len(space.shape)
     source: Node
     step: cython.longlong = 1
     loop.rank = rank
+    loop.reduced = 0
     loop.count = count
     for axis in range(rank):
-        loop.dims[axis] = node.shape[axis]
+        loop.dims[axis] = space.shape[axis]
     for index in range(count):
         source = node.inputs[index]
         if not _read_steps(source, loop, index):
@@ -93,6 +109,45 @@ def _read(node: Node, loop: cython.pointer(Loop)) -> cython.bint:
         loop.steps[count * RANK + axis] = step
         step *= loop.dims[axis]
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _put_reduced_last(axes: tuple, loop: cython.pointer(Loop)) -> cython.int:
+    """Let the reduced axes of a reduction be the last ones, and its result have no steps along them."""
+    order: cython.Py_ssize_t[RANK]
+    left: cython.Py_ssize_t = 0
+    axis: cython.Py_ssize_t
+    step: cython.longlong = 1
+    before: Loop = loop[0]
+    for axis in range(loop.rank):
+        if axis not in axes:
+            order[left] = axis
+            left += 1
+    loop.reduced = len(axes)
+    for axis in axes:
+        order[left] = axis
+        left += 1
+    for left in range(loop.rank - 1, -1, -1):
+        axis = order[left]
+        loop.dims[left] = before.dims[axis]
+        loop.steps[left] = before.steps[axis]
+        loop.steps[RANK + left] = 0
+        if left < loop.rank - loop.reduced:
+            loop.steps[RANK + left] = step
+            step *= loop.dims[left]
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _rows(loop: cython.pointer(Loop)) -> cython.longlong:
+    """How many elements are reduced to one."""
+    rows: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(loop.rank - loop.reduced, loop.rank):
+        rows *= loop.dims[axis]
+    return rows
 
 
 @cython.cfunc
@@ -145,6 +200,8 @@ def _is_one(number: Node, other: Node) -> cython.bint:
 def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
     """Drop axes of size 1 and join neighbours that are one stride for everybody, as `kernel_encoder.collapse` does."""
     regions: cython.Py_ssize_t = loop.count + 1
+    first_reduced: cython.Py_ssize_t = loop.rank - loop.reduced
+    reduced: cython.Py_ssize_t = 0
     left: cython.Py_ssize_t = 0
     axis: cython.Py_ssize_t
     index: cython.Py_ssize_t
@@ -152,7 +209,7 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
         size: cython.longlong = loop.dims[axis]
         if size == 1:
             continue
-        joined: cython.bint = left > 0
+        joined: cython.bint = left > 0 and (reduced > 0) == (axis >= first_reduced)
         for index in range(regions):
             if not joined:
                 break
@@ -160,15 +217,20 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
         if joined:
             left -= 1
             size *= loop.dims[left]
+        elif axis >= first_reduced:
+            reduced += 1
         loop.dims[left] = size
         for index in range(regions):
             loop.steps[index * RANK + left] = loop.steps[index * RANK + axis]
         left += 1
-    if left == 0:
-        loop.dims[0] = left = 1
+    if left == 0 or (loop.reduced > 0 and reduced == 0):
+        loop.dims[left] = 1
         for index in range(regions):
-            loop.steps[index * RANK] = 0
+            loop.steps[index * RANK + left] = 0
+        left += 1
+        reduced = 1 if loop.reduced > 0 else 0
     loop.rank = left
+    loop.reduced = reduced
 
 
 @cython.cfunc
@@ -182,6 +244,7 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> Call:
             step: cython.longlong = loop.steps[index * RANK + axis]
             classes = 3 * classes + (step if 0 <= step <= 1 else 2)
     loop.key[0] = node.row.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
+    loop.key[0] |= cython.cast(cython.longlong, loop.reduced) << 40
     loop.key[KEY_WORDS - 1] = classes
     h: cython.ulonglong = 0
     for index in range(KEY_WORDS):
@@ -212,13 +275,11 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
     """The kernel that the lowering finds for a program of this node alone."""
     call: Call = Call()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
-    program: Program = passes.run_through("form_kernels", passes.Compilation([node])).program
+    program: Program = program_of(node)
+    kernel: Kernel = program.kernels[0]
     try:
-        if len(program.kernels) == 1:
-            kernel: Kernel = program.kernels[0]
-            prepare(program, kernel)
-            if kernel.prepared is not None and isinstance(kernel.prepared, Builder):
-                _take(call, node, kernel.prepared, loop)
+        if kernel.prepared is not None and isinstance(kernel.prepared, Builder):
+            _take(call, node, kernel.prepared, loop)
     finally:
         program.release()
     return call
@@ -230,7 +291,7 @@ def _take(call: Call, node: Node, builder: Builder, loop: cython.pointer(Loop)) 
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(builder.sources)
-    if builder.rank != loop.rank or builder.reduced or count > OPERANDS or builder.spec.checked:
+    if builder.rank != loop.rank or builder.reduced != loop.reduced or builder.spec.checked:
         return
     call.count = count
     for index in range(count):
@@ -252,6 +313,7 @@ def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
     used: cython.Py_ssize_t = rank
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
+    units: int64_t
     memcpy(frame.arguments, loop.dims, rank * cython.sizeof(int64_t))
     for index in range(call.count + 1):
         number = call.operands[index] if index < call.count else loop.count
@@ -263,7 +325,13 @@ def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
             )
     buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
     frame.pointers[call.count] = cython.cast(cython.p_void, buffer.address)
-    cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, loop.dims[0])
+    if loop.reduced < rank:
+        cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, loop.dims[0])
+    else:
+        units = (_rows(loop) + _block - 1) // _block
+        frame.pointers[call.count + 1] = frame.blocks
+        cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, units)
+        cython.cast(Code, call.spec.final_address)(frame.pointers, frame.arguments, 0, 1)
     commit(node, buffer, 0, None)
 
 

@@ -1,0 +1,92 @@
+# cython: language_level=3
+"""The program of a single node whose operands are there, made without the passes: none has anything to decide in it.
+
+It takes a pending node and gives the Program that the passes would make of it alone, planned and lowered, or nothing
+where they would rewrite it: a macro, a concatenation of one part, a view of a number.
+"""
+
+import cython
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    has_place,
+    row_major,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE, MACRO, REDUCE, SCALAR_ROW, SOURCE, VIEW
+from weft.engine.pipeline.lowering.row_kernel import prepare
+from weft.ops.row import TABLE
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_macro = cython.declare(cython.int, MACRO)
+_reduce = cython.declare(cython.int, REDUCE)
+_view = cython.declare(cython.int, VIEW)
+_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_source = cython.declare(cython.int, SOURCE)
+_add_row = cython.declare(Primitive, TABLE["add"])
+_cat_row = cython.declare(Primitive, TABLE["cat"])
+_stack_row = cython.declare(Primitive, TABLE["stack"])
+_strided_row = cython.declare(Primitive, TABLE["strided"])
+
+
+@cython.cfunc
+def is_rewritten(node: Node) -> cython.bint:
+    """Whether the passes put something else in the place of a node: other nodes, or a part of its operand."""
+    code: cython.int = node.row.code
+    if node.row.kind == _view:
+        return code == _strided_row.code or cython.cast(Node, node.inputs[0]).row is _scalar_row
+    if node.row.kind == _macro or code == _stack_row.code:
+        return True
+    return len(node.inputs) == 1 and (code == _cat_row.code or code == _add_row.code)
+
+
+@cython.cfunc
+def program_of(node: Node) -> Program:
+    """The program of one node: where its operands and itself lie, and the kernel that computes it, with its spec."""
+    program: Program = Program()
+    source: Node
+    place: Place
+    program.roots.append(node)
+    for source in node.inputs:
+        if not has_place(program, source):
+            strides: tuple = row_major(source.shape) if source.strides is None else source.strides
+            place = program.new_value(source, strides)
+            program.add_external(place.value)
+            if source.live > 0:
+                program.viewed.add(source)
+    place = program.new_value(node, row_major(node.shape))
+    place.value.kept = True
+    program.kept.add(node)
+    program.order.append(node)
+    program.connect(node)
+    kernel: Kernel = kernel_of(node)
+    program.kernels.append(kernel)
+    place.value.kernel = kernel
+    place.value.stored = True
+    if kernel.kind == _elementwise:
+        prepare(program, kernel)
+    return program
+
+
+@cython.cfunc
+def kernel_of(node: Node) -> Kernel:
+    """The kernel of one node, which stores it."""
+    kernel: Kernel
+    if node.row.kind == _reduce:
+        kernel = Kernel(_elementwise, cython.cast(Node, node.inputs[0]).shape)
+        kernel.axes = node.params[0]
+        kernel.reduced_shape = node.shape
+    elif node.row.kind == _source:
+        kernel = Kernel(_elementwise, node.shape)
+    else:
+        kernel = Kernel(node.row.kind, node.shape)
+    kernel.nodes.append(node)
+    kernel.stores.append(node)
+    kernel.open = False
+    return kernel
