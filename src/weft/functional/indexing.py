@@ -17,9 +17,11 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.weft.engine.frontend.resolve import needs_grad
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.views import logical_strides
 from cython.cimports.weft.engine.frontend.views import view as record_view
+from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.functional.indexing import PySlice_AdjustIndices, PySlice_Unpack
 from cython.cimports.weft.functional.parts import select_view, slice_view
 
@@ -42,6 +44,7 @@ from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, flip, full, reshape, where
 from weft.tensor.arguments import describe, need_tensor
+from weft.tensor.reading import position_in_memory
 
 require(__name__, cython.compiled)
 
@@ -268,11 +271,15 @@ def getitem(x: Any, index: Any) -> Any:
     if isinstance(index, slice) and not _is_backward(index):
         part = _slice(x, 0, index)
         return _alias(x) if part is x else part
-    if isinstance(index, Tensor) and index._shape and _counts_rows(index._dtype) and x._shape:
-        return gather_rows(x, index)
+    if isinstance(index, Tensor) and _counts_rows(index._dtype) and x._shape:
+        if index._shape:
+            return gather_rows(x, index)
+        number = None if _is_tracked(x) else position_in_memory(index)
+        if number is not None:
+            return _select(x, 0, number, 0)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(_normalise(index))
+    items = _scalars_to_select(x, _normalise(index))
     if any([_is_backward(item) for item in items]):
         axes, items = _turned(x, items)
         x = flip(x, tuple(axes))
@@ -297,7 +304,7 @@ def _is_nested_index(index: list[Any]) -> bool:
     )
 
 
-def _scalars_to_select(items: list[Any]) -> list[Any]:
+def _scalars_to_select(x: Tensor, items: list[Any]) -> list[Any]:
     """0-d integer tensors as integers, as PyTorch reads them; a pending one that stands alone gathers instead, so that
     nothing has to run."""
     scalars = [
@@ -308,12 +315,19 @@ def _scalars_to_select(items: list[Any]) -> list[Any]:
     if not scalars:
         return items
     others = sum([isinstance(item, (Tensor, np.ndarray)) for item in items])
-    if others == 1 and value_of(items[scalars[0]]).state != DONE:
-        return items
     items = list(items)
     for place in scalars:
-        items[place] = int(host.to_numpy(items[place]))
+        number = None if _is_tracked(x) else position_in_memory(items[place])
+        if number is None and others == 1 and value_of(items[place]).state != DONE:
+            return items
+        items[place] = int(host.to_numpy(items[place])) if number is None else number
     return items
+
+
+@cython.cfunc
+def _is_tracked(x: Tensor) -> cython.bint:
+    """Whether gradients follow what is read of a tensor: then lookups are gathers, whose gradients add up in one."""
+    return current_tape().mode.grad and needs_grad(x)
 
 
 def _alias(x: Any) -> Any:
@@ -326,11 +340,17 @@ def _alias(x: Any) -> Any:
 
 def setitem(x: Any, index: Any, new: Any) -> None:
     """`x[index] = new`."""
+    if isinstance(index, Tensor) and index._shape == () and _counts_rows(index._dtype):
+        number = None if _is_tracked(x) else position_in_memory(index)
+        index = index if number is None else number
+    if type(index) is int and isinstance(new, Tensor):
+        assign_region(_select(x, 0, index, 0), new)
+        return
     if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
         new = _to_tensor(new)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(_normalise(index))
+    items = _scalars_to_select(x, _normalise(index))
     if any([_is_backward(item) for item in items]):
         axes, items = _turned(x, items)
         turned = flip(x, tuple(axes))

@@ -15,6 +15,8 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.ir.elements import dense_elements
 from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape
+from cython.cimports.weft.engine.replay.conditions import is_plain
 from cython.cimports.weft.engine.runtime.scalar_cells import load_number
 
 from weft._build.compiled import require
@@ -66,6 +68,21 @@ def _elements(tensor: Tensor, count: cython.longlong) -> object:
     finally:
         PyBuffer_Release(cython.address(view))
     return numbers
+
+
+def position_in_memory(index: Tensor) -> int | None:
+    """The number that an index without dimensions holds, where that lies in memory already; None where it is to be
+    computed, or where a call is being learned, or a transformation sees what is recorded: they know no values."""
+    tape: Tape = current_tape()
+    mode: Mode = tape.mode
+    storage: Storage = index.storage
+    if mode.intact > 0 or not is_plain(tape):
+        return None
+    node: Node = value(index) if storage is None else storage.node
+    if node.state != DONE or node.buffer is None:
+        return None
+    numbers = _elements(index, 1)
+    return None if numbers is None else numbers[0]
 
 
 @cython.cfunc

@@ -117,7 +117,7 @@ def mutate(tensor: Tensor, new: Tensor):
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
         late["write_through"](tensor, new)
-    else:
+    elif not _is_region_of(new, tensor):
         _write(tensor, storage, value(new))
     storage.version += 1
     if tensor.counter is not None:
@@ -162,6 +162,16 @@ def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
         replace_node(storage, new)
     else:
         _put_region(tensor, storage, new)
+
+
+@cython.cfunc
+def _is_region_of(new: Tensor, tensor: Tensor) -> cython.bint:
+    """Whether what is to be written shows the very elements that are written: `e[i] += 1` ends with `e[i] = e[i]`."""
+    if new.storage is not tensor.storage or new.offset != tensor.offset or new.lens != 0:
+        return False
+    if new._dtype is not tensor._dtype or new._shape != tensor._shape:
+        return False
+    return logical_strides(new) == logical_strides(tensor)
 
 
 @cython.cfunc

@@ -72,6 +72,29 @@ def overlaps(shape: tuple, strides: tuple) -> bool:
     return False
 
 
+@cython.cfunc
+def may_meet(shape: tuple, strides: tuple, other: tuple, distance: cython.longlong) -> cython.bint:
+    """Whether two regions of one shape may have elements in common, by their first and last ones; `other` are the
+    strides of the second, which begins so many elements behind the first. Elements alone never do harm to each other:
+    one is read before the other is written."""
+    axis: cython.Py_ssize_t
+    low: cython.longlong = 0
+    high: cython.longlong = 0
+    other_low: cython.longlong = distance
+    other_high: cython.longlong = distance
+    numel: cython.longlong = 1
+    for axis in range(len(shape)):
+        size: cython.longlong = shape[axis]
+        numel *= size
+        way: cython.longlong = cython.cast(cython.longlong, strides[axis]) * (size - 1)
+        other_way: cython.longlong = cython.cast(cython.longlong, other[axis]) * (size - 1)
+        low += min(way, 0)
+        high += max(way, 0)
+        other_low += min(other_way, 0)
+        other_high += max(other_way, 0)
+    return numel > 1 and low <= other_high and other_low <= high
+
+
 def broadcast_shapes(shapes, name="broadcast"):
     """The common shape of operands, by NumPy's rule: the tuple of one of them where it has it. Errors: ShapeError."""
     rank: cython.Py_ssize_t = 0

@@ -29,12 +29,13 @@ from cython.cimports.weft.engine.runtime.interpreter import (
     take_view,
 )
 from cython.cimports.weft.engine.runtime.launch import Run, is_compiled, is_watched
-from cython.cimports.weft.engine.runtime.loop_calls import call_loop
+from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config
 from weft.engine.capi.interrupts import undisturbed
 from weft.engine.frontend.write_rollback import hold, hold_formers
+from weft.engine.ir.primitive import REGION
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
@@ -52,9 +53,11 @@ from weft.errors import OutOfMemoryError
 
 require_compiled(__name__, cython.compiled)
 
+_region = cython.declare(cython.int, REGION)
 SIGNALS_EVERY = cython.declare(cython.Py_ssize_t, 1024)  # nodes, Python is let handle signals
 NODES_OF_A_MISS = 8  # there should be so many nodes for each unknown one
 MEETINGS_ALONE = 2  # of a kernel that is not compiled, after which it is compiled for a node alone
+NODES_OF_A_KERNEL = 512  # that are scheduled while a kernel is compiled
 _tally = cython.declare(Counters, outcomes.counters)
 
 
@@ -138,8 +141,8 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def called(node: Node) -> cython.bint:
-    """Run an elementwise node by calling its kernel; False where it is none to call."""
-    if not call_loop(node):
+    """Run a node by calling its kernel; False where there is none to call."""
+    if not (call_put(node) if node.row.kind == _region else call_loop(node)):
         return False
     count(1, 1, 1)
     return True
@@ -152,7 +155,7 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
     if not is_rewritten(node):
-        return launch_single(node, overwrites)
+        return launch_single(flush, node, overwrites)
     form: Signature = signature([node], ALONE + overwrites)
     known: Template = executable_cache.lookup(form) if config.cache else None
     if known is not None and executable_cache.usable(known, form):
@@ -164,7 +167,7 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     if flush.missed >= flush.most_misses:
         return False
     flush.missed += 1
-    return schedule_alone(form, overwrites)
+    return schedule_alone(flush, form, overwrites)
 
 
 @cython.cfunc
@@ -235,12 +238,12 @@ def schedule(
 
 
 @cython.cfunc
-def schedule_alone(form: Signature, overwrites: cython.int) -> cython.bint:
+def schedule_alone(flush: Interpretation, form: Signature, overwrites: cython.int) -> cython.bint:
     """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
     one: Any = passes.Compilation(form.nodes, again=True, overwrites=overwrites)
     try:
         passes.schedule(one)
-        if waits_for_compiler(one.lowering):
+        if waits_for_compiler(flush, one.lowering):
             return False
         return not launch(form, None, one.program, one.memory, one.lowering, form.nodes)
     finally:
@@ -248,13 +251,13 @@ def schedule_alone(form: Signature, overwrites: cython.int) -> cython.bint:
 
 
 @cython.cfunc
-def launch_single(node: Node, overwrites: cython.int) -> cython.bint:
+def launch_single(flush: Interpretation, node: Node, overwrites: cython.int) -> cython.bint:
     """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
     program: Program = program_of(node)
     try:
         memory: Plan = memory_plan.plan(program, overwrites)
         lowering: Lowering = lower.lower(program, memory)
-        if waits_for_compiler(lowering):
+        if waits_for_compiler(flush, lowering):
             return False
         return not launch(None, None, program, memory, lowering, [node])
     finally:
@@ -262,9 +265,11 @@ def launch_single(node: Node, overwrites: cython.int) -> cython.bint:
 
 
 @cython.cfunc
-def waits_for_compiler(lowering: Lowering) -> cython.bint:
+def waits_for_compiler(flush: Interpretation, lowering: Lowering) -> cython.bint:
     """Whether a node alone has a kernel that is not compiled: the first time it is left to its flush, which compiles
-    what it needs together."""
+    what it needs together, if scheduling what is left takes no longer than compiling."""
+    if len(flush.order) >= NODES_OF_A_KERNEL:
+        return False
     launch: Launch
     for launch in lowering.launches:
         if launch.spec.address == 0:

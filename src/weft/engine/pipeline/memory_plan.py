@@ -12,6 +12,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, Py_REFCNT
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -189,7 +190,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     if place.offset != 0 or root.numel != node.numel or place.value.last_reader is not kernel:
         return False
     for number in range(1, len(node.inputs)):
-        if root is operand(program, node, number).root:
+        if root is operand(program, node, number).root and _may_meet(program, node, number):
             return False
     if root.dtype is not node.dtype:
         return False
@@ -203,6 +204,16 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(node):
         result.overwriting = kernel.position
     return True
+
+
+@cython.cfunc
+def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython.bint:
+    """Whether what is read of a value may be written over before: only a part that is apart from the region cannot."""
+    if node.row.kind != REGION:
+        return True
+    place: Place = operand(program, node, number)
+    start: cython.longlong = node.params[0]
+    return may_meet(place.shape, place.strides, node.params[1], start - place.offset)
 
 
 @cython.cfunc
@@ -274,16 +285,16 @@ def _is_free_for(
     return True
 
 
-def is_private(root: Node):
-    """Whether a value's memory is seen by nobody but the pending nodes that read it."""
+def is_private(root: Node, views: cython.Py_ssize_t = 0):
+    """Whether a value's memory is seen by nobody but the pending nodes that read it, and so many views of it."""
     if root.live > 0 or root.buffer is None or root.strides is not None:
         return False
-    return not (_held_elsewhere(root.buffer) or root.buffer.foreign)
+    return not (_held_elsewhere(root.buffer, views) or root.buffer.foreign)
 
 
 @cython.cfunc
-def _held_elsewhere(buffer) -> cython.bint:
-    return Py_REFCNT(cython.cast(cython.pointer(PyObject), buffer)) > 2
+def _held_elsewhere(buffer, views: cython.Py_ssize_t) -> cython.bint:
+    return Py_REFCNT(cython.cast(cython.pointer(PyObject), buffer)) > 2 + views
 
 
 def verify(program: Program, result: Plan):

@@ -34,3 +34,4 @@ cdef class Call:
     cdef int operands[OPERANDS]
 
 cdef bint call_loop(Node node)
+cdef bint call_put(Node node)

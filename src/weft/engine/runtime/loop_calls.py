@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Direct calls of loop kernels: one elementwise node or reduction, one kernel from a table, no program.
+"""Direct calls of loop kernels: one elementwise node, reduction or write to a part, one kernel, no program.
 
 It takes a pending node whose operands are there, joins the axes that are one stride for everybody, and finds the kernel
 by row, dtypes and the classes of those strides; sizes are arguments, so a graph of new sizes finds known kernels. What
@@ -9,7 +9,7 @@ called here, and neither are arrays that are worth a second thread.
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.cpu.instructions import SPLIT_ABOVE
@@ -17,8 +17,12 @@ from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.strides import may_meet
+from cython.cimports.weft.engine.pipeline.lowering.copy import copy_loop
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import Builder
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program
+from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import find_spec
+from cython.cimports.weft.engine.pipeline.memory_plan import _reuse
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, row_major
 from cython.cimports.weft.engine.pipeline.single_node import program_of
 from cython.cimports.weft.engine.runtime.interpreter import commit
 from cython.cimports.weft.engine.runtime.loop_calls import (
@@ -34,6 +38,8 @@ from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_ROW
 from weft.engine.pipeline.lowering import loop_kernel
+from weft.engine.pipeline.memory_plan import is_private
+from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
@@ -41,6 +47,7 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _block = cython.declare(cython.longlong, loop_kernel.BLOCK)
 _tall = cython.declare(cython.longlong, loop_kernel.TALL)
+_put_row = cython.declare(Primitive, TABLE["put"])
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
@@ -79,8 +86,70 @@ def call_loop(node: Node) -> cython.bint:
     call: Call = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
         return False
-    _run(node, call, cython.address(loop))
+    buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
+    _run(node, call, cython.address(loop), buffer.address)
+    commit(node, buffer, 0, None)
     return True
+
+
+@cython.cfunc
+def call_put(node: Node) -> cython.bint:
+    """Write a part of a value into its memory, which nobody else sees, on the calling thread; False where the value has
+    to be copied, or the node is another."""
+    loop: Loop
+    if node.row.code != _put_row.code or not _reuse:
+        return False
+    base: Node = node.inputs[0]
+    part: Node = node.inputs[1]
+    if part.numel == 0 or len(part.shape) > RANK or part.numel // 8 * 2 >= SPLIT_ABOVE:
+        return False
+    if part.dtype is not node.dtype or base.dtype is not node.dtype:
+        return False
+    if not is_private(base, 1 if _is_apart(base, part, node) else 0):
+        return False
+    if not _read_region(part, node.params[1], cython.address(loop)):
+        return False
+    _join_axes(cython.address(loop))
+    call: Call = _find(node, cython.address(loop))
+    if call.spec is None or call.spec.address == 0:
+        return False
+    buffer: Buffer = base.buffer
+    offset: cython.longlong = base.offset
+    start: cython.longlong = node.params[0]
+    address: uintptr_t = buffer.address + offset + start * node.dtype.itemsize
+    _run(node, call, cython.address(loop), address)
+    base.buffer = None
+    commit(node, buffer, offset, None)
+    return True
+
+
+@cython.cfunc
+def _is_apart(base: Node, part: Node, node: Node) -> cython.bint:
+    """Whether what is written to a value is another part of that value, which nobody else sees."""
+    if part.buffer is None or part.buffer is not base.buffer or part.live > 0:
+        return False
+    start: cython.longlong = node.params[0]
+    gap: cython.longlong = base.offset + start * node.dtype.itemsize - part.offset
+    strides: tuple = row_major(part.shape) if part.strides is None else part.strides
+    if gap % node.dtype.itemsize != 0:
+        return False
+    return not may_meet(part.shape, strides, node.params[1], gap // node.dtype.itemsize)
+
+
+@cython.cfunc
+def _read_region(part: Node, strides: tuple, loop: cython.pointer(Loop)) -> cython.bint:
+    """The loop nest of a write to a region with these strides: the value that it is a part of has no steps."""
+    axis: cython.Py_ssize_t
+    loop.rank = len(part.shape)
+    loop.reduced = 0
+    loop.count = 2
+    for axis in range(loop.rank):
+        loop.dims[axis] = part.shape[axis]
+        loop.steps[axis] = 0
+        loop.steps[2 * RANK + axis] = strides[axis]
+    for axis in range(1, OPERANDS + 1):
+        loop.key[axis] = 0
+    return _read_steps(part, loop, 1)
 
 
 @cython.cfunc
@@ -275,6 +344,9 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
     """The kernel that the lowering finds for a program of this node alone."""
     call: Call = Call()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
+    if node.row.code == _put_row.code:
+        _take_copy(call, node)
+        return call
     program: Program = program_of(node)
     kernel: Kernel = program.kernels[0]
     try:
@@ -306,8 +378,19 @@ def _take(call: Call, node: Node, builder: Builder, loop: cython.pointer(Loop)) 
 
 
 @cython.cfunc
-def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
-    """Call the kernel of a node on its operands and new memory."""
+def _take_copy(call: Call, node: Node) -> cython.void:
+    """Let a call have the kernel that copies a part into its region."""
+    part: Node = node.inputs[1]
+    strides: tuple = row_major(part.shape) if part.strides is None else part.strides
+    builder: Builder = copy_loop(node.dtype, part.shape, strides, node.params[1])
+    call.spec = find_spec(builder)
+    call.count = 1
+    call.operands[0] = 1
+
+
+@cython.cfunc
+def _run(node: Node, call: Call, loop: cython.pointer(Loop), target: uintptr_t) -> cython.void:
+    """Call the kernel of a node on its operands and the memory that its result goes to."""
     frame: Frame
     rank: cython.Py_ssize_t = loop.rank
     used: cython.Py_ssize_t = rank
@@ -323,8 +406,7 @@ def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
             frame.pointers[index] = _address_of(
                 node.inputs[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
             )
-    buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
-    frame.pointers[call.count] = cython.cast(cython.p_void, buffer.address)
+    frame.pointers[call.count] = cython.cast(cython.p_void, target)
     if loop.reduced < rank:
         cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, loop.dims[0])
     else:
@@ -332,7 +414,6 @@ def _run(node: Node, call: Call, loop: cython.pointer(Loop)) -> cython.void:
         frame.pointers[call.count + 1] = frame.blocks
         cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, units)
         cython.cast(Code, call.spec.final_address)(frame.pointers, frame.arguments, 0, 1)
-    commit(node, buffer, 0, None)
 
 
 @cython.cfunc

@@ -63,15 +63,7 @@ def _copy(
     """The same for a part of a copy that writes so many bytes in all."""
     if 0 in shape:
         return
-    builder: Builder = Builder.__new__(Builder)
-    builder.start(shape, None)
-    code: cython.int = dtype.code
-    at = builder.region(cython.address(builder.operands), code, _real, 0, False)
-    builder.body_steps(at, shape, source[2])
-    value: cython.longlong = builder.code(False, LOAD, code, 0, 0)
-    at = builder.region(cython.address(builder.stores), code, _real, value, False)
-    builder.body_steps(at, shape, target[2])
-    collapse([builder])
+    builder: Builder = copy_loop(dtype, shape, source[2], target[2])
     if written >= _LARGE and _is_in_lines(builder):
         from weft.engine.pipeline.lowering.streaming_copy import copy_lines
 
@@ -88,6 +80,21 @@ def _copy(
     pointers.words = words
     pointers.count = pointers.room = 4
     launch_loops(lowering, builder, cython.address(pointers))
+
+
+@cython.cfunc
+def copy_loop(dtype: DType, shape: tuple, source: tuple, target: tuple) -> Builder:
+    """The loops of a copy between regions of one shape, by their strides."""
+    builder: Builder = Builder.__new__(Builder)
+    builder.start(shape, None)
+    code: cython.int = dtype.code
+    at = builder.region(cython.address(builder.operands), code, _real, 0, False)
+    builder.body_steps(at, shape, source)
+    value: cython.longlong = builder.code(False, LOAD, code, 0, 0)
+    at = builder.region(cython.address(builder.stores), code, _real, value, False)
+    builder.body_steps(at, shape, target)
+    collapse([builder])
+    return builder
 
 
 @cython.cfunc
