@@ -364,6 +364,47 @@ def test_a_quick_value_is_computed_in_each_reader() -> None:
     )
 
 
+@pytest.mark.parametrize("cheap", ["relu($0)", "abs($0)", "square($0)", "maximum($0, 2)"])
+def test_what_costs_less_than_memory_is_cloned(cheap: str) -> None:
+    head = f"""
+        $0 = value float32[512, 512] live
+        %0 = {cheap} : float32[512, 512]
+        %1 = exp($0) : float32[512, 512]
+        %2 = matmul(%1, %1) : float32[512, 512] live
+        """
+    check_pass(
+        "clones",
+        f"""{head}%3 = add(%0, %2) : float32[512, 512] live
+        k0 [512, 512]: %0 %1 -> %0 %1
+        k1 [512, 512]: %2 -> %2
+        k2 [512, 512]: %3 -> %3
+        """,
+        f"""{head}%3 = {cheap} : float32[512, 512] again %0
+        %4 = add(%3, %2) : float32[512, 512] live
+        k0 [512, 512]: %0 %1 -> %1
+        k1 [512, 512]: %2 -> %2
+        k2 [512, 512]: %3 %4 -> %4
+        """,
+    )
+
+
+@pytest.mark.parametrize("dear", ["div($0, 3)", "sqrt($0)", "reciprocal($0)"])
+def test_what_costs_more_than_memory_is_stored(dear: str) -> None:
+    stays(
+        "clones",
+        f"""
+        $0 = value float32[512, 512] live
+        %0 = {dear} : float32[512, 512]
+        %1 = exp($0) : float32[512, 512]
+        %2 = matmul(%1, %1) : float32[512, 512] live
+        %3 = add(%0, %2) : float32[512, 512] live
+        k0 [512, 512]: %0 %1 -> %0 %1
+        k1 [512, 512]: %2 -> %2
+        k2 [512, 512]: %3 -> %3
+        """,
+    )
+
+
 def test_an_exponential_is_not_quick() -> None:
     stays(
         "clones",

@@ -19,7 +19,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import ELEMENTWISE, INDEX, REDUCE, SCATTER, SOURCE
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.ir.tape import finish
-from weft.engine.pipeline.fusion.regions import mark_stores
+from weft.engine.pipeline.fusion.def_use import mark_uses
 from weft.engine.pipeline.program_ir import Kernel, Program
 from weft.engine.pipeline.program_text import UNPLACED, dtype_of_numbers
 from weft.errors import ArgumentError
@@ -199,7 +199,7 @@ class _Parser:
         for name, node in self.again:
             again = program.again = program.again or {}
             again[self.named[name]] = program.place(node)
-        mark_stores(program)
+        mark_uses(program)
         for kernel, position in zip(program.kernels, self.positions, strict=True):
             kernel.position = position
 

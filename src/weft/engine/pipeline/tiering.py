@@ -13,7 +13,8 @@ kernels taken apart is `provisional`: it is not stored as known.
 import cython
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import find, mark_stores
+from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
+from cython.cimports.weft.engine.pipeline.fusion.regions import find
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, place_of
 
@@ -90,7 +91,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
             kernels.append(piece)
             pieces.append(piece)
     program.kernels = kernels
-    mark_stores(program)
+    mark_uses(program)
     for kernel in pieces:
         prepare(program, kernel)
 

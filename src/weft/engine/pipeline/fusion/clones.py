@@ -1,17 +1,23 @@
 # cython: language_level=3
 """Twins: what is quickly computed from one array is computed again where it is read, instead of being stored.
 
-In comes a fused Program. A kernel stores a value that a few additions, subtractions and products make of one array,
-which is in memory anyway, and of much smaller values; later kernels read it element by element. Each of them gets
-*twins* of these operations, and reads the array: as much is read, and less is written. Batch norm stores neither its
-differences from the mean nor the normalised values. Bits are the same.
+In comes a fused Program. A kernel stores a value that a few simple operations make of one array, which is in memory
+anyway, and of much smaller values, for less than storing it costs (`costs`); later kernels read it element by element.
+Each of them gets *twins* of these operations, and reads the array: as much is read, and less is written. Batch norm
+stores neither its differences from the mean nor the normalised values. Bits are the same.
 """
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import mark_stores, most_nodes
+from cython.cimports.weft.engine.pipeline.fusion.def_use import (
+    Use,
+    mark_uses,
+    reads_elements,
+    uses_of,
+)
+from cython.cimports.weft.engine.pipeline.fusion.regions import most_nodes
 from cython.cimports.weft.engine.pipeline.fusion.rematerialization import copy_of
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -26,11 +32,10 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
+from weft.engine.pipeline.fusion.costs import IN_MEMORY, READ, cost_of
 
 require(__name__, cython.compiled)
 
-QUICK = frozenset(("add", "sub", "mul", "neg"))
-MOST_NODES = 3  # operations of one value
 MOST_READERS = 4  # kernels that compute it again
 SMALLER = 16  # times smaller than an array is what counts as nothing beside it
 LEAST = 1 << 18  # bytes of a value that are worth it
@@ -55,82 +60,87 @@ def make_twins(program: Program) -> cython.void:
     most: cython.int = most_nodes()
     if most == 1:
         return
-    readers: dict = _readers(program)
+    candidates: set = _candidates(program)
+    if not candidates:
+        return
+    uses: dict = uses_of(program, candidates)
     originals: dict = {place.root: node for node, place in (program.again or {}).items()}
-    for kernel in program.kernels if readers else ():
-        if kernel.kind != _elementwise or kernel.staged:
-            continue
+    for kernel in program.kernels:
         left: cython.Py_ssize_t = len(kernel.stores)
         for node in kernel.stores:
-            reads: list = readers.get(place_of(program, node).value)
-            if not reads or left < 2 or node in program.kept or node.live > 0:
+            if left < 2 or place_of(program, node).value not in candidates:
                 continue
-            chain: list = _chain(program, kernel, node)
-            if chain and _have_room(reads, len(chain), most):
-                _give(program, node, chain, reads, originals)
+            others: list = _other_uses(program, kernel, node, uses)
+            chain: list = _chain(program, kernel, node) if others else None
+            if chain and _have_room(others, len(chain), most):
+                _give(program, node, chain, others, originals)
                 left -= 1
                 found = True
     if found:
-        mark_stores(program)
+        mark_uses(program)
 
 
 @cython.cfunc
-def _readers(program: Program) -> dict:
-    """Large value -> (kernel, node, number of the operand) of all that read it in other kernels; none of a value
-    that one of them does not read element by element."""
-    found: dict = {}
+def _candidates(program: Program) -> set:
+    """The large values that kernels store which have others to store, and that one operation makes cheaply."""
+    found: set = set()
     kernel: Kernel
     node: Node
-    number: cython.Py_ssize_t
     for kernel in program.kernels:
-        for node in kernel.nodes:
-            for number in range(len(node.inputs)):
-                place: Place = operand(program, node, number)
-                root: Node = place.root
-                if root.numel * root.dtype.itemsize < _least or place.value.kernel is None:
-                    continue
-                if _may_compute(kernel, place):
-                    if maker(place) is not kernel:
-                        found.setdefault(place.value, []).append((kernel, node, number))
-                else:
-                    found.setdefault(place.value, []).append(None)
-    return {value: reads for value, reads in found.items() if None not in reads}
+        if kernel.kind != _elementwise or kernel.staged or len(kernel.stores) < 2:
+            continue
+        for node in kernel.stores:
+            if node.live > 0 or node.numel * node.dtype.itemsize < _least or node in program.kept:
+                continue
+            if cost_of(node) <= IN_MEMORY:
+                found.add(place_of(program, node).value)
+    return found
 
 
 @cython.cfunc
-def _may_compute(kernel: Kernel, place: Place) -> cython.bint:
-    """Whether a kernel reads a place element by element, and may compute what lies there."""
-    if kernel.kind != _elementwise or kernel.staged:
-        return False
-    return place.whole and equal(place.shape, kernel.shape)
+def _other_uses(program: Program, kernel: Kernel, node: Node, uses: dict) -> list:
+    """The uses of a value in other kernels; none where one of them may not compute it."""
+    found: list = []
+    use: Use
+    for use in uses.get(place_of(program, node).value, ()):
+        place: Place = operand(program, use.node, use.number)
+        if use.kernel.staged or not reads_elements(use.kernel, place):
+            return []
+        if use.kernel is not kernel:
+            found.append(use)
+    return found
 
 
 @cython.cfunc
 def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
     """The nodes of a kernel, in order, that make a value of one array of its size in memory and of small values; None
-    where they are too many, or not quick."""
+    where that costs more than storing it."""
     chain: set = {node}
     stack: list = [node]
     array: Value = None
     one: Node
     number: cython.Py_ssize_t
+    cost: cython.double = 0
     while stack:
         one = stack.pop()
-        if one.row.name not in QUICK or one.dtype is not node.dtype or one.shape != node.shape:
+        if one.dtype is not node.dtype or one.shape != node.shape:
             return None
+        cost += cost_of(one)
         for number in range(len(one.inputs)):
             place: Place = operand(program, one, number)
             stored: cython.bint = place.value.kernel is None or place.value.stored
             if place.root.numel * SMALLER <= node.numel and stored:
                 continue
-            if not stored and _may_compute(kernel, place):
-                chain.add(place.root)
-                stack.append(place.root)
+            if not stored and reads_elements(kernel, place):
+                cost -= READ
+                if place.root not in chain:
+                    chain.add(place.root)
+                    stack.append(place.root)
             elif stored and _is_array(place, node) and (array is None or array is place.value):
                 array = place.value
             else:
                 return None
-        if len(chain) > MOST_NODES:
+        if cost > IN_MEMORY:
             return None
     return None if array is None else [one for one in kernel.nodes if one in chain]
 
@@ -148,7 +158,10 @@ def _is_array(place: Place, node: Node) -> cython.bint:
 def _have_room(reads: list, count: cython.Py_ssize_t, most: cython.int) -> cython.bint:
     """Whether few kernels read a value, which may have so many nodes more."""
     kernel: Kernel
-    kernels: set = {kernel for kernel, _, _ in reads}
+    use: Use
+    kernels: set = set()
+    for use in reads:
+        kernels.add(use.kernel)
     for kernel in kernels:
         if len(kernel.nodes) + count > most:
             return False
@@ -158,17 +171,15 @@ def _have_room(reads: list, count: cython.Py_ssize_t, most: cython.int) -> cytho
 @cython.cfunc
 def _give(program: Program, node: Node, chain: list, reads: list, originals: dict) -> cython.void:
     """Let each kernel that reads a value compute it by twins of a chain."""
-    kernel: Kernel
-    reader: Node
-    number: cython.Py_ssize_t
+    use: Use
     made: dict = {}  # kernel -> node -> its twin
-    for kernel, reader, number in reads:
-        if kernel not in made:
-            made[kernel] = _twins(program, kernel, chain)
-            _note(program, kernel, made[kernel], originals)
-        place: Place = place_of(program, made[kernel][node])
-        first: cython.longlong = program.first.words[_number(reader)]
-        program.operands.words[first + number] = _address(place)
+    for use in reads:
+        if use.kernel not in made:
+            made[use.kernel] = _twins(program, use.kernel, chain)
+            _note(program, use.kernel, made[use.kernel], originals)
+        place: Place = place_of(program, made[use.kernel][node])
+        first: cython.longlong = program.first.words[_number(use.node)]
+        program.operands.words[first + use.number] = _address(place)
 
 
 @cython.cfunc

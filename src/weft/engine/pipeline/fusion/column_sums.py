@@ -10,10 +10,9 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.into_reader import note_readers
+from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
     is_over_rows,
-    mark_stores,
     most_nodes,
     most_staged,
 )
@@ -51,8 +50,6 @@ def take_sums(program: Program) -> cython.void:
     if most_nodes() == 1:
         return
     candidates: list = [kernel for kernel in program.kernels if _is_of_sums(program, kernel)]
-    if candidates:
-        note_readers(program)
     for kernel in candidates:
         for host in _hosts(program, kernel, most):
             if _may_join(program, kernel, host):
@@ -60,7 +57,7 @@ def take_sums(program: Program) -> cython.void:
                 found = True
                 break
     if found:
-        mark_stores(program)
+        mark_uses(program)
 
 
 @cython.cfunc

@@ -1,9 +1,13 @@
-"""What elementwise operations cost, in additions: what fusion weighs computing a value again with.
+"""The cost model of recomputation: what it costs to compute a value again, and what storing it would cost.
 
-Rough measures of vectors of float32 on current processors. They decide between equal bits, and never between values.
+Both are counted in additions, for each element. A value costs what its operations do, and each operand that they read;
+one that is read within the chain is not read, and costs no `READ`. Rough measures of vectors of float32 on
+current processors. They decide between equal bits, and never between values.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 _SIMPLE = (
     "add sub mul neg abs square cube cast eq ne lt le gt ge where maximum minimum clamp_min clamp_max relu sign "
@@ -12,12 +16,20 @@ _SIMPLE = (
 )
 COSTS: dict[str, float] = {
     **dict.fromkeys(_SIMPLE.split(), 1.0),
-    "div": 5.0,
-    "reciprocal": 5.0,
-    "sqrt": 5.0,
+    "div": 8.0,
+    "reciprocal": 8.0,
+    "sqrt": 8.0,
     "rsqrt": 9.0,
     "exp": 12.0,
     "normal_float32": 120.0,
     "normal_float64": 240.0,
 }
 UNKNOWN = 30.0  # of any other
+READ = 1.0  # an operand
+IN_MEMORY = 7.0  # storing a value in memory and reading it: three additions in a chain cost no more, a division does
+IN_CACHE = 5.0  # and in a row of local memory
+
+
+def cost_of(node: Any) -> float:
+    """What a node costs whose operands are all read."""
+    return COSTS.get(node.row.name, UNKNOWN) + READ * len(node.inputs)

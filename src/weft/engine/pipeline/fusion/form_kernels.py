@@ -9,6 +9,7 @@ that it reads. Fusion never changes bits: every value rounds to its own dtype in
 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.elementwise import join_elementwise
 from cython.cimports.weft.engine.pipeline.fusion.reductions import join_reduce
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
@@ -17,7 +18,6 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
     in_epilogue,
     is_row_value,
     lies_within,
-    mark_stores,
     note_consumers,
 )
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -57,7 +57,7 @@ def form_kernels(program: Program) -> cython.void:
         place_of(program, node).value.kernel = kernel
         note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
-    mark_stores(program)
+    mark_uses(program)
 
 
 @cython.cfunc

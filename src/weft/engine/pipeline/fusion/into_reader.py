@@ -9,11 +9,8 @@ what is decided in `form_kernels`.
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fusion.regions import (
-    is_row_value,
-    mark_stores,
-    most_nodes,
-)
+from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
+from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
@@ -41,7 +38,6 @@ def sink(program: Program) -> cython.void:
     most: cython.int = most_nodes()
     if most == 1:
         return
-    note_readers(program)
     for kernel in program.kernels:
         if kernel.kind == _elementwise and len(kernel.nodes) > 1 and _may_give(program, kernel):
             for reader, nodes in _by_reader(program, kernel).items():
@@ -49,47 +45,17 @@ def sink(program: Program) -> cython.void:
                     _move(program, kernel, reader, nodes)
                     moved = True
     if moved:
-        mark_stores(program)
-
-
-@cython.cfunc
-def note_readers(program: Program) -> cython.void:
-    """Note the only other kernel that reads a stored value; none where several do, or one that has to find it in
-    memory."""
-    kernel: Kernel
-    node: Node
-    value: Value
-    number: cython.Py_ssize_t
-    for value in program.values:
-        value.read = False
-        value.reader = None
-    for kernel in program.kernels:
-        for node in kernel.nodes:
-            for number in range(len(node.inputs)):
-                place: Place = operand(program, node, number)
-                value = place.value
-                if value.kernel is None or (value.read and value.reader is None):
-                    continue
-                fits: cython.bint = _element_by_element(kernel, place)
-                if not fits or maker(place) is not kernel:
-                    one: cython.bint = fits and (not value.read or value.reader is kernel)
-                    value.read = True
-                    value.reader = kernel if one else None
+        mark_uses(program)
 
 
 @cython.cfunc
 def _may_give(program: Program, kernel: Kernel) -> cython.bint:
-    """Whether one other kernel alone reads something that a kernel stores."""
+    """Whether one other kernel alone reads something that a kernel stores, and could compute."""
     node: Node
     for node in kernel.stores:
-        if place_of(program, node).value.reader is not None:
+        if place_of(program, node).value.reader is not None and _may_move(program, kernel, node):
             return True
     return False
-
-
-@cython.cfunc
-def _element_by_element(kernel: Kernel, place: Place) -> cython.bint:
-    return kernel.kind == _elementwise and place.whole and equal(place.shape, kernel.shape)
 
 
 @cython.cfunc
@@ -119,34 +85,54 @@ def _by_reader(program: Program, kernel: Kernel) -> dict:
 @cython.cfunc
 def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Kernel | None:
     """The one later kernel that needs an elementwise node, itself or for what goes there; else None."""
-    if node.live > 0 or node.row.kind != _elementwise or node.shape != kernel.shape:
+    if not _may_move(program, kernel, node):
         return None
-    if node in program.kept:
-        return None
-    if node not in kernel.stores:
+    value: Value = place_of(program, node).value
+    if not value.stored:
         return users.get(node)
-    reader = place_of(program, node).value.reader
-    return reader if users.get(node, reader) is reader else None
+    return value.reader if users.get(node, value.reader) is value.reader else None
+
+
+@cython.cfunc
+def _may_move(program: Program, kernel: Kernel, node: Node) -> cython.bint:
+    """Whether a node is computed element by element, and nobody outside holds it."""
+    if node.live > 0 or node.row.kind != _elementwise or not equal(node.shape, kernel.shape):
+        return False
+    return node not in program.kept
 
 
 @cython.cfunc
 def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
-    """Let stay what reads a value that stays and is not in memory, and what is read by a node that stays."""
+    """Let stay what reads a value that stays and is not in memory, and then what a node reads that stays. Returns
+    whether something was let stay that others may read."""
     changed: cython.bint = False
     node: Node
     number: cython.Py_ssize_t
     for node in kernel.nodes:
+        if node in into and _needs_what_stays(program, kernel, node, into):
+            del into[node]
+    for node in reversed(kernel.nodes):
+        if node in into:
+            continue
         for number in range(len(node.inputs)):
             place: Place = operand(program, node, number)
-            root: Node = place.root
-            if maker(place) is not kernel:
-                continue
-            if node not in into:
-                changed |= into.pop(root, None) is not None
-            elif root not in into and root not in kernel.stores and not is_row_value(kernel, root):
-                del into[node]
+            if place.root in into and maker(place) is kernel:
+                del into[place.root]
                 changed = True
     return changed
+
+
+@cython.cfunc
+def _needs_what_stays(program: Program, kernel: Kernel, node: Node, into: dict) -> cython.bint:
+    """Whether a node reads a value of its kernel that stays, and is in no memory."""
+    number: cython.Py_ssize_t
+    for number in range(len(node.inputs)):
+        place: Place = operand(program, node, number)
+        if place.value.stored or place.root in into or maker(place) is not kernel:
+            continue
+        if not is_row_value(kernel, place.root):
+            return True
+    return False
 
 
 @cython.cfunc
@@ -156,27 +142,29 @@ def _pays(
     """Whether there is room for the nodes, something stays, and no more is moved in memory than before."""
     if len(nodes) == len(kernel.nodes) or len(reader.nodes) + len(nodes) > most:
         return False
-    known: set = set(nodes)
-    stored: cython.Py_ssize_t = len(known.intersection(kernel.stores))
     node: Node
-    for node in reader.nodes:
-        known.update(_roots(program, node))
+    saved: cython.Py_ssize_t = 0  # neither written nor read
     more: set = set()
     for node in nodes:
-        more.update(_roots(program, node))
-    return len(more - known) <= 2 * stored  # neither written nor read
+        saved += 2 * place_of(program, node).value.stored
+        _note_roots(program, node, more)
+    more.difference_update(nodes)
+    if len(more) <= saved:
+        return True
+    known: set = set()
+    for node in reader.nodes:
+        _note_roots(program, node, known)
+    return len(more - known) <= saved
 
 
 @cython.cfunc
-def _roots(program: Program, node: Node) -> list:
+def _note_roots(program: Program, node: Node, found: set) -> cython.void:
     """The values that a node reads, without single elements."""
-    found: list = []
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
         place: Place = operand(program, node, number)
         if place.root.numel > 1:
-            found.append(place.root)
-    return found
+            found.add(place.root)
 
 
 @cython.cfunc
@@ -185,4 +173,5 @@ def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cyth
     kernel.nodes = [node for node in kernel.nodes if node not in moving]
     reader.nodes = nodes + reader.nodes
     for node in nodes:
-        place_of(program, node).value.kernel = reader
+        value: Value = place_of(program, node).value
+        value.kernel, value.stored = reader, False

@@ -13,7 +13,6 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     Place,
     Program,
-    Value,
     maker,
     operand,
     place_of,
@@ -268,37 +267,8 @@ def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
 
 
 @cython.cfunc
-def stays_within(kernel: Kernel, place: Place) -> cython.bint:
-    """Whether a kernel reads a value that it need not find in memory: one of its own."""
-    return kernel.kind == _elementwise and maker(place) is kernel and lies_within(kernel, place)
-
-
-@cython.cfunc
 def lies_within(kernel: Kernel, place: Place) -> cython.bint:
     """Whether a kernel's own value is read element by element, or row by row."""
     if place.whole:
         return True
     return kernel.staged and is_row_value(kernel, place.root) and by_row(kernel, place)
-
-
-@cython.ccall
-def mark_stores(program: Program) -> cython.void:
-    """Say which values leave their kernel, and number the kernels."""
-    kernel: Kernel
-    node: Node
-    value: Value
-    number: cython.Py_ssize_t
-    for value in program.values:
-        value.stored = value.kept or value.kernel is None
-    for kernel in program.kernels:
-        for node in kernel.nodes:
-            for number in range(len(node.inputs)):
-                place: Place = operand(program, node, number)
-                if not place.value.stored and not stays_within(kernel, place):
-                    place.value.stored = True
-    for index, kernel in enumerate(program.kernels):
-        kernel.position = index
-        kernel.stores = []
-        for node in kernel.nodes:
-            if place_of(program, node).value.stored:
-                kernel.stores.append(node)

@@ -10,6 +10,7 @@ the same; readers behind the peak read the twins. Bits are the same.
 
 import cython
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.pipeline.fusion.def_use import Use, uses_of
 from cython.cimports.weft.engine.pipeline.fusion.form_kernels import form_kernels
 from cython.cimports.weft.engine.pipeline.fusion.into_reader import sink
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
@@ -95,30 +96,29 @@ def _stored_bytes(program: Program) -> cython.longlong:
 class Uses:
     """Who reads what, in which order; at which kernel most bytes are alive, and how many."""
 
-    readers: dict  # value -> (node, position of its kernel) of all that read it
+    program: Program
+    readers: dict  # value -> its uses
     rank: dict  # node -> its place in the order
     peak: cython.Py_ssize_t
     most: cython.longlong
 
     def __cinit__(self, program: Program):
-        kernel: Kernel
-        node: Node
-        source: Node
-        self.readers, self.rank = {}, {}
-        for kernel in program.kernels:
-            for node in kernel.nodes:
-                for source in node.inputs:
-                    root: Node = place_of(program, source).root
-                    if root.state == PENDING:
-                        self.readers.setdefault(root, []).append((node, kernel.position))
+        self.program = program
+        self.readers, self.rank = uses_of(program, None), {}
         for number, node in enumerate(program.order):
             self.rank[node] = number
         self.find_peak(program)
 
     @cython.cfunc
+    def of(self, root: Node) -> list:
+        """The uses of a value in the order of kernels."""
+        return self.readers.get(place_of(self.program, root).value, [])
+
+    @cython.cfunc
     def last(self, root: Node) -> cython.Py_ssize_t:
         """The position of the last kernel that reads a value, -1 where none does."""
-        return max([position for _, position in self.readers.get(root, ())], default=-1)
+        uses: list = self.of(root)
+        return uses[len(uses) - 1].kernel.position if uses else -1
 
     @cython.cfunc
     def find_peak(self, program: Program) -> cython.void:
@@ -139,16 +139,16 @@ class Uses:
 
     @cython.cfunc
     def late(self, root: Node) -> list:
-        """The nodes behind the peak that read a value, with the positions of their kernels."""
-        return [item for item in self.readers.get(root, ()) if item[1] > self.peak]
+        """The uses of a value behind the peak."""
+        return [use for use in self.of(root) if use.kernel.position > self.peak]
 
     @cython.cfunc
     def is_idle(self, root: Node) -> cython.bint:
         """Whether a value is read behind the peak, and not at it, by what may be given a twin of it."""
         late: list = self.late(root)
-        if not late or any([position == self.peak for _, position in self.readers[root]]):
+        if not late or any([use.kernel.position == self.peak for use in self.of(root)]):
             return False
-        return all([reader.row.kind in READERS for reader, _ in late])
+        return all([use.node.row.kind in READERS for use in late])
 
 
 @cython.final
@@ -203,9 +203,9 @@ def _choice(program: Program, uses: Uses, kernel: Kernel, again: set, gone: set)
     root: Node
     choice: Choice = Choice()
     choice.again, choice.roots = again, set()
-    late: list = [item for node in again for item in uses.late(node)]
-    first: cython.Py_ssize_t = min([position for _, position in late])
-    choice.place = min([uses.rank[node] for node, _ in late])
+    late: list = [use for node in again for use in uses.late(node)]
+    first: cython.Py_ssize_t = min([use.kernel.position for use in late])
+    choice.place = min([uses.rank[use.node] for use in late])
     chain: set = _chain(program, uses, kernel, choice, first)
     if len(chain) > MOST_NODES or choice.roots & gone:
         return None
@@ -256,6 +256,7 @@ def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
     before: dict = {}  # place in the order -> twins
     program.twins, program.again = set(), {}
     choice: Choice
+    use: Use
     for choice in choices:
         twins: dict = _twins_of(program, choice)
         before.setdefault(choice.place, []).extend(twins.values())
@@ -265,8 +266,8 @@ def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
                 instead[node] = twin
                 continue
             program.again[node] = program.new_value(twin, row_major(node.shape))
-            for reader, _ in uses.late(node) if node in choice.again else ():
-                given.setdefault(reader, {})[node] = twin
+            for use in uses.late(node) if node in choice.again else ():
+                given.setdefault(use.node, {})[node] = twin
     order: list = []
     for number, node in enumerate(program.order):
         order += before.get(number, ())
@@ -309,10 +310,11 @@ def _needed_early(uses: Uses, choice: Choice) -> set:
     """Those nodes of a choice that something in front of the peak reads."""
     stays: set = set()
     chain: set = set(choice.nodes)
+    use: Use
     for node in reversed(choice.nodes):
-        for reader, position in uses.readers.get(node, ()):
-            early: cython.bint = position <= uses.peak or node not in choice.again
-            if reader in stays if reader in chain else early:
+        for use in uses.of(node):
+            early: cython.bint = use.kernel.position <= uses.peak or node not in choice.again
+            if use.node in stays if use.node in chain else early:
                 stays.add(node)
                 break
     return stays

@@ -42,7 +42,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Progr
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import REDUCE
-from weft.engine.pipeline.fusion.costs import COSTS, UNKNOWN
+from weft.engine.pipeline.fusion.costs import IN_CACHE, READ, cost_of
 from weft.engine.pipeline.fusion.regions import LONGEST_ROW
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.spec_table import spec_of
@@ -55,7 +55,6 @@ _longest_row = cython.declare(cython.longlong, LONGEST_ROW)
 LANES = 16  # that rows are added up in, as in `weft.engine.kernels.loop_ir`
 WHOLE, ADDED = 1, 2
 _add = cython.declare(Primitive, TABLE["add"])
-CHEAP = 5  # a value of at most this cost is computed again in a later phase
 MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
 
 
@@ -122,10 +121,10 @@ class Staging:
             number = max(number, cython.cast(cython.Py_ssize_t, self.born[root]) + waits)
         self.compute(node, number)
         self.born[node] = number
-        cost: cython.double = COSTS.get(node.row.name, UNKNOWN) + len(node.inputs)
+        cost: cython.double = cost_of(node)
         for root in self.inside(node):
             if not self.by_row(root) and root not in self.held:
-                cost += cython.cast(cython.double, self.costs[root]) - 1
+                cost += cython.cast(cython.double, self.costs[root]) - READ
         self.costs[node] = cost
 
     @cython.cfunc
@@ -188,7 +187,7 @@ class Staging:
     def is_cheap(self, node: Node) -> cython.bint:
         """Whether a value is computed again rather than held; also where local memory is used up."""
         cost: cython.double = self.costs[node]
-        return cost <= CHEAP or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
+        return cost <= IN_CACHE or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
 
     @cython.cfunc
     def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:

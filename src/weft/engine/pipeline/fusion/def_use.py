@@ -1,0 +1,102 @@
+# cython: language_level=3
+"""Def-use: who reads the values that kernels compute.
+
+In comes a Program with kernels; the passes of this folder ask here, and change the program by what they hear. Each
+value is told in one walk over all operands whether it has to be stored, and which other kernel alone reads it, element
+by element (`mark_uses`; it holds until nodes move). Few passes need to know every use of a value, and of few values:
+those are listed for them (`uses_of`).
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.regions import lies_within
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Place,
+    Program,
+    Value,
+    maker,
+    operand,
+    place_of,
+)
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+@cython.cclass
+class Use:
+    """That a node of a kernel reads a value as the operand of this number."""
+
+
+@cython.ccall
+def mark_uses(program: Program) -> cython.void:
+    """Number the kernels, and say of each value whether it leaves its kernel, and which kernel alone reads it then."""
+    kernel: Kernel
+    node: Node
+    value: Value
+    number: cython.Py_ssize_t
+    for value in program.values:
+        value.stored = value.kept or value.kernel is None
+        value.read = False
+        value.reader = None
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for number in range(len(node.inputs)):
+                _mark(kernel, operand(program, node, number))
+    for index, kernel in enumerate(program.kernels):
+        kernel.position = index
+        kernel.stores = []
+        for node in kernel.nodes:
+            if place_of(program, node).value.stored:
+                kernel.stores.append(node)
+
+
+@cython.cfunc
+@cython.inline
+def _mark(kernel: Kernel, place: Place) -> cython.void:
+    """That a kernel reads a place."""
+    value: Value = place.value
+    if value.kernel is None or (value.stored and value.read and value.reader is None):
+        return
+    own: cython.bint = kernel.kind == _elementwise and maker(place) is kernel
+    fits: cython.bint = reads_elements(kernel, place)
+    if own and fits:
+        return
+    value.stored = value.stored or not own or not lies_within(kernel, place)
+    value.reader = kernel if fits and (not value.read or value.reader is kernel) else None
+    value.read = True
+
+
+@cython.cfunc
+def reads_elements(kernel: Kernel, place: Place) -> cython.bint:
+    """Whether a kernel reads all of a value, element by element of its own space."""
+    return kernel.kind == _elementwise and place.whole and equal(place.shape, kernel.shape)
+
+
+@cython.cfunc
+def uses_of(program: Program, wanted) -> dict:
+    """Value -> its uses, in the order of the kernels; of those that are wanted, or of all that kernels compute."""
+    found: dict = {}
+    kernel: Kernel
+    node: Node
+    value: Value
+    number: cython.Py_ssize_t
+    for kernel in program.kernels:
+        for node in kernel.nodes:
+            for number in range(len(node.inputs)):
+                value = operand(program, node, number).value
+                if value.kernel is None or (wanted is not None and value not in wanted):
+                    continue
+                use: Use = Use.__new__(Use)
+                use.kernel, use.node, use.number = kernel, node, number
+                found.setdefault(value, []).append(use)
+    return found
