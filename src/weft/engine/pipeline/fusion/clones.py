@@ -11,6 +11,7 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
 from cython.cimports.weft.engine.pipeline.fusion.def_use import (
     Use,
     mark_uses,
@@ -32,7 +33,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
-from weft.engine.pipeline.fusion.costs import IN_MEMORY, READ, cost_of
+from weft.engine.pipeline.fusion.costs import IN_MEMORY, READ
 
 require(__name__, cython.compiled)
 
@@ -63,16 +64,20 @@ def make_twins(program: Program) -> cython.void:
     candidates: set = _candidates(program)
     if not candidates:
         return
-    uses: dict = uses_of(program, candidates)
+    uses: dict = None
     originals: dict = {place.root: node for node, place in (program.again or {}).items()}
     for kernel in program.kernels:
         left: cython.Py_ssize_t = len(kernel.stores)
         for node in kernel.stores:
             if left < 2 or place_of(program, node).value not in candidates:
                 continue
+            chain: list = _chain(program, kernel, node)
+            if chain is None:
+                continue
+            if uses is None:
+                uses = uses_of(program, candidates)
             others: list = _other_uses(program, kernel, node, uses)
-            chain: list = _chain(program, kernel, node) if others else None
-            if chain and _have_room(others, len(chain), most):
+            if others and _have_room(others, len(chain), most):
                 _give(program, node, chain, others, originals)
                 left -= 1
                 found = True

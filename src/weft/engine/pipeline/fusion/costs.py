@@ -1,3 +1,4 @@
+# cython: language_level=3
 """The cost model of recomputation: what it costs to compute a value again, and what storing it would cost.
 
 Both are counted in additions, for each element. A value costs what its operations do, and each operand that they read;
@@ -5,16 +6,19 @@ one that is read within the chain is not read, and costs no `READ`. Rough measur
 current processors. They decide between equal bits, and never between values.
 """
 
-from __future__ import annotations
+import cython
+from cython.cimports.weft.engine.ir.node import Node
 
-from typing import Any
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
 
 _SIMPLE = (
     "add sub mul neg abs square cube cast eq ne lt le gt ge where maximum minimum clamp_min clamp_max relu sign "
     "logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not isnan isinf "
     "isfinite real imag conj complex clone floor ceil trunc round iota"
 )
-COSTS: dict[str, float] = {
+COSTS: dict = {
     **dict.fromkeys(_SIMPLE.split(), 1.0),
     "div": 8.0,
     "reciprocal": 8.0,
@@ -30,6 +34,7 @@ IN_MEMORY = 7.0  # storing a value in memory and reading it: three additions in 
 IN_CACHE = 5.0  # and in a row of local memory
 
 
-def cost_of(node: Any) -> float:
+@cython.ccall
+def cost_of(node: Node) -> cython.double:
     """What a node costs whose operands are all read."""
     return COSTS.get(node.row.name, UNKNOWN) + READ * len(node.inputs)

@@ -84,7 +84,8 @@ def reads_elements(kernel: Kernel, place: Place) -> cython.bint:
 
 @cython.cfunc
 def uses_of(program: Program, wanted) -> dict:
-    """Value -> its uses, in the order of the kernels; of those that are wanted, or of all that kernels compute."""
+    """Value -> its uses, in the order of the kernels; of the stored values that are wanted, or of all
+    that kernels compute."""
     found: dict = {}
     kernel: Kernel
     node: Node
@@ -94,7 +95,9 @@ def uses_of(program: Program, wanted) -> dict:
         for node in kernel.nodes:
             for number in range(len(node.inputs)):
                 value = operand(program, node, number).value
-                if value.kernel is None or (wanted is not None and value not in wanted):
+                if value.kernel is None:
+                    continue
+                if wanted is not None and not (value.stored and value in wanted):
                     continue
                 use: Use = Use.__new__(Use)
                 use.kernel, use.node, use.number = kernel, node, number

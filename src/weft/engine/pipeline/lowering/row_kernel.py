@@ -11,6 +11,7 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -42,7 +43,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Progr
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import REDUCE
-from weft.engine.pipeline.fusion.costs import IN_CACHE, READ, cost_of
+from weft.engine.pipeline.fusion.costs import IN_CACHE, READ
 from weft.engine.pipeline.fusion.regions import LONGEST_ROW
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.spec_table import spec_of
