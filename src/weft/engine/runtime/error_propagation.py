@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.engine.ir.index_range import range_error
 from weft.engine.ir.node import DONE_STATE as DONE
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import ROWS, SCALAR_ROW
 from weft.engine.pipeline.batching.membership import batched_operands, rows_along
 from weft.errors import WeftError
 from weft.ops.indexing import public_name
@@ -97,7 +97,7 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
         failure = failed.get(place.root)
         if failure is None:
             continue
-        if node.row.name == "gather_rows":
+        if node.row.kind == ROWS:
             yield _gathered(node, number, place, failure)
         elif flags is not None and flags[number] and isinstance(failure, FailedRows):
             yield _row_by_row(node, source, place, failure)
