@@ -29,13 +29,15 @@ try:
     from weft import functional as _functional
     from weft import tensor as _handle
     from weft.autograd.grad_fn_attributes import install as _install_records
-    from weft.autograd.tensor_methods import LATE as _GRADIENT_LATE
+    from weft.autograd.tensor_methods import HOOKS as _GRADIENT_HOOKS
     from weft.autograd.tensor_methods import METHODS as _GRADIENT_METHODS
     from weft.engine.api.api_function import all_public as _all_public
-    from weft.engine.dispatch.core_hooks import bind as _bind
+    from weft.engine.dispatch.core_hooks import bind as _bind_hooks
+    from weft.engine.dispatch.core_hooks import bind_primitives as _bind_primitives
     from weft.engine.frontend.tensor import Tensor
     from weft.engine.frontend.tensor import install_methods as _install_methods
     from weft.engine.ir import tape as _tapes
+    from weft.functional import math as _math_rows
     from weft.ops import TABLE as _TABLE
 except (
     ImportError,
@@ -194,13 +196,14 @@ def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
 
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
-    late = {**_functional.LATE, **_handle.LATE, **_GRADIENT_LATE}
-    late |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
-    late["aten"] = lambda name: _load("weft.nn.private").aten
-    late["vmap"] = lambda: _load("weft.func").vmap
-    late["namespace"] = lambda name: _load("weft.library").namespace(name)
-    late["name_of"] = lambda function: _load("weft.overrides").name_of(function)
-    _bind(_TABLE, late)
+    hooks = {**_functional.HOOKS, **_handle.HOOKS, **_GRADIENT_HOOKS}
+    hooks |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
+    hooks["aten"] = lambda name: _load("weft.nn.private").aten
+    hooks["vmap"] = lambda: _load("weft.func").vmap
+    hooks["namespace"] = lambda name: _load("weft.library").namespace(name)
+    hooks["name_of"] = lambda function: _load("weft.overrides").name_of(function)
+    _bind_primitives(_TABLE, _math_rows.FLOOR_DIVIDE, _math_rows.RSUB_NUMBER)
+    _bind_hooks(hooks)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
     methods["__array_namespace__"] = _array_namespace

@@ -16,7 +16,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import Public
-from weft.engine.dispatch.core_hooks import bind
+from weft.engine.dispatch.core_hooks import bind_matmul
 from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,
     answering_of,
@@ -51,7 +51,7 @@ __all__ = [
 
 def see_products() -> None:
     """From now on `a @ b` is a call that modes see."""
-    bind({}, {"matmul": _seen_product})
+    bind_matmul(_seen_product)
 
 
 def _seen_product(a: Any, b: Any) -> Any:

@@ -188,3 +188,16 @@ def test_the_hash_covers_declarations_that_are_cimported_in_turn(tmp_path):
     assert compiled.SourceHashes(package).of(source) == first
     (package / "far.pxd").write_text("cdef long far\n")
     assert compiled.SourceHashes(package).of(source) != first
+
+
+def test_the_hash_covers_a_module_that_is_cimported_by_its_name(tmp_path):
+    package = tmp_path / "pack"
+    (package / "inner").mkdir(parents=True)
+    declarations = package / "inner" / "near.pxd"
+    declarations.write_text("cdef int near\n")
+    source = package / "a.py"
+    for line in ("import far, near", "import (far,\n    near)"):
+        source.write_text(f"from cython.cimports.pack.inner {line}\n")
+        first = compiled.SourceHashes(package).of(source)
+        declarations.write_text(declarations.read_text() + "cdef long other\n")
+        assert compiled.SourceHashes(package).of(source) != first

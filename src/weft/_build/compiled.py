@@ -54,7 +54,8 @@ class SourceHashes:
 
         self._root = (package_folder() if package is None else package).parent
         self._cimport = re.compile(
-            rb"^\s*(?:from\s+cython\.cimports\.([\w.]+)\s+import|from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))\b",
+            rb"^\s*(?:from\s+cython\.cimports\.([\w.]+)\s+import|from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))\b"
+            rb"\s*(\([^)]*\)|.*)",
             re.MULTILINE,
         )
         self._cimported: dict[Path, list[Path]] = {}
@@ -82,8 +83,12 @@ class SourceHashes:
     def _cimports(self, file: Path) -> list[Path]:
         """The package's .pxd files that one file names."""
         if file not in self._cimported:
-            names = {b"".join(words) for words in self._cimport.findall(file.read_bytes())}
-            paths = [self._root / (n.decode().replace(".", "/") + ".pxd") for n in names]
+            modules = set()
+            for *words, names in self._cimport.findall(file.read_bytes()):
+                module = b"".join(words)
+                within = names.translate(None, b"(),").split()  # a name may be a module of a package
+                modules |= {module, *(module + b"." + name for name in within)}
+            paths = [self._root / (name.decode().replace(".", "/") + ".pxd") for name in modules]
             self._cimported[file] = [path for path in paths if path.exists()]
         return self._cimported[file]
 

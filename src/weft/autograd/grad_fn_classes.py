@@ -11,7 +11,7 @@ import functools
 from typing import Any, NamedTuple
 
 from weft._build.lazy import later
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import cpu_device
 from weft.engine.frontend.grad_fn_nodes import class_of_nodes, see
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from weft.engine.ir.node import RESULT_BIT, Node
@@ -71,7 +71,7 @@ def input_metadata(self: Any) -> tuple[InputMetadata | None, ...]:
     record = self.variable if isinstance(self, AccumulateGrad) else self
     several = isinstance(self, GradientFunction)
     types = record.output_types if several else [(record.shape, record.dtype)]
-    device = bound_to("device")
+    device = cpu_device()
     return tuple([None if t is None else InputMetadata(list(t[0]), t[1], device) for t in types])
 
 

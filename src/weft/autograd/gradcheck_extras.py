@@ -16,7 +16,7 @@ from weft.autograd.finite_differences import outputs_of
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.autograd.function import Function
 from weft.autograd.functional import stacked
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import vmap_function
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import alias_of
 from weft.errors import WeftError
@@ -169,7 +169,7 @@ def _shown(tangent: Any) -> str:
 
 def check_batched_forward(func: Callable[..., Any], plain: list[Any], checked: list[int]) -> None:
     """Errors: GradcheckError where tangents for a batch of tangents, by vmap, are not those for each."""
-    vmap = bound_to("vmap")()
+    vmap = vmap_function()
     for index in checked:
         directions = [plain[index] * 0 + 1, plain[index] * 0 + 2]
 

@@ -181,13 +181,12 @@ def without_tangents(self: Tensor) -> Tensor:
     return forward_ad.plain(self) if forward_ad.has_tangent(self) else self
 
 
-LATE: dict[str, Any] = {
+HOOKS: dict[str, Any] = {
     "as_seen": as_seen,
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,
     "named": named,
-    "observed_edge": lambda edge: discovery.observed_edge(edge),
     "refit": lambda *given: refitting.refit(*given),
     "several_outputs": several_outputs,
     "without_tangents": without_tangents,

@@ -1,6 +1,6 @@
 """The functions of the public API: each is written once, and is both `weft.name(input, ...)` and a Tensor method.
 
-Every module has FUNCTIONS (names in `weft`), METHODS (names on Tensor) and LATE (what special methods of Tensor call);
+Every module has FUNCTIONS (names in `weft`), METHODS (names on Tensor) and HOOKS (what special methods of Tensor call);
 here they are joined. `weft/__init__.py` installs them.
 """
 
@@ -60,8 +60,8 @@ FUNCTIONS.update({n: with_out(FUNCTIONS[n]) for n in _WITH_OUT.split()})
 FUNCTIONS["spmm"] = FUNCTIONS["mm"]
 _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
-LATE: dict[str, Any] = {
-    name: function for module in _MODULES for name, function in module.LATE.items()
+HOOKS: dict[str, Any] = {
+    name: function for module in _MODULES for name, function in getattr(module, "HOOKS", {}).items()
 } | {"answer_out": answer_out}
 LINALG: dict[str, Any] = {
     **norms.LINALG,
@@ -99,7 +99,7 @@ _IN_PYTORCH = frozenset(
     ]
 )
 
-__all__ = ["EXPORTS", "FUNCTIONS", "LATE", "LINALG", "METHODS", "SPECIAL"]
+__all__ = ["EXPORTS", "FUNCTIONS", "HOOKS", "LINALG", "METHODS", "SPECIAL"]
 
 
 def __getattr__(name: str) -> Any:

@@ -209,4 +209,3 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 FUNCTIONS = by_name(masked_fill, fill, isclose, allclose, equal, dist, where)
 METHODS: dict[str, Any] = {**FUNCTIONS, "where": _method_where}
 METHODS["masked_fill_"] = taking_overlaps(make_in_place(masked_fill))
-LATE: dict[str, Any] = {}

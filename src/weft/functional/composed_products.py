@@ -237,5 +237,4 @@ METHODS |= {
     f"{name}_": make_in_place(FUNCTIONS[name], name)
     for name in ("addmm", "addmv", "addr", "baddbmm")
 }
-LATE: dict[str, Any] = {}
 LINALG: dict[str, Any] = {"cross": cross, "vecdot": vecdot}

@@ -226,5 +226,4 @@ def _finished(x: Any, term: list[Any], result: list[Any], pair: Any, alone: bool
 
 FUNCTIONS: dict[str, Any] = {"einsum": einsum}
 METHODS: dict[str, Any] = {}
-LATE: dict[str, Any] = {}
-__all__ = ["FUNCTIONS", "LATE", "METHODS", "einsum"]
+__all__ = ["FUNCTIONS", "METHODS", "einsum"]

@@ -130,4 +130,3 @@ def _cannot_assign(region: Any, new: Any) -> ShapeError:
 
 FUNCTIONS: dict[str, Any] = {"clone": clone, "fill_": fill_, "zero_": zero_}
 METHODS: dict[str, Any] = {"copy_": copy_, "fill_": fill_, "zero_": zero_, "clone": clone}
-LATE: dict[str, Any] = {}

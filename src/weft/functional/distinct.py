@@ -237,4 +237,3 @@ FUNCTIONS: dict[str, Any] = by_name(
     unique, unique_consecutive, searchsorted, bucketize, bincount, isin
 )  # fmt: skip
 METHODS: dict[str, Any] = by_name(unique, unique_consecutive, bincount)
-LATE: dict[str, Any] = {}

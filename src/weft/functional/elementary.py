@@ -315,4 +315,4 @@ METHODS: dict[str, Any] = {
     name: function for name, function in FUNCTIONS.items() if name not in _NOT_METHODS
 }
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
-LATE = {"neg": neg, "invert": invert}
+HOOKS = {"neg": neg, "invert": invert}

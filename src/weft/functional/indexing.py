@@ -480,5 +480,5 @@ FUNCTIONS: dict[str, Any] = {
     "index_put": index_put,
 }
 METHODS: dict[str, Any] = {**FUNCTIONS, "index_put_": index_put_}
-LATE = {"getitem": getitem, "setitem": setitem}
-__all__ = ["FUNCTIONS", "LATE", "METHODS"]
+HOOKS = {"getitem": getitem, "setitem": setitem}
+__all__ = ["FUNCTIONS", "HOOKS", "METHODS"]

@@ -343,4 +343,3 @@ FUNCTIONS: dict[str, Any] = {
 }
 FUNCTIONS.update(concat=cat, concatenate=cat, row_stack=vstack)
 METHODS: dict[str, Any] = {}
-LATE: dict[str, Any] = {}

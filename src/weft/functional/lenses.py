@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.grad_fn_attributes import Written
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import record_elementwise
 from weft.engine.frontend.resolve import edge_for, set_edge, value_of
@@ -258,7 +258,7 @@ def _bent(x: Any, lens: int) -> Any:
 def seen_through(tensor: Any) -> Any:
     """The node of the value of a tensor with a lens."""
     if tensor.lens & SPARSE:
-        return value_of(bound_to("sparse")().shown(tensor))
+        return value_of(sparse_library().shown(tensor))
     flat = _flat(handle_of_storage(tensor), tensor)
     shape, strides = tensor._shape, logical_strides(tensor)
     whole = tensor.offset == 0 and tensor.strides is None and flat.numel() == tensor.numel()
@@ -270,7 +270,7 @@ def write_through_lens(tensor: Any, new: Any) -> None:
     """Give the region that a tensor with a lens shows a new value. Where a gradient is required, the base gets a new
     value as a whole, computed back through the steps that lead to the tensor."""
     if tensor.lens & SPARSE:
-        raise bound_to("sparse")().no_memory(tensor)
+        raise sparse_library().no_memory(tensor)
     base = tensor.base
     if base is None or not tapes.tape().mode.grad or not (base.requires_grad or new.requires_grad):
         _write_memory(tensor, new)
@@ -350,4 +350,4 @@ METHODS: dict[str, Any] = {
     "mH": property(_mH),
     "H": property(hermitian),
 }
-LATE: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}
+HOOKS: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}

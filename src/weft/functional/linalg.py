@@ -382,5 +382,5 @@ FUNCTIONS: dict[str, Any] = {
 FUNCTIONS["ger"] = outer
 METHODS: dict[str, Any] = dict(FUNCTIONS)
 FUNCTIONS["dsmm"] = mm
-LATE = {"matmul": matmul_operator}
+HOOKS = {"matmul": matmul_operator}
 LINALG: dict[str, Any] = {"matmul": matmul}

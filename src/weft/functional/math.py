@@ -53,7 +53,7 @@ _SMALL_POWERS = {
     -1: named_row(TABLE["reciprocal"], "PowBackward0"),
     -0.5: named_row(TABLE["rsqrt"], "PowBackward0"),
 }
-_RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 0))
+RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 0))
 _CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
 _BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
 _TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
@@ -66,7 +66,7 @@ def _no_slope(g: Any) -> Any:
     raise no_derivative("aten::floor_divide")
 
 
-_WHOLE = with_slopes(
+FLOOR_DIVIDE = with_slopes(
     TABLE["floor_divide"], {"self": _no_slope, "other": _no_slope}, "FloorDivideBackward0"
 )
 # Rounding leaves a gradient of zeros; `//` refuses one.
@@ -123,7 +123,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         input = _first_operand("sub", input, other)
     check_subtraction(input, other)
     scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
-    result = binary(_SUB if isinstance(input, Tensor) else _RSUB_NUMBER, input, scaled)
+    result = binary(_SUB if isinstance(input, Tensor) else RSUB_NUMBER, input, scaled)
     return result if out is None else write_out(out, result)
 
 
@@ -490,7 +490,7 @@ _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
 def _binary(name: str) -> Any:
-    row = _WHOLE if name == "floor_divide" else TABLE[name]
+    row = FLOOR_DIVIDE if name == "floor_divide" else TABLE[name]
     divides = name in ("floor_divide", "remainder", "fmod")
     second = name in _BOTH_TENSORS
     first = second or name in _FIRST_TENSOR
@@ -545,11 +545,9 @@ FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
 METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
 METHODS["float_power_"] = float_power_
-LATE = {
-    "floor_divide_row": _WHOLE,
+HOOKS = {
     "check_divisor": check_divisor,
     "check_subtraction": check_subtraction,
     "pow": power_operator,
-    "rsub_row": _RSUB_NUMBER,
     "with_arrays": with_arrays,
 }

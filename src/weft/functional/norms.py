@@ -308,4 +308,3 @@ LINALG: dict[str, Any] = {
     "vector_norm": vector_norm,
     "matrix_norm": matrix_norm,
 }
-LATE: dict[str, Any] = {}

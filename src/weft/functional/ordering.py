@@ -361,4 +361,3 @@ FUNCTIONS: dict[str, Any] = by_name(
     sort, argsort, msort, topk, kthvalue, median, mode, cummax, cummin, quantile
 )  # fmt: skip
 METHODS: dict[str, Any] = dict(FUNCTIONS)
-LATE: dict[str, Any] = {}

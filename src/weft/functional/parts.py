@@ -407,4 +407,4 @@ def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
 
 FUNCTIONS = by_name(select, narrow, unbind, split, chunk, tensor_split, diagonal)
 METHODS: dict[str, Any] = {**FUNCTIONS, "unfold": unfold}
-LATE = {"iterate": iterate}
+HOOKS = {"iterate": iterate}

@@ -497,4 +497,3 @@ FUNCTIONS = by_name(
     logsumexp, cumsum, cumprod,
 )  # fmt: skip
 METHODS: dict[str, Any] = {**FUNCTIONS, "sum_to_size": sum_to_size}
-LATE: dict[str, Any] = {}

@@ -151,4 +151,4 @@ METHODS: dict[str, Any] = {
     "stride": stride,
     "storage_offset": storage_offset,
 }
-LATE = {"region": region}
+HOOKS = {"region": region}

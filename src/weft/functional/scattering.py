@@ -611,5 +611,4 @@ for _function in (
 ):
     METHODS[f"{_function.__name__}_"] = make_in_place(_function)
 METHODS["index_fill_"] = taking_overlaps(METHODS["index_fill_"])
-LATE: dict[str, Any] = {}
-__all__ = ["FUNCTIONS", "LATE", "METHODS", "one_hot", "permute"]
+__all__ = ["FUNCTIONS", "METHODS", "one_hot", "permute"]

@@ -414,5 +414,4 @@ METHODS: dict[str, Any] = {
     "triu_": triu_,
     "fill_diagonal_": fill_diagonal_,
 }
-LATE: dict[str, Any] = {}
-__all__ = ["FUNCTIONS", "LATE", "METHODS", "TABLE"]
+__all__ = ["FUNCTIONS", "METHODS", "TABLE"]

@@ -119,4 +119,3 @@ def log_softmax(
 
 FUNCTIONS: dict[str, Any] = {"softmax": softmax, "log_softmax": log_softmax}
 METHODS: dict[str, Any] = dict(FUNCTIONS)
-LATE: dict[str, Any] = {}

@@ -388,7 +388,6 @@ METHODS.update(
         FUNCTIONS, "hypot xlogy copysign heaviside ldexp erfinv lgamma digamma sinc i0"
     )
 )
-LATE: dict[str, Any] = {}
 SPECIAL: dict[str, Any] = {
     **by_name(
         digamma,

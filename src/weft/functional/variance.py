@@ -136,4 +136,3 @@ def _named(name: str, *results: Any) -> tuple[Any, ...]:
 
 FUNCTIONS = by_name(var, std, var_mean, std_mean)
 METHODS = by_name(var, std)
-LATE: dict[str, Any] = {}

@@ -474,4 +474,3 @@ METHODS: dict[str, Any] = {
     **by_name(view, reshape, permute, view_as, reshape_as, expand, expand_as),
 }
 METHODS.update(mT=property(mT), T=property(_reversed))
-LATE: dict[str, Any] = {}

@@ -8,7 +8,7 @@ one node until they are collected.
 
 from typing import Any
 
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import operator_namespace
 from weft.ops import (
     analysis,
     attention,
@@ -56,8 +56,7 @@ def load_library(path: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    late = "aten" if name == "aten" else "namespace"
-    found = None if name.startswith("__") else bound_to(late)(name)
+    found = None if name.startswith("__") else operator_namespace(name)
     if found is None:
         raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
     return found

@@ -1,6 +1,6 @@
 """The handle's own functions: making tensors, reading them, sharing memory, printing, copying, modes.
 
-`LATE` is what the special methods of Tensor call, `METHODS` what is installed on it, `FUNCTIONS` what `weft` exports.
+`HOOKS` is what the special methods of Tensor call, `METHODS` what is installed on it, `FUNCTIONS` what `weft` exports.
 Mathematics is left to the functional layer.
 """
 
@@ -71,7 +71,7 @@ def in_place_shape(tensor: Any, result: Any) -> ShapeError:
     )
 
 
-LATE: dict[str, Any] = {
+HOOKS: dict[str, Any] = {
     "array": interop.as_array,
     "ask_operand": subclasses.ask_operand,
     "ask_others": subclasses.ask_others,
@@ -83,7 +83,7 @@ LATE: dict[str, Any] = {
     "device": devices.CPU,
     "meta_device": devices.META,
     "dlpack": interop.to_dlpack,
-    "format": reading.format_tensor,
+    "format_text": reading.format_tensor,
     "in_place_shape": in_place_shape,
     "index": reading.index,
     "check_saved": leaves.check_saved,
@@ -95,7 +95,7 @@ LATE: dict[str, Any] = {
     "one_of_several_views": leaves.one_of_several_views,
     "untracked_view": leaves.untracked_view,
     "reduce": lambda *given: copying.reduce(*given),
-    "repr": lambda tensor: printing.tensor_text(tensor),
+    "repr_text": lambda tensor: printing.tensor_text(tensor),
     "scalar_dtype": scalars.scalar_dtype,
     "set_data": leaves.set_data,
     "set_grad": leaves.set_grad,

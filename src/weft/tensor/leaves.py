@@ -12,7 +12,7 @@ from typing import Any
 
 from weft._build.lazy import later
 from weft.autograd.tensor_methods import refuse_in_transform
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
@@ -53,6 +53,7 @@ from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
 
 forward_ad = later("weft.autograd.forward_ad")
+reachability = later("weft.engine.backward.reachability")
 
 
 def type_name(dtype: DType) -> str:
@@ -339,7 +340,7 @@ def show_other(tensor: Tensor, other: Tensor) -> None:
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
     """A leaf of a subclass that shares the value of `data`."""
     if data.lens & SPARSE:
-        raise bound_to("sparse")().no_memory(data)
+        raise sparse_library().no_memory(data)
     made = Tensor.__new__(cls)
     become(made, data)
     if require_grad:
@@ -506,7 +507,7 @@ def retains_grad(self: Tensor) -> bool:
 
 def output_nr(self: Tensor) -> int:
     """Which output of `grad_fn` the tensor is."""
-    edge = bound_to("observed_edge")(edge_for(self))
+    edge = reachability.observed_edge(edge_for(self))
     if hasattr(edge, "number"):
         return int(edge.number)
     several = self.creation & KIND_OF_VIEW == MULTIPLE_OUTPUTS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.dispatch.core_hooks import bound_to
+from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
@@ -16,7 +16,7 @@ from weft.tensor.layout import sparse_coo, sparse_csr
 
 
 def _library() -> Any:
-    return bound_to("sparse")()
+    return sparse_library()
 
 
 def to_sparse(

@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.capi.vectorcall import (
     PyVectorcall_NARGS,
     take_calls,
 )
-from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.torch_function import (
     answered,
     collected,
@@ -266,7 +266,7 @@ def _with_out(
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
     if keywords["out"] is None:
         return NotImplemented
-    return late["answer_out"](public.function, values, keywords)
+    return core_hooks.answer_out(public.function, values, keywords)
 
 
 @cython.cfunc
@@ -298,7 +298,7 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
     row = public.rows.get(node.row)
     if row is None:
         kept: cython.bint = node.row.name == "strided"
-        row = node.row if kept else late["named"](node.row, public.record)
+        row = node.row if kept else core_hooks.named(node.row, public.record)
         public.rows[node.row] = row
     node.row = row
 
@@ -309,7 +309,7 @@ def _without_values(
 ) -> object:
     """What a function that reads values gives on the device meta, where that is known."""
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
-    return late["without_values"](public.function, tuple(values), keywords)
+    return core_hooks.without_values(public.function, tuple(values), keywords)
 
 
 @cython.cfunc

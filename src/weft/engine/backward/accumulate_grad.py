@@ -8,7 +8,7 @@ after. Which leaf gets what is the walk's (`walk`, `replay`).
 import cython
 from cython.cimports.weft.engine.backward.hooks import after_node, before_vjp
 from cython.cimports.weft.engine.backward.ready_queue import is_sparse
-from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -40,7 +40,7 @@ def accumulate_grad(leaf: Tensor, g, create: bool, sink: AccumulateGrad):
 def _add(leaf: Tensor, g, create: cython.bint):
     """Put a gradient into `.grad`: in place on the same object, out of place under create_graph."""
     if is_sparse(g) or (leaf._grad is not None and is_sparse(leaf._grad)):
-        late["sparse"]().accumulate(leaf, g, create)
+        core_hooks.sparse().accumulate(leaf, g, create)
     elif leaf._grad is None:
         fresh: Tensor = wrap(value(g), edge_of(g) if create and needs_grad(g) else None)
         if fresh._shape == leaf._shape:

@@ -12,7 +12,7 @@ import cython
 from cython.cimports.weft.engine.backward.batched_vjp import Group, group_of
 from cython.cimports.weft.engine.backward.reachability import Discovery, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
-from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
@@ -430,4 +430,4 @@ def is_sparse(tensor: Tensor) -> cython.bint:
 @cython.inline
 def _as_dense(tensor: Tensor) -> Tensor:
     """A cotangent as derivative rules take it."""
-    return late["sparse"]().as_dense(tensor) if is_sparse(tensor) else tensor
+    return core_hooks.sparse().as_dense(tensor) if is_sparse(tensor) else tensor

@@ -23,7 +23,7 @@ from cython.cimports.weft.engine.backward.hooks import (
 )
 from cython.cimports.weft.engine.backward.reachability import give_up, sum_edges
 from cython.cimports.weft.engine.backward.ready_queue import Settling, is_sparse, output_of
-from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -167,7 +167,7 @@ class Walk(Settling):
             parts.append(part)
         for part in parts:
             if is_sparse(part):
-                return late["sparse"]().total(parts)
+                return core_hooks.sparse().total(parts)
         parts = join_blocks(parts, shape)
         if len(parts) > 1 and not self.create and self.units is None:
             parts = combine_accumulations.join(parts, shape)

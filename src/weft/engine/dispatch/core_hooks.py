@@ -1,44 +1,160 @@
 # cython: language_level=3
-"""What the layers above bind once, at import: rows of the op table that are recorded here, and the functions that
-special methods of Tensor call, whose meaning lies above.
+"""What the layers above bind once, at import: the primitives that operators of Tensor record, and the functions that
+the core calls and whose meaning lies above (service registry). Each has a name declared in the `.pxd`: a misspelt use
+does not compile, a missing or misspelt binding fails at import.
 """
 
 import cython
-from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-rows = {}
-late = {}
-add_row: Primitive = None
-sub_row: Primitive = None
-rsub_row: Primitive = None
-mul_row: Primitive = None
-div_row: Primitive = None
-strided_row: Primitive = None
-put_row: Primitive = None
-cast_row: Primitive = None
-permute_row: Primitive = None
+
+def bind_primitives(table, floor_divide, rsub):
+    """Called once: primitives of the op table, and two that operators have to themselves."""
+    global abs_row, add_row, bitwise_and_row, bitwise_left_shift_row, bitwise_or_row
+    global bitwise_right_shift_row, bitwise_xor_row, cast_row, div_row, eq_row, floor_divide_row
+    global ge_row, gt_row, le_row, lt_row, mul_row, ne_row, permute_row, put_row, remainder_row
+    global rsub_row, strided_row, sub_row
+    abs_row = table["abs"]
+    add_row = table["add"]
+    bitwise_and_row = table["bitwise_and"]
+    bitwise_left_shift_row = table["bitwise_left_shift"]
+    bitwise_or_row = table["bitwise_or"]
+    bitwise_right_shift_row = table["bitwise_right_shift"]
+    bitwise_xor_row = table["bitwise_xor"]
+    cast_row = table["cast"]
+    div_row = table["div"]
+    eq_row = table["eq"]
+    floor_divide_row = floor_divide
+    ge_row = table["ge"]
+    gt_row = table["gt"]
+    le_row = table["le"]
+    lt_row = table["lt"]
+    mul_row = table["mul"]
+    ne_row = table["ne"]
+    permute_row = table["permute"]
+    put_row = table["put"]
+    remainder_row = table["remainder"]
+    rsub_row = rsub
+    strided_row = table["strided"]
+    sub_row = table["sub"]
 
 
-def bind(table, functions):
-    """Called once by the layers above: the op table's rows, and functions that special methods call."""
-    global add_row, sub_row, rsub_row, mul_row, div_row, strided_row, put_row, cast_row, permute_row
-    rows.update(table)
-    late.update(functions)
-    add_row = rows["add"]
-    sub_row = rows["sub"]
-    rsub_row = late["rsub_row"]
-    mul_row = rows["mul"]
-    div_row = rows["div"]
-    strided_row = rows["strided"]
-    put_row = rows["put"]
-    cast_row = rows["cast"]
-    permute_row = rows["permute"]
+def bind(functions):
+    """Called once: all functions and values of the second half of the `.pxd`, by name. Errors: TypeError on a name
+    that is missing or not declared."""
+    global device, meta_device, answer_out, array, array_wrap, as_seen, ask_operand, ask_others
+    global aten, base_of_function, base_of_untracked, buffer, check_divisor, check_saved
+    global check_subtraction, construct, contains, deepcopy, dlpack, flush, follow_composite
+    global follow_moved, format_text, getitem, in_place_shape, index, inference_update
+    global inference_version, invert, is_scalar, iterate, matmul, most_pending_bytes, name_of
+    global named, namespace, neg, number, one_of_several_views, pow, reduce
+    global refit, region, repr_text, retain_again, scalar_dtype, seen_through, set_data, set_grad
+    global set_requires_grad, setitem, several_outputs, size, snapshot, sparse, truth
+    global type_name, untracked_view, view_of_function, vmap, warn_non_leaf_grad, with_arrays
+    global without_tangents, without_values, write_through, write_through_lens
+    given = dict(functions)
+    try:
+        device = given.pop("device")
+        meta_device = given.pop("meta_device")
+        answer_out = given.pop("answer_out")
+        array = given.pop("array")
+        array_wrap = given.pop("array_wrap")
+        as_seen = given.pop("as_seen")
+        ask_operand = given.pop("ask_operand")
+        ask_others = given.pop("ask_others")
+        aten = given.pop("aten")
+        base_of_function = given.pop("base_of_function")
+        base_of_untracked = given.pop("base_of_untracked")
+        buffer = given.pop("buffer")
+        check_divisor = given.pop("check_divisor")
+        check_saved = given.pop("check_saved")
+        check_subtraction = given.pop("check_subtraction")
+        construct = given.pop("construct")
+        contains = given.pop("contains")
+        deepcopy = given.pop("deepcopy")
+        dlpack = given.pop("dlpack")
+        flush = given.pop("flush")
+        follow_composite = given.pop("follow_composite")
+        follow_moved = given.pop("follow_moved")
+        format_text = given.pop("format_text")
+        getitem = given.pop("getitem")
+        in_place_shape = given.pop("in_place_shape")
+        index = given.pop("index")
+        inference_update = given.pop("inference_update")
+        inference_version = given.pop("inference_version")
+        invert = given.pop("invert")
+        is_scalar = given.pop("is_scalar")
+        iterate = given.pop("iterate")
+        matmul = given.pop("matmul")
+        most_pending_bytes = given.pop("most_pending_bytes")
+        name_of = given.pop("name_of")
+        named = given.pop("named")
+        namespace = given.pop("namespace")
+        neg = given.pop("neg")
+        number = given.pop("number")
+        one_of_several_views = given.pop("one_of_several_views")
+        pow = given.pop("pow")
+        reduce = given.pop("reduce")
+        refit = given.pop("refit")
+        region = given.pop("region")
+        repr_text = given.pop("repr_text")
+        retain_again = given.pop("retain_again")
+        scalar_dtype = given.pop("scalar_dtype")
+        seen_through = given.pop("seen_through")
+        set_data = given.pop("set_data")
+        set_grad = given.pop("set_grad")
+        set_requires_grad = given.pop("set_requires_grad")
+        setitem = given.pop("setitem")
+        several_outputs = given.pop("several_outputs")
+        size = given.pop("size")
+        snapshot = given.pop("snapshot")
+        sparse = given.pop("sparse")
+        truth = given.pop("truth")
+        type_name = given.pop("type_name")
+        untracked_view = given.pop("untracked_view")
+        view_of_function = given.pop("view_of_function")
+        vmap = given.pop("vmap")
+        warn_non_leaf_grad = given.pop("warn_non_leaf_grad")
+        with_arrays = given.pop("with_arrays")
+        without_tangents = given.pop("without_tangents")
+        without_values = given.pop("without_values")
+        write_through = given.pop("write_through")
+        write_through_lens = given.pop("write_through_lens")
+    except KeyError as missing:
+        raise TypeError(f"the core needs a function {missing}") from None
+    if given:
+        raise TypeError(f"the core has no place for {sorted(given)}")
 
 
-def bound_to(name: str):
-    """What a name of `late` stands for, for interpreted callers."""
-    return late[name]
+def bind_matmul(function):
+    """Let `a @ b` call this function."""
+    global matmul
+    matmul = function
+
+
+def cpu_device():
+    """The device of all tensors with values."""
+    return device
+
+
+def sparse_library():
+    """The package `weft.sparse`, for where a sparse tensor is met."""
+    return sparse()
+
+
+def vmap_function():
+    """`weft.vmap`."""
+    return vmap()
+
+
+def shapes_without_values(function, args, kwargs):
+    """What a function that reads values gives on the device meta."""
+    return without_values(function, args, kwargs)
+
+
+def operator_namespace(name):
+    """What `weft.ops` shows under a name that is none of its modules: `aten`, or operators of a library, or None."""
+    return aten(name) if name == "aten" else namespace(name)

@@ -21,7 +21,7 @@ from cython.cimports.weft.engine.capi.vectorcall import (
     PyTypeObject,
     PyVectorcall_NARGS,
 )
-from cython.cimports.weft.engine.dispatch.core_hooks import late
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.torch_function import (
     Py_TPFLAGS_HEAPTYPE,
     Py_TPFLAGS_LIST_SUBCLASS,
@@ -337,7 +337,7 @@ def _ask_types(public: object, found: list, args: tuple, kwargs: dict) -> object
         answer = value.__torch_function__(public, kinds, args, kwargs)
         if answer is not NotImplemented:
             return answer
-    name, listed = late["name_of"](public), list(kinds)
+    name, listed = core_hooks.name_of(public), list(kinds)
     raise ArgumentTypeError(
         f"no implementation found for {name!r} on types that implement __torch_function__: {listed}",
         expected="a type whose __torch_function__ answers this call",

@@ -6,7 +6,8 @@ Nothing that was recorded changes: the old value stays with whoever reads or sav
 """
 
 import cython
-from cython.cimports.weft.engine.dispatch.core_hooks import late, put_row
+from cython.cimports.weft.engine.dispatch import core_hooks
+from cython.cimports.weft.engine.dispatch.core_hooks import put_row
 from cython.cimports.weft.engine.frontend.meta import check_write, is_meta
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.recorder import cast, check_budget
@@ -48,15 +49,15 @@ def in_place(tensor: Tensor, new):
     if result._dtype is not tensor._dtype:
         if result._dtype.category > tensor._dtype.category:
             raise DTypeError(
-                f"result type {late['type_name'](result._dtype)} can't be cast to the desired output type "
-                f"{late['type_name'](tensor._dtype)}",
+                f"result type {core_hooks.type_name(result._dtype)} can't be cast to the desired output type "
+                f"{core_hooks.type_name(tensor._dtype)}",
                 expected=f"a result that {tensor._dtype.name} can hold",
                 got=result._dtype.name,
                 fix="use the out-of-place operation, or convert the tensor first",
             )
         result = cast(result, tensor._dtype)
     if result._shape != tensor._shape:
-        raise late["in_place_shape"](tensor, result)
+        raise core_hooks.in_place_shape(tensor, result)
     return mutate(tensor, result)
 
 
@@ -86,7 +87,7 @@ def mutate(tensor: Tensor, new: Tensor):
     """Give a tensor's region the value of `new` (same shape and dtype); gradients follow in grad mode."""
     mode: Mode = current_tape().mode
     if tensor.inference and not mode.inference:
-        raise late["inference_update"]()
+        raise core_hooks.inference_update()
     grad: cython.bint = mode.grad and (
         needs_grad(new)
         or needs_grad(tensor)
@@ -103,7 +104,7 @@ def mutate(tensor: Tensor, new: Tensor):
     if mode.grad:
         _check_mutation(tensor, grad)
     if tensor.lens != 0 or (tensor.base is not None and tensor.base.lens != 0):
-        late["write_through_lens"](tensor, new)
+        core_hooks.write_through_lens(tensor, new)
         _retain_again(tensor)
         return tensor
     region = _region_of(tensor) if grad else None
@@ -116,7 +117,7 @@ def mutate(tensor: Tensor, new: Tensor):
     if mode.fiber is not None and mode.walk == 0:
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:
-        late["write_through"](tensor, new)
+        core_hooks.write_through(tensor, new)
     elif not _is_region_of(new, tensor):
         _write(tensor, storage, value(new))
     storage.version += 1
@@ -140,9 +141,9 @@ def mutate(tensor: Tensor, new: Tensor):
 def _retain_again(tensor: Tensor) -> cython.int:
     """A tensor that has been written, and its base, keep the gradients of their new values."""
     if tensor.retains:
-        late["retain_again"](tensor)
+        core_hooks.retain_again(tensor)
     if tensor.base is not None and tensor.base.retains:
-        late["retain_again"](tensor.base)
+        core_hooks.retain_again(tensor.base)
     return 0
 
 
@@ -194,7 +195,7 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
         )
     kind: cython.int = tensor.creation & KIND_BITS
     if grad and kind == KIND_IN_FUNCTION:
-        raise late["view_of_function"](tensor)
+        raise core_hooks.view_of_function(tensor)
     if tensor.base is None or not grad:
         return
     if tensor.base.leaf_grad:
@@ -205,16 +206,16 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             fix="wrap the update in `with weft.no_grad():`",
         )
     if kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE):
-        raise late["untracked_view"](tensor)
+        raise core_hooks.untracked_view(tensor)
     if kind == KIND_MULTIPLE_OUTPUTS:
-        raise late["one_of_several_views"](tensor)
+        raise core_hooks.one_of_several_views(tensor)
 
 
 def check_in_place(tensor: Tensor):
     """Errors: MutationError where a tensor may not become a view of itself, for which the rules of writes hold."""
     mode: Mode = current_tape().mode
     if tensor.inference and not mode.inference:
-        raise late["inference_update"]()
+        raise core_hooks.inference_update()
     if mode.grad:
         _check_mutation(
             tensor, needs_grad(tensor) or (tensor.base is not None and needs_grad(tensor.base))
@@ -227,7 +228,7 @@ def _region_of(tensor: Tensor):
     base: Tensor = tensor.base
     if base is None:
         return (0, contiguous_strides(tensor._shape))
-    region = late["region"](base._shape, tensor.recipe[len(base.recipe) :])
+    region = core_hooks.region(base._shape, tensor.recipe[len(base.recipe) :])
     if region is None:
         raise MutationError(
             "in-place operation on this view",

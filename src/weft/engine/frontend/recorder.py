@@ -6,7 +6,8 @@ decided here; what an op means is left to the op table, running to the pipeline.
 """
 
 import cython
-from cython.cimports.weft.engine.dispatch.core_hooks import cast_row, late
+from cython.cimports.weft.engine.dispatch import core_hooks
+from cython.cimports.weft.engine.dispatch.core_hooks import cast_row
 from cython.cimports.weft.engine.frontend.node_factory import (
     append,
     count_elements,
@@ -72,9 +73,9 @@ def _relieve(tape: Tape) -> cython.int:
     if tape.running is not None or tape.mode.intact > 0:
         return 0
     if _budget_bytes == FIRST_BUDGET and not tape.mode.eager:
-        _budget_bytes = late["most_pending_bytes"]()
+        _budget_bytes = core_hooks.most_pending_bytes()
         return after_record(tape)
-    late["flush"]()
+    core_hooks.flush()
     return 0
 
 
@@ -147,9 +148,9 @@ def binary(row: Primitive, a, b):
     elif (type(a) is float or type(a) is int) and _keeps_type(row, cython.cast(Tensor, b)):
         return _record_scalar(row, cython.cast(Tensor, b), a, True)
     if not _is_operand(a) or not _is_operand(b):
-        pair = late["with_arrays"](a, b)
+        pair = core_hooks.with_arrays(a, b)
         if pair is None:
-            return late["ask_operand"](row.name, a, b)
+            return core_hooks.ask_operand(row.name, a, b)
         return record_elementwise(row, pair, None)
     return record_elementwise(row, (a, b), None)
 
@@ -259,7 +260,7 @@ def _record_pair(row: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> T
     ):
         edges = two(edge_of(x), edge_of(y))
         if _inference_used:
-            late["check_saved"](row, (x, y), edges)
+            core_hooks.check_saved(row, (x, y), edges)
     dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
     inputs: tuple = edges
     if edges is None or edges[0] is not a or edges[1] is not b:
@@ -280,7 +281,7 @@ def _record_pair(row: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> T
 def _is_operand(other) -> cython.bint:
     if isinstance(other, (Tensor, float, int, complex)):
         return True
-    return late["is_scalar"](other)
+    return core_hooks.is_scalar(other)
 
 
 @cython.ccall
@@ -372,7 +373,7 @@ def _joined_dtype(row: Primitive, operands: tuple):
                 )
             )
         else:
-            pairs.append((late["scalar_dtype"](operand), 0))
+            pairs.append((core_hooks.scalar_dtype(operand), 0))
     return dtypes.result_dtype(pairs)
 
 
@@ -425,7 +426,7 @@ def _record_operands(row: Primitive, operands: tuple, params, dtype: DType):
     if grad and result_dtype.category >= 2:
         edges = _edges(tensors)
         if _inference_used:
-            late["check_saved"](row, tensors, edges)
+            core_hooks.check_saved(row, tensors, edges)
     node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
         node.payload = shapes_of(node.inputs)
@@ -494,7 +495,7 @@ def record(row: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
                 break
     edges: tuple = _edges(tensors) if grad else None
     if edges is not None and _inference_used:
-        late["check_saved"](row, tensors, edges)
+        core_hooks.check_saved(row, tensors, edges)
     node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
         node.payload = shapes_of(nodes)
@@ -508,7 +509,7 @@ def record_gradient(row: Primitive, tensors: tuple, params, result: Tensor):
     """Put one gradient record of a composite row behind an already computed, untracked result."""
     tape: Tape = current_tape()
     if ambient > 0 and tape.mode.duals is not None:
-        late["follow_composite"](row, tensors, params, result)
+        core_hooks.follow_composite(row, tensors, params, result)
     if not tape.mode.grad or result._dtype.category < 2:
         return result
     grad: cython.bint = False
@@ -520,7 +521,7 @@ def record_gradient(row: Primitive, tensors: tuple, params, result: Tensor):
     nodes: list = [value(cython.cast(Tensor, item)) for item in tensors]
     edges: tuple = _edges(tensors)
     if _inference_used:
-        late["check_saved"](row, tensors, edges)
+        core_hooks.check_saved(row, tensors, edges)
     node: Node = new_node(
         row,
         tuple(nodes),

@@ -6,7 +6,8 @@ its base's where that has been mutated since.
 """
 
 import cython
-from cython.cimports.weft.engine.dispatch.core_hooks import late, strided_row
+from cython.cimports.weft.engine.dispatch import core_hooks
+from cython.cimports.weft.engine.dispatch.core_hooks import strided_row
 from cython.cimports.weft.engine.frontend.node_factory import (
     count_elements,
     new_node,
@@ -41,9 +42,9 @@ def stored(tensor: Tensor) -> Node:
     """The node of a value that lies in a storage."""
     storage: Storage = tensor.storage
     if tensor.lens != 0:
-        return late["seen_through"](tensor)
+        return core_hooks.seen_through(tensor)
     if storage.foreign is not None:
-        return late["snapshot"](tensor)
+        return core_hooks.snapshot(tensor)
     if not tensor.recipe and storage.node.shape is tensor._shape:
         return storage.node
     if (
@@ -127,7 +128,7 @@ def rename_record(tensor: Tensor, name: str):
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
         if node.state == PENDING and node.quotient is None and node.row.name != "strided":
-            node.row = late["named"](node.row, name)
+            node.row = core_hooks.named(node.row, name)
     return tensor
 
 
@@ -137,11 +138,11 @@ def function_of(edge):
     if edge is None or (type(edge) is not Node and isinstance(edge, Node)):
         return edge  # nothing, or one that has been seen before
     if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, Joint):
-        return late["several_outputs"](edge)
+        return core_hooks.several_outputs(edge)
     if not isinstance(edge, OutputEdge):
-        return late["as_seen"](edge)
+        return core_hooks.as_seen(edge)
     function = cython.cast(OutputEdge, edge).function
-    return late["as_seen"](function) if function.behind is None else function_of(function.behind)
+    return core_hooks.as_seen(function) if function.behind is None else function_of(function.behind)
 
 
 @cython.cfunc
@@ -151,10 +152,10 @@ def regenerate(tensor: Tensor) -> cython.int:
     base: Tensor = tensor.base
     kind: cython.int = tensor.creation & KIND_BITS
     if kind == KIND_IN_FUNCTION:
-        raise late["base_of_function"](tensor)
+        raise core_hooks.base_of_function(tensor)
     edge = edge_of(base)
     if edge is not None and (kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE)):
-        raise late["base_of_untracked"](tensor)
+        raise core_hooks.base_of_untracked(tensor)
     tensor.seen = tensor.storage.version
     if edge is None:
         tensor.edge = None
@@ -170,7 +171,7 @@ def regenerate(tensor: Tensor) -> cython.int:
         shape = target
     tensor.edge = edge
     if tensor.retains:
-        late["retain_again"](tensor)
+        core_hooks.retain_again(tensor)
     return 0
 
 

@@ -10,12 +10,25 @@ import cython
 from cython.cimports.cpython.buffer import PyObject_GetBuffer
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.core_hooks import (
+    abs_row,
     add_row,
+    bitwise_and_row,
+    bitwise_left_shift_row,
+    bitwise_or_row,
+    bitwise_right_shift_row,
+    bitwise_xor_row,
     div_row,
-    late,
+    eq_row,
+    floor_divide_row,
+    ge_row,
+    gt_row,
+    le_row,
+    lt_row,
     mul_row,
-    rows,
+    ne_row,
+    remainder_row,
     rsub_row,
     sub_row,
 )
@@ -113,7 +126,7 @@ def _asked(name: str, tensor: Tensor, other):
     """What the type of the other operand of an in-place operator answers; NotImplemented where it leaves that to us."""
     if not answers(cython.cast(cython.pointer(PyObject), other)):
         return NotImplemented
-    return late["ask_others"](name, (tensor, other))
+    return core_hooks.ask_others(name, (tensor, other))
 
 
 @cython.cfunc
@@ -132,7 +145,7 @@ class Tensor:
 
     def __init__(self, *arguments, **keywords):
         if type(self) is Tensor or arguments or keywords:
-            late["construct"](self, *arguments, **keywords)
+            core_hooks.construct(self, *arguments, **keywords)
 
     def __dealloc__(self):
         if self.node is not None:
@@ -144,7 +157,7 @@ class Tensor:
 
     @property
     def shape(self):
-        return late["size"](self._shape)
+        return core_hooks.size(self._shape)
 
     @property
     def dtype(self):
@@ -156,7 +169,7 @@ class Tensor:
 
     @property
     def device(self):
-        return late["meta_device"] if shows_meta(self) else late["device"]
+        return core_hooks.meta_device if shows_meta(self) else core_hooks.device
 
     @property
     def is_leaf(self):
@@ -168,7 +181,7 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, flag):
-        late["set_requires_grad"](self, flag)
+        core_hooks.set_requires_grad(self, flag)
 
     @property
     def grad_fn(self):
@@ -177,12 +190,12 @@ class Tensor:
     @property
     def grad(self):
         if self._grad is None and not self.leaf_grad and not self.retains and needs_grad(self):
-            late["warn_non_leaf_grad"]()
+            core_hooks.warn_non_leaf_grad()
         return self._grad
 
     @grad.setter
     def grad(self, gradient):
-        late["set_grad"](self, gradient)
+        core_hooks.set_grad(self, gradient)
 
     @grad.deleter
     def grad(self):
@@ -191,7 +204,7 @@ class Tensor:
     @property
     def _version(self):
         if self.inference:
-            raise late["inference_version"]()
+            raise core_hooks.inference_version()
         if self.counter is not None:
             return self.counter.version
         return 0 if self.storage is None else self.storage.version - self.storage.apart
@@ -202,17 +215,17 @@ class Tensor:
 
     @property
     def data(self):
-        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
+        alias: Tensor = alias_of(self if ambient == 0 else core_hooks.without_tangents(self))
         alias.counter = VersionCounter()
         return alias
 
     @data.setter
     def data(self, other):
-        late["set_data"](self, other)
+        core_hooks.set_data(self, other)
 
     def detach(self):
         """The same value without its history; shares storage and version. A dual loses its tangent, by a copy."""
-        alias: Tensor = alias_of(self if ambient == 0 else late["without_tangents"](self))
+        alias: Tensor = alias_of(self if ambient == 0 else core_hooks.without_tangents(self))
         alias.counter = self.counter
         if self.edge is not None:
             watch(alias)  # a hook on the record that both have may hold it
@@ -231,12 +244,12 @@ class Tensor:
 
     def __sub__(self, other):
         if self._dtype.category == 0 or _is_bool(other):
-            late["check_subtraction"](self, other)
+            core_hooks.check_subtraction(self, other)
         return binary(sub_row, self, other)
 
     def __rsub__(self, other):
         if self._dtype.category == 0 or _is_bool(other):
-            late["check_subtraction"](other, self)
+            core_hooks.check_subtraction(other, self)
         return binary(rsub_row, other, self)
 
     def __mul__(self, other):
@@ -253,99 +266,99 @@ class Tensor:
 
     def __floordiv__(self, other):
         if self._dtype.category < 2:
-            late["check_divisor"](self, other)
-        return binary(late["floor_divide_row"], self, other)
+            core_hooks.check_divisor(self, other)
+        return binary(floor_divide_row, self, other)
 
     def __rfloordiv__(self, other):
         if self._dtype.category < 2:
-            late["check_divisor"](other, self)
-        return binary(late["floor_divide_row"], other, self)
+            core_hooks.check_divisor(other, self)
+        return binary(floor_divide_row, other, self)
 
     def __mod__(self, other):
         if self._dtype.category < 2:
-            late["check_divisor"](self, other)
-        return binary(rows["remainder"], self, other)
+            core_hooks.check_divisor(self, other)
+        return binary(remainder_row, self, other)
 
     def __rmod__(self, other):
         if self._dtype.category < 2:
-            late["check_divisor"](other, self)
-        return binary(rows["remainder"], other, self)
+            core_hooks.check_divisor(other, self)
+        return binary(remainder_row, other, self)
 
     def __pow__(self, other, modulo):
-        made = late["pow"](self, other)
-        return late["ask_operand"]("pow", self, other) if made is NotImplemented else made
+        made = core_hooks.pow(self, other)
+        return core_hooks.ask_operand("pow", self, other) if made is NotImplemented else made
 
     def __rpow__(self, other, modulo):
-        made = late["pow"](other, self)
-        return late["ask_operand"]("pow", other, self) if made is NotImplemented else made
+        made = core_hooks.pow(other, self)
+        return core_hooks.ask_operand("pow", other, self) if made is NotImplemented else made
 
     def __matmul__(self, other):
-        made = late["matmul"](self, other)
-        return late["ask_operand"]("matmul", self, other) if made is NotImplemented else made
+        made = core_hooks.matmul(self, other)
+        return core_hooks.ask_operand("matmul", self, other) if made is NotImplemented else made
 
     def __rmatmul__(self, other):
-        made = late["matmul"](other, self)
-        return late["ask_operand"]("matmul", other, self) if made is NotImplemented else made
+        made = core_hooks.matmul(other, self)
+        return core_hooks.ask_operand("matmul", other, self) if made is NotImplemented else made
 
     def __and__(self, other):
-        return binary(rows["bitwise_and"], self, other)
+        return binary(bitwise_and_row, self, other)
 
     def __rand__(self, other):
-        return binary(rows["bitwise_and"], other, self)
+        return binary(bitwise_and_row, other, self)
 
     def __or__(self, other):
-        return binary(rows["bitwise_or"], self, other)
+        return binary(bitwise_or_row, self, other)
 
     def __ror__(self, other):
-        return binary(rows["bitwise_or"], other, self)
+        return binary(bitwise_or_row, other, self)
 
     def __xor__(self, other):
-        return binary(rows["bitwise_xor"], self, other)
+        return binary(bitwise_xor_row, self, other)
 
     def __rxor__(self, other):
-        return binary(rows["bitwise_xor"], other, self)
+        return binary(bitwise_xor_row, other, self)
 
     def __lshift__(self, other):
-        return binary(rows["bitwise_left_shift"], self, other)
+        return binary(bitwise_left_shift_row, self, other)
 
     def __rshift__(self, other):
-        return binary(rows["bitwise_right_shift"], self, other)
+        return binary(bitwise_right_shift_row, self, other)
 
     def __rlshift__(self, other):
-        return binary(rows["bitwise_left_shift"], other, self)
+        return binary(bitwise_left_shift_row, other, self)
 
     def __rrshift__(self, other):
-        return binary(rows["bitwise_right_shift"], other, self)
+        return binary(bitwise_right_shift_row, other, self)
 
     def __neg__(self):
-        return late["neg"](self)
+        return core_hooks.neg(self)
 
     def __pos__(self):
         return self
 
     def __abs__(self):
-        return record_elementwise(rows["abs"], (self,), None)
+        return record_elementwise(abs_row, (self,), None)
 
     def __invert__(self):
-        return late["invert"](self)
+        return core_hooks.invert(self)
 
     def __eq__(self, other):
-        return binary(rows["eq"], self, other)
+        return binary(eq_row, self, other)
 
     def __ne__(self, other):
-        return binary(rows["ne"], self, other)
+        return binary(ne_row, self, other)
 
     def __lt__(self, other):
-        return binary(rows["lt"], self, other)
+        return binary(lt_row, self, other)
 
     def __le__(self, other):
-        return binary(rows["le"], self, other)
+        return binary(le_row, self, other)
 
     def __gt__(self, other):
-        return binary(rows["gt"], self, other)
+        return binary(gt_row, self, other)
 
     def __ge__(self, other):
-        return binary(rows["ge"], self, other)
+        return binary(ge_row, self, other)
 
     def __iadd__(self, other):
         return _updated("__iadd__", add_row, self, other)
@@ -355,7 +368,7 @@ class Tensor:
         if made is not NotImplemented:
             return made
         if self._dtype.category == 0 or _is_bool(other):
-            late["check_subtraction"](self, other)
+            core_hooks.check_subtraction(self, other)
         return in_place(self, binary(sub_row, self, other))
 
     def __imul__(self, other):
@@ -369,54 +382,54 @@ class Tensor:
         if made is not NotImplemented:
             return made
         if self._dtype.category < 2:
-            late["check_divisor"](self, other)
-        return in_place(self, binary(late["floor_divide_row"], self, other))
+            core_hooks.check_divisor(self, other)
+        return in_place(self, binary(floor_divide_row, self, other))
 
     def __imod__(self, other):
         made = _asked("__imod__", self, other)
         if made is not NotImplemented:
             return made
         if self._dtype.category < 2:
-            late["check_divisor"](self, other)
-        return in_place(self, binary(rows["remainder"], self, other))
+            core_hooks.check_divisor(self, other)
+        return in_place(self, binary(remainder_row, self, other))
 
     def __ipow__(self, other):
         made = _asked("__ipow__", self, other)
         if made is not NotImplemented:
             return made
-        return in_place(self, late["pow"](self, other))
+        return in_place(self, core_hooks.pow(self, other))
 
     def __iand__(self, other):
-        return _updated("__iand__", rows["bitwise_and"], self, other)
+        return _updated("__iand__", bitwise_and_row, self, other)
 
     def __ior__(self, other):
-        return _updated("__ior__", rows["bitwise_or"], self, other)
+        return _updated("__ior__", bitwise_or_row, self, other)
 
     def __ilshift__(self, other):
-        return _updated("__ilshift__", rows["bitwise_left_shift"], self, other)
+        return _updated("__ilshift__", bitwise_left_shift_row, self, other)
 
     def __irshift__(self, other):
-        return _updated("__irshift__", rows["bitwise_right_shift"], self, other)
+        return _updated("__irshift__", bitwise_right_shift_row, self, other)
 
     def __ixor__(self, other):
-        return _updated("__ixor__", rows["bitwise_xor"], self, other)
+        return _updated("__ixor__", bitwise_xor_row, self, other)
 
     # -- special methods whose meaning lies above ------------------------------------------------------------------
 
     def __getitem__(self, index):
         if answers_within(index):
-            made = late["ask_others"]("__getitem__", (self, index))
+            made = core_hooks.ask_others("__getitem__", (self, index))
             if made is not NotImplemented:
                 return made
-        return late["getitem"](self, index)
+        return core_hooks.getitem(self, index)
 
     def __setitem__(self, index, new):
         asked: cython.bint = answers_within(index)
         asked = asked or answers(cython.cast(cython.pointer(PyObject), new))
         args: tuple = (self, index, new)
-        if asked and late["ask_others"]("__setitem__", args) is not NotImplemented:
+        if asked and core_hooks.ask_others("__setitem__", args) is not NotImplemented:
             return
-        late["setitem"](self, index, new)
+        core_hooks.setitem(self, index, new)
 
     def __delitem__(self, index):
         raise ArgumentTypeError(
@@ -437,51 +450,51 @@ class Tensor:
         return self._shape[0]
 
     def __iter__(self):
-        return late["iterate"](self)
+        return core_hooks.iterate(self)
 
     def __contains__(self, element):
-        return late["contains"](self, element)
+        return core_hooks.contains(self, element)
 
     def __bool__(self):
-        return late["truth"](self)
+        return core_hooks.truth(self)
 
     def __float__(self):
-        return float(late["number"](self))
+        return float(core_hooks.number(self))
 
     def __int__(self):
-        return int(late["number"](self))
+        return int(core_hooks.number(self))
 
     def __complex__(self):
-        return complex(late["number"](self))
+        return complex(core_hooks.number(self))
 
     def __index__(self):
-        return late["index"](self)
+        return core_hooks.index(self)
 
     def __repr__(self):
-        return late["repr"](self)
+        return core_hooks.repr_text(self)
 
     def __format__(self, spec):
-        return late["format"](self, spec)
+        return core_hooks.format_text(self, spec)
 
     def __array__(self, dtype=None, copy=None):
-        return late["array"](self, dtype)
+        return core_hooks.array(self, dtype)
 
     def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):
-        array = late["buffer"](self)
+        array = core_hooks.buffer(self)
         Py_DECREF(None)  # which Cython has put into the buffer
         PyObject_GetBuffer(array, buffer, flags)
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
-        return late["array_wrap"](array)
+        return core_hooks.array_wrap(array)
 
     def __deepcopy__(self, memo):
-        return late["deepcopy"](self, memo)
+        return core_hooks.deepcopy(self, memo)
 
     def __reduce_ex__(self, protocol):
-        return late["reduce"](self, protocol)
+        return core_hooks.reduce(self, protocol)
 
     def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
-        return late["dlpack"](self, stream, max_version, dl_device, copy)
+        return core_hooks.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self):
         return (1, 0)

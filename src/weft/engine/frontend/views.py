@@ -7,7 +7,8 @@ view's edge is a gradient record; writing through one is left to `inplace`.
 
 import cython
 from cython.cimports.cpython.tuple import PyTuple_New
-from cython.cimports.weft.engine.dispatch.core_hooks import late, permute_row
+from cython.cimports.weft.engine.dispatch import core_hooks
+from cython.cimports.weft.engine.dispatch.core_hooks import permute_row
 from cython.cimports.weft.engine.frontend.node_factory import new_node, new_record
 from cython.cimports.weft.engine.frontend.resolve import (
     edge_of,
@@ -63,7 +64,7 @@ def share(tensor: Tensor) -> Storage:
         shape = tuple([tensor._shape[axis] for axis in order])
         node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
         if ambient > 0:
-            late["follow_moved"](node)
+            core_hooks.follow_moved(node)
     replace_node(storage, node)
     tensor.storage = storage
     tensor.node.live -= 1
@@ -233,7 +234,7 @@ def replace_value(tensor: Tensor, other: Tensor):
     elif tensor._dtype is dtype:
         return
     if tensor.edge is not None:
-        late["refit"](tensor, shape, dtype)
+        core_hooks.refit(tensor, shape, dtype)
 
 
 @cython.cfunc
