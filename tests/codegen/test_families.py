@@ -25,10 +25,13 @@ def numbers(shape, dtype, seed=0) -> np.ndarray:
     return values.astype(NUMPY[dtype])
 
 
-def plus(dtype, a, b):
+TOGETHER = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, None: lambda old, new: new}
+
+
+def combined(how, dtype, a, b):
     if dtype == "bfloat16":
-        return to_bfloat16(from_bfloat16(a) + from_bfloat16(b))
-    return a + b
+        return to_bfloat16(TOGETHER[how](from_bfloat16(a), from_bfloat16(b)))
+    return TOGETHER[how](a, b)
 
 
 @cache
@@ -55,7 +58,7 @@ def test_rows_are_sums_in_order(dtype, size, target):
         expected = np.zeros(size, NUMPY[dtype])
         for position, (source, row) in enumerate(entries):
             value = sources[source][row]
-            expected = plus(dtype, expected, value) if position else value
+            expected = combined("add", dtype, expected, value) if position else value
         np.testing.assert_array_equal(got, expected)
     assert (out[0] == 1).all() and (out[6] == 1).all()
     assert segment_gather.launch_rows(5, size)[0] == 5
@@ -130,7 +133,7 @@ def test_complex_scan(kind):
     np.testing.assert_allclose(out, getattr(np, f"cum{kind}")(x), rtol=1e-12)
 
 
-def scatter_reference(out, index, source, add, dtype) -> tuple[np.ndarray, int]:
+def scatter_reference(out, index, source, combine, dtype) -> tuple[np.ndarray, int]:
     result, status = out.copy(), 0
     for outer, position, inner in np.ndindex(source.shape):
         place = index[outer, position, inner]
@@ -139,15 +142,23 @@ def scatter_reference(out, index, source, add, dtype) -> tuple[np.ndarray, int]:
             continue
         value = source[outer, position, inner]
         old = result[outer, place, inner]
-        result[outer, place, inner] = plus(dtype, old, value) if add else value
+        result[outer, place, inner] = combined(combine, dtype, old, value)
     return result, status
 
 
 @each_target
-@pytest.mark.parametrize("add", [True, False])
-@pytest.mark.parametrize("dtype", ["bool", "int32", "float16", "bfloat16", "float32", "complex64"])
-def test_scatter(dtype, add, target):
-    function = Function(scatter.lower_scatter(dtype, add, "kernel", target), ["kernel"], target)
+@pytest.mark.parametrize(
+    ("combine", "dtype"),
+    [
+        (combine, dtype)
+        for combine in TOGETHER
+        for dtype in ("bool", "int32", "float16", "bfloat16", "float32", "complex64")
+        if combine not in ("maximum", "minimum") or dtype not in ("bool", "complex64")
+    ],
+)
+def test_scatter(combine, dtype, target):
+    text = scatter.lower_scatter(dtype, combine, "kernel", target)
+    function = Function(text, ["kernel"], target)
     rng = np.random.default_rng(1)
     cases = [((2, 30, 1), 5), ((1, 40, 7), 9), ((3, 20, 70), 4), ((1, 12, 300), 3), ((2, 0, 4), 3)]
     for shape, extent in cases:
@@ -159,7 +170,7 @@ def test_scatter(dtype, add, target):
         ):
             for layout in ("C", "F"):
                 out = np.array(numbers((shape[0], extent, shape[2]), dtype, 2), order=layout)
-                expected, bad = scatter_reference(out, index, source, add, dtype)
+                expected, bad = scatter_reference(out, index, source, combine, dtype)
                 strides = [
                     s // array.itemsize for array in (index, source, out) for s in array.strides
                 ]

@@ -1,22 +1,30 @@
 """`scatter_reduce` by product, minimum and maximum.
 
 The product is a segmented scan over the elements in the order of their indices, which NumPy finds (the index is read):
-composed of multiplications, so that derivatives of any order are right also beside zeros. Extrema are found by NumPy on
-values read at the call; their gradient is split evenly among ties, as PyTorch's is.
+composed of multiplications, so that derivatives of any order are right also beside zeros. Extrema are primitives.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from weft.autograd.function import Function
+from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.functional import host
 from weft.functional.ranges import check_index
-from weft.ops.primitives import concat, full, gather, scatter, scatter_add, slice_axis, where
-from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import (
+    concat,
+    full,
+    gather,
+    scatter,
+    scatter_add,
+    scatter_extremum,
+    slice_axis,
+    where,
+)
 
 
 def _places(base: Any, axis: int, index: Any) -> Any:
@@ -60,67 +68,22 @@ def fold_product(base: Any, axis: int, index: Any, source: Any, include_self: bo
     return where(touched, product, base)
 
 
-def fold_extreme(
+def fold_extremum(
     base: Any, axis: int, index: Any, source: Any, include_self: bool, largest: bool
 ) -> Any:
     """The largest or smallest of what lands on each element."""
-    return ScatterReduce.apply(base, source, index, axis, include_self, largest)
+    dtype = base._dtype
+    if dtype is dtypes.bool_:  # or, and
+        counts = cast(base, dtypes.uint8), axis, index, cast(source, dtypes.uint8)
+        return fold_extremum(*counts, include_self, largest) != 0
+    if not include_self:
+        base = scatter(base, axis, index, full(index._shape, _identity(dtype, largest), dtype))
+    return scatter_extremum(base, axis, index, source, largest)
 
 
-class ScatterReduce(Function):
-    """The record of a minimum or maximum."""
-
-    _ending = "Backward0"
-
-    @staticmethod
-    def forward(
-        ctx: Any, base: Any, source: Any, index: Any, axis: int, include_self: bool, largest: bool
-    ) -> Any:
-        """The extrema, on values that are read."""
-        found = host.to_numpy(base).copy()
-        given, places = host.to_numpy(source), _places(base, axis, index)
-        spread = list(np.ix_(*[np.arange(count) for count in places.shape]))
-        spread[axis] = places
-        if not include_self:
-            kind = found.dtype.kind
-            limits = np.finfo(found.dtype) if kind == "f" else None
-            if limits is not None:
-                worst = -np.inf if largest else np.inf
-            elif kind == "b":
-                worst = not largest
-            else:
-                worst = np.iinfo(found.dtype).min if largest else np.iinfo(found.dtype).max
-            found[tuple(spread)] = worst
-        with np.errstate(invalid="ignore"):  # nan is a value like others
-            (np.maximum if largest else np.minimum).at(found, tuple(spread), given)
-        result = host.from_numpy(found, base._dtype)
-        ctx.axis, ctx.include_self = axis, include_self
-        ctx.save_for_backward(base, source, index, result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        """An even share for each of those that are the extremum."""
-        own, ties, index, count = _shares(ctx)
-        share = g / count
-        return where(own, share, 0), where(ties, gather(share, ctx.axis, index), 0), *(None,) * 4
-
-    @staticmethod
-    def jvp(ctx: Any, moved: Any, source_moved: Any, *rest: Any) -> Any:
-        """The mean of their tangents."""
-        own, ties, index, count = _shares(ctx)
-        total = scatter_add(where(own, moved, 0), ctx.axis, index, where(ties, source_moved, 0))
-        return total / count
-
-
-def _shares(ctx: Any) -> tuple[Any, Any, Any, Any]:
-    """Which elements of both are the extremum, the index, and how many share each (1 where nothing lands)."""
-    base, source, index, result = ctx.saved_tensors
-    own = call("eq", base, result)
-    if not ctx.include_self:
-        own = where(touched_by(base, ctx.axis, index), False, True)
-    ties = call("eq", source, gather(result, ctx.axis, index))
-    zeros = full(base._shape, 0, base._dtype)
-    ones = where(ties, 1, full(index._shape, 0, base._dtype))
-    count = scatter_add(where(own, 1, zeros), ctx.axis, index, ones)
-    return own, ties, index, where(call("eq", count, 0), 1, count)
+def _identity(dtype: Any, largest: bool) -> Any:
+    """What every number is larger than (or smaller than), or equal to."""
+    if dtype.category > 1:
+        return -math.inf if largest else math.inf
+    limits = np.iinfo(dtype.name)
+    return int(limits.min if largest else limits.max)

@@ -222,8 +222,8 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". The last three read
-    the index, and extrema the values."""
+    """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". A product reads
+    the index."""
     if reduce not in ("sum", "mean", "prod", "amax", "amin"):
         raise ArgumentError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}",
@@ -238,7 +238,7 @@ def scatter_reduce(
         fold = lambda *given: folding.fold_product(*given, include_self)  # noqa: E731
         return _scatter("scatter_reduce", fold, input, dim, index, src)
     if reduce in ("amax", "amin"):
-        fold = lambda *given: folding.fold_extreme(*given, include_self, reduce == "amax")  # noqa: E731
+        fold = lambda *given: folding.fold_extremum(*given, include_self, reduce == "amax")  # noqa: E731
         return _scatter("scatter_reduce", fold, input, dim, index, src)
     index = _need_index("scatter_reduce", index, input, wrap_dim(dim, len(input._shape)))
     ones = full(index._shape, 1, input._dtype)

@@ -19,6 +19,7 @@ from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
 from weft.ops.primitives import (
+    elementwise,
     full,
     gather,
     iota,
@@ -77,14 +78,16 @@ def _shift(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int]:
     return (p[0] + 1,)
 
 
-def _scatter_numpy(add: bool) -> Any:
+def _scatter_numpy(combine: Any) -> Any:
+    """The reference of a scatter that combines by a ufunc what meets; None: the last one stays."""
+
     def reference(base: Any, index: Any, source: Any, params: tuple[int]) -> Any:
         out = np.array(base)
         places = list(np.indices(index.shape, sparse=True))
         places[params[0]] = index
         region = source[tuple(slice(0, size) for size in index.shape)]
-        if add:
-            np.add.at(out, tuple(places), region)
+        if combine is not None:
+            combine.at(out, tuple(places), region)
         else:
             out[tuple(places)] = region
         return out
@@ -180,7 +183,7 @@ define(
     operands="self index source",
     samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
     shape=_scattered,
-    numpy=_scatter_numpy(True),
+    numpy=_scatter_numpy(np.add),
     batch=_shift,
     jvp_kind="linear",
     vjp={"self": lambda g: g, "source": lambda g, index, at: gather(g, at.params[0], index)},
@@ -191,7 +194,7 @@ define(
     operands="self index source",
     samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
     shape=_scattered,
-    numpy=_scatter_numpy(False),
+    numpy=_scatter_numpy(None),
     batch=_shift,
     jvp_kind="linear",
     vjp={
@@ -201,6 +204,46 @@ define(
         "source": _vjp_stored,
     },
 )
+
+
+def _ties(base: Any, index: Any, source: Any, result: Any, axis: int) -> tuple[Any, Any, Any]:
+    """Which elements of base and source are the extremum of their place, and how many share it (at least 1)."""
+    own = elementwise("eq", base, result)
+    tied = elementwise("eq", source, gather(result, axis, index))
+    zeros, ones = full(base._shape, 0, base._dtype), full(index._shape, 1, base._dtype)
+    count = scatter_add(where(own, 1, zeros), axis, index, where(tied, ones, 0))
+    return own, tied, where(elementwise("eq", count, 0), 1, count)
+
+
+def _vjp_extremum_of_self(g: Any, self: Any, index: Any, source: Any, result: Any, at: Any) -> Any:
+    """An even share where the element itself is the extremum."""
+    own, _, count = _ties(self, index, source, result, at.params[0])
+    return where(own, g / count, 0)
+
+
+def _vjp_extremum_of_source(
+    g: Any, self: Any, index: Any, source: Any, result: Any, at: Any
+) -> Any:
+    """An even share for each that is the extremum of its place."""
+    axis = at.params[0]
+    _, tied, count = _ties(self, index, source, result, axis)
+    return where(tied, gather(g / count, axis, index), 0)
+
+
+for _name, _ufunc in (("scatter_maximum", np.maximum), ("scatter_minimum", np.minimum)):
+    define(
+        _name,
+        kind="scatter",
+        operands="self index source",
+        samples=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
+        shape=_scattered,
+        numpy=_scatter_numpy(_ufunc),
+        batch=_shift,
+        jvp_kind="rule",
+        takes="integer float",
+        vjp={"self": _vjp_extremum_of_self, "source": _vjp_extremum_of_source},
+        grad_name="ScatterReduceBackward0",
+    )
 
 
 def _gather_numpy(x: Any, index: Any, axis: int) -> Any:

@@ -287,6 +287,12 @@ def scatter(base: Tensor, axis: int, index: Tensor, source: Tensor):
     return _call("scatter", (base, index, source), (axis,))
 
 
+def scatter_extremum(base: Tensor, axis: int, index: Tensor, source: Tensor, largest: bool):
+    """`base` with the larger (or smaller) of each element and what source holds for it; nan is the extremum."""
+    name = "scatter_maximum" if largest else "scatter_minimum"
+    return _call(name, (base, index, source), (axis,))
+
+
 def take(x: Tensor, axis: int, index: Tensor):
     """Whole slices of an axis, by an index of any shape, which replaces the axis."""
     return _call("take", (x, index), (axis,))

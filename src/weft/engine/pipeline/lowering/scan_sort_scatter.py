@@ -220,13 +220,22 @@ ROWS = {
 }  # else a scan
 
 
+# How scatters combine an element with what is there; else the last one stays.
+_COMBINES = {
+    "scatter_add": "add",
+    "take_add": "add",
+    "scatter_maximum": "maximum",
+    "scatter_minimum": "minimum",
+}
+
+
 @cache
-def _scatter(add: bool, dtype: str) -> Any:
+def _scatter(combine: str | None, dtype: str) -> Any:
     from weft.engine.devices.cpu.kernels.scatter import lower_scatter
 
     return _spec(
-        ("scatter", "add" if add else "store", dtype),
-        lambda symbol: lower_scatter(dtype, add, symbol),
+        ("scatter", combine or "store", dtype),
+        lambda symbol: lower_scatter(dtype, combine, symbol),
         True,
     )
 
@@ -263,7 +272,7 @@ def _launch_scatter(
 
     outer, count, inner = sizes
     units, grain = launch_scatter(*sizes)[:2]
-    spec = _scatter(node.row.name in ("scatter_add", "take_add"), node.dtype.name)
+    spec = _scatter(_COMBINES.get(node.row.name), node.dtype.name)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
     for start in range(0, count, POSITIONS):
         positions = min(POSITIONS, count - start)

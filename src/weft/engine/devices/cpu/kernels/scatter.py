@@ -1,6 +1,6 @@
-"""Elements written or added to the places that an index names, in the order of the index.
+"""Scatter: elements stored, added or compared where an index names, in the order of the index.
 
-Over (outer, positions, inner): out[outer, index[...], inner] (+)= source[outer, position, inner].
+Over (outer, positions, inner): out[outer, index[...], inner] = combine(that, source[outer, position, inner]).
 Pointers: the index (int64), the source, the output, the status cell.  Arguments: outer, positions,
 inner, the extent of the indexed axis, then (outer, position, inner) strides of index, source and
 output.  Positions run in order, so that the last write wins and sums have one order; a unit is a
@@ -20,10 +20,11 @@ COLUMNS = 128  # inner elements of one unit
 ELEMENTS_PER_GRAIN = 4096
 
 
-def lower_scatter(dtype: str, add: bool, name: str, target: Target | None = None) -> str:
-    """The LLVM module that adds (or stores) elements of one dtype."""
+def lower_scatter(dtype: str, combine: str | None, name: str, target: Target | None = None) -> str:
+    """The LLVM module that combines elements of one dtype by a function of the emitter (add, maximum, minimum) with
+    what is there, or stores them."""
     family = Family(name, dtype, target)
-    scatter = _Scatter(family, add)
+    scatter = _Scatter(family, combine)
     each(family.builder, family.begin, family.end, scatter.unit)
     return family.finish()
 
@@ -37,10 +38,10 @@ def launch_scatter(outer: int, positions: int, inner: int) -> tuple[int, int, in
 class _Scatter:
     """The lowering of one scatter."""
 
-    def __init__(self, family: Family, add: bool) -> None:
+    def __init__(self, family: Family, combine: str | None) -> None:
         self.family = family
         self.builder = family.builder
-        self.add = add
+        self.combine = combine
         self.single = family.with_lanes(1)
         self.index, self.source, self.out, self.status = family.pointers(4)
         _, self.positions, self.inner, self.extent, *strides = family.arguments(13)
@@ -150,8 +151,8 @@ class _Scatter:
 
     def _put(self, family: Family, source: Value, target: Value, count: Value | None) -> None:
         value = family.load(source, count)
-        if self.add:
-            value = family.e.add(family.load(target, count), value)
+        if self.combine is not None:
+            value = getattr(family.e, self.combine)(family.load(target, count), value)
         family.store(value, target, count)
 
     def _checked(self, index: Value, write: Callable[[Value], None]) -> None:
