@@ -28,8 +28,8 @@ RARE = {
     "engine.devices.cpu.disk_cache", "engine.devices.cpu.executor", "engine.devices.cpu.instructions",
     "engine.devices.cpu.jit", "engine.devices.cpu.linking", "engine.devices.cpu.threads", "engine.pipeline",
     "engine.pipeline.batching", "engine.runtime.commit", "engine.runtime.compile_kernels",
-    "engine.runtime.executable_cache", "engine.runtime.launch", "func", "functional.bessel", "io", "linalg", "nn",
-    "ops.bessel", "ops.bessel_coefficients", "optim", "special", "tensor.copying", "tensor.printing", "testing",
+    "engine.runtime.executable_cache", "engine.runtime.launch", "func", "functional.special.bessel", "io", "linalg",
+    "nn", "ops.bessel", "ops.bessel_coefficients", "optim", "special", "tensor.copying", "tensor.printing", "testing",
     "types", "utils",
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ KNOWN = {
     "Any": "typing", "Callable": "collections.abc", "Sequence": "collections.abc",
     "Mapping": "collections.abc", "Iterator": "collections.abc", "DType": "weft.engine.ir.dtype",
     "Tensor": "weft.engine.frontend.tensor", "Size": "weft.tensor.size", "device": "weft.tensor.device",
-    "Generator": "weft.functional.generator", "MemoryFormat": "weft.tensor.layout",
+    "Generator": "weft.functional.random.generator", "MemoryFormat": "weft.tensor.layout",
     "RemovableHandle": "weft.engine.backward.hooks",
 }  # fmt: skip
 # C types of .pxd files and annotations, as Python sees them.

@@ -37,7 +37,7 @@ try:
     from weft.engine.frontend.tensor import Tensor
     from weft.engine.frontend.tensor import install_methods as _install_methods
     from weft.engine.ir import tape as _tapes
-    from weft.functional import math as _math_rows
+    from weft.functional.elementwise import binary as _binary
     from weft.ops import TABLE as _TABLE
 except (
     ImportError,
@@ -90,7 +90,7 @@ _ASKED = (
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "engine.pipeline.driver",
-    "default_generator": "functional.generator",
+    "default_generator": "functional.random.generator",
     "realize": "engine.pipeline.driver",
     "map": "func.fibers",
     "vmap": "func",
@@ -136,7 +136,7 @@ _EXPORTS = {
     "grid_sampler_3d": "nn.native",
     **dict.fromkeys(_CELLS.split(), "nn.native"),
     "__config__": "version",
-    **dict.fromkeys(_CHECKS.split(), "functional.asserted"),
+    **dict.fromkeys(_CHECKS.split(), "functional.assertions"),
     **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "compat.absent"),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "compat.symbolic_numbers"),
     "Stream": "cuda",
@@ -202,7 +202,7 @@ def _join() -> None:
     hooks["vmap"] = lambda: _load("weft.func").vmap
     hooks["namespace"] = lambda name: _load("weft.library").namespace(name)
     hooks["name_of"] = lambda function: _load("weft.overrides").name_of(function)
-    _bind_primitives(_TABLE, _math_rows.FLOOR_DIVIDE, _math_rows.RSUB_NUMBER)
+    _bind_primitives(_TABLE, _binary.FLOOR_DIVIDE, _binary.RSUB_NUMBER)
     _bind_hooks(hooks)
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}

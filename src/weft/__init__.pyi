@@ -90,7 +90,7 @@ from weft.compat.absent import FloatType as FloatType
 from weft.compat.absent import FunctionSchema as FunctionSchema
 from weft.compat.torch.futures import Future as Future
 from weft.compat.absent import FutureType as FutureType
-from weft.functional.generator import Generator as Generator
+from weft.functional.random.generator import Generator as Generator
 from weft.amp import GradScaler as GradScaler
 from weft.compat.absent import Gradient as Gradient
 from weft.compat.absent import GraphExecutorState as GraphExecutorState

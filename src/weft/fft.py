@@ -1,8 +1,8 @@
-"""Fourier transforms under PyTorch's `fft` names. The functions themselves are in `weft.functional.spectral`."""
+"""Fourier transforms under PyTorch's `fft` names. The functions themselves are in `weft.functional.signal.fft`."""
 
 from __future__ import annotations
 
-from weft.functional.spectral import (
+from weft.functional.signal.fft import (
     fft,
     fft2,
     fftfreq,

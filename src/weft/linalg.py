@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from weft.engine.api.api_function import all_public as _all_public
 from weft.errors import LinAlgError
-from weft.functional import (
-    LINALG,
+from weft.functional import LINALG
+from weft.functional.linalg import (
     decompositions,
+    householder,
     least_squares,
     lu_factors,
     matrix_functions,
-    reflections,
-    solving,
+    solve,
 )
 
 _OWN = {"lu": "linalg_lu", "cholesky": "linalg_cholesky", "lu_solve": "lu_solve_factored"}
 _MODULES = {
-    solving: "inv inv_ex solve solve_ex solve_triangular slogdet det cholesky cholesky_ex",
+    solve: "inv inv_ex solve solve_ex solve_triangular slogdet det cholesky cholesky_ex",
     lu_factors: "lu lu_factor lu_factor_ex lu_solve",
     decompositions: "eigh eigvalsh eig eigvals svd svdvals qr matrix_rank pinv cond",
-    reflections: "householder_product",
+    householder: "householder_product",
     least_squares: "lstsq",
     matrix_functions: "matrix_power matrix_exp multi_dot tensorinv tensorsolve vander diagonal ldl_factor "
     "ldl_factor_ex ldl_solve",

@@ -14,7 +14,7 @@ import weft as _weft
 from weft.engine.api.api_function import publish as _publish
 from weft.engine.frontend.recorder import cast as _cast
 from weft.engine.ir import dtype as _dtypes
-from weft.functional.norms import vector_norm as _vector_norm
+from weft.functional.linalg.norms import vector_norm as _vector_norm
 
 
 def _prepared(input: Any, dtype: Any, mask: Any, neutral: Any) -> Any:

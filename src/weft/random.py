@@ -4,7 +4,7 @@
 """Random numbers under PyTorch's names: the default generator's state, distributions, and their in-place forms.
 
 Shapes and parameters come in; tensors that are computed when they are read go out. Where the numbers come from is
-`weft.functional.generator`'s part.
+`weft.functional.random.generator`'s part.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional import host
-from weft.functional.generator import (
+from weft.functional.random.generator import (
     Generator,
     chosen,
     default_generator,
@@ -36,9 +35,10 @@ from weft.functional.generator import (
     unit,
     wide,
 )
-from weft.functional.limits import need_within
-from weft.functional.making import by_name, check_apart, write_out
-from weft.functional.views import expand
+from weft.functional.shape.views import expand
+from weft.functional.support import host
+from weft.functional.support.value_bounds import need_within
+from weft.functional.support.variants import by_name, check_apart, write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import order, without_memory
 from weft.tensor.arguments import (
@@ -418,7 +418,7 @@ def _flat(drawn: Any, *parameters: Any) -> Any:
     """A draw, whose gradients by its parameters are zeros."""
     if not any([x.requires_grad for x in parameters]):
         return drawn
-    from weft.functional.underived import flat
+    from weft.functional.support.not_differentiable import flat
 
     return flat(drawn, *parameters)
 

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft.errors import MutationError
-from weft.functional.generator import stream_of_example
+from weft.functional.random.generator import stream_of_example
 from weft.tensor import modes
 
 

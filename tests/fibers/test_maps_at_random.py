@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.functional.generator import stream_of_example
+from weft.functional.random.generator import stream_of_example
 
 Program = list[tuple[int, int, int]]
 programs = st.lists(

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.functional.places import coordinates
+from weft.functional.indexing.nonzero import coordinates
 
 
 @pytest.mark.parametrize("shape", [(0,), (7,), (3, 5), (2, 0, 3), (4, 1, 3, 5), (1, 1)])

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import weft
-from weft.functional.counts import MOST_RATE, walked
+from weft.functional.random.poisson import MOST_RATE, walked
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-9, 0.3, 4.0, 63.9, MOST_RATE])

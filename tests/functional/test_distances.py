@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.functional.norms import FEW_POINTS
+from weft.functional.linalg.norms import FEW_POINTS
 
 SHAPES = [
     ((40, 5), (30, 5)),

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.functional.rare import IN_PLACE
+from weft.functional.imported_on_call import IN_PLACE
 
 F = weft.nn.functional
 MORE: dict[str, tuple[Any, ...]] = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.functional import blas
+from weft.functional.support import blas_threads
 
 
 @pytest.fixture
@@ -23,19 +23,19 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found[-2]
 
     monkeypatch.setattr(
-        blas, "_setter", lambda module: setter if module == "numpy.linalg" else None
+        blas_threads, "_setter", lambda module: setter if module == "numpy.linalg" else None
     )
     return found
 
 
-@pytest.mark.parametrize("rows", [blas.TINY + 1, blas.FEW, blas.FEW + 1])
+@pytest.mark.parametrize("rows", [blas_threads.TINY + 1, blas_threads.FEW, blas_threads.FEW + 1])
 def test_a_call_sets_threads_and_puts_them_back(counts: list[int], rows: int) -> None:
     before = weft.get_num_threads()
     weft.set_num_threads(2)
     try:
         x = weft.eye(rows) * 2
         np.testing.assert_allclose(weft.linalg.svdvals(x).numpy(), np.full(rows, 2.0), 1e-6)
-        assert counts == [7, 1 if rows <= blas.FEW else 2, 7]
+        assert counts == [7, 1 if rows <= blas_threads.FEW else 2, 7]
         np.testing.assert_array_equal(weft.linalg.cholesky(x * 2).numpy(), np.eye(rows) * 2)
         assert counts[3:] == counts[1:3]
     finally:
@@ -43,7 +43,7 @@ def test_a_call_sets_threads_and_puts_them_back(counts: list[int], rows: int) ->
 
 
 def test_nothing_is_set_for_tiny_matrices(counts: list[int]) -> None:
-    weft.linalg.svdvals(weft.eye(blas.TINY)).sum().item()
+    weft.linalg.svdvals(weft.eye(blas_threads.TINY)).sum().item()
     assert counts == [7]
 
 
@@ -62,13 +62,13 @@ def test_calls_of_several_threads_put_back_what_was_before_all(counts: list[int]
         started.wait(10)
 
     def outer() -> None:
-        blas.limited(slow)(np.eye(40))
+        blas_threads.limited(slow)(np.eye(40))
         finished.set()
 
     worker = threading.Thread(target=outer)
     worker.start()
     both.wait()
-    blas.limited(np.linalg.inv)(np.eye(40))
+    blas_threads.limited(np.linalg.inv)(np.eye(40))
     assert counts == [7, 1]
     started.set()
     worker.join(10)
@@ -79,7 +79,7 @@ def test_the_library_of_this_machine_is_found_where_it_is_openblas() -> None:
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index,call-overload]
     if "openblas" not in str(built) or not sys.platform.startswith("linux"):
         pytest.skip("another library")
-    setter = blas._setter("numpy.linalg")
+    setter = blas_threads._setter("numpy.linalg")
     assert setter is not None
     before = setter(1)
     assert setter(before) == 1

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from oracle import conformance, torch
-from weft.functional.out_types import _RULES
+from weft.functional.support.out_dtypes import _RULES
 
 TYPES = ("float32", "float64", "int64", "uint8", "bool", "complex64")
 # What PyTorch takes or refuses by another rule than the rest of the function, or of its kind, on one path only.

@@ -25,7 +25,7 @@ from weft.engine.pipeline import driver
 from weft.engine.pipeline.lowering import scan_sort_scatter
 from weft.engine.runtime import executable_cache
 from weft.errors import is_internal
-from weft.functional import host
+from weft.functional.support import host
 
 # A signal between opening a file and entering its context leaves the file to the collector: Python's own gap.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -12,7 +12,7 @@ import numpy as np
 import weft
 from weft.array_api.arguments import joined, need_array, one_axis, refuse
 from weft.engine.frontend.tensor import Tensor
-from weft.functional import host
+from weft.functional.support import host
 
 
 class UniqueAll(NamedTuple):

@@ -19,7 +19,7 @@ from weft.distributions.distribution import (
 )
 from weft.distributions.multivariate import half_log_det, solve_lower
 from weft.errors import ArgumentError
-from weft.functional import host
+from weft.functional.support import host
 
 
 class VonMises(Distribution):

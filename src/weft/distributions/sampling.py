@@ -14,7 +14,7 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.autograd import Function
-from weft.functional import host
+from weft.functional.support import host
 
 _ROUNDS = 10
 _STEP = 1e-3

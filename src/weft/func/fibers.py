@@ -28,7 +28,7 @@ from weft.config import config
 from weft.engine.ir.tape import last_sequence
 from weft.engine.pipeline.driver import run_tape
 from weft.errors import ArgumentError, ArgumentTypeError, MutationError
-from weft.functional.generator import default_generator, stream_of_example
+from weft.functional.random.generator import default_generator, stream_of_example
 
 require(__name__, cython.compiled)
 

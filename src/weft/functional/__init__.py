@@ -9,37 +9,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from weft.functional import (
-    comparing,
-    composed_products,
-    contraction,
-    copying,
-    distinct,
-    elementary,
-    indexing,
-    joining,
-    lenses,
-    linalg,
-    math,
-    norms,
-    ordering,
-    parts,
-    rare,
-    reductions,
-    regions,
-    scattering,
-    shaping,
-    softmax,
-    special,
-    variance,
+from weft.functional import imported_on_call
+from weft.functional.elementwise import binary, comparison, unary
+from weft.functional.indexing import assignment, gather_scatter, index
+from weft.functional.linalg import composed_products, einsum, norms, products
+from weft.functional.reductions import softmax, sums_and_extrema, variance
+from weft.functional.shape import (
+    concat,
+    rearrange,
+    slicing,
+    strided_regions,
+    view_transforms,
     views,
-)  # fmt: skip
-from weft.functional.making import make_in_place, with_out
-from weft.functional.out_types import answer_out
+)
+from weft.functional.sorting import sort, unique
+from weft.functional.special import special
+from weft.functional.support.out_dtypes import answer_out
+from weft.functional.support.variants import make_in_place, with_out
 
 _MODULES: tuple[Any, ...] = (
-    elementary, math, comparing, reductions, variance, norms, ordering, distinct, views, parts, regions, shaping,
-    copying, lenses, indexing, scattering, joining, linalg, composed_products, contraction, softmax, special,
+    unary, binary, comparison, sums_and_extrema, variance, norms, sort, unique, views, slicing, strided_regions,
+    rearrange, assignment, view_transforms, index, gather_scatter, concat, products, composed_products, einsum, softmax,
+    special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {
@@ -47,8 +38,8 @@ FUNCTIONS: dict[str, Any] = {
 }
 METHODS: dict[str, Any] = {
     name: function for module in _MODULES for name, function in module.METHODS.items()
-} | rare.METHODS
-EXPORTS: dict[str, str] = rare.EXPORTS
+} | imported_on_call.METHODS
+EXPORTS: dict[str, str] = imported_on_call.EXPORTS
 # Functions that write to `out=` as well: the methods of the same names do not take it.
 _WITH_OUT = (
     "addmv addr all aminmax any argmax argmin bucketize column_stack cross cummax cummin deg2rad diag "
@@ -65,7 +56,7 @@ HOOKS: dict[str, Any] = {
 } | {"answer_out": answer_out}
 LINALG: dict[str, Any] = {
     **norms.LINALG,
-    **linalg.LINALG,
+    **products.LINALG,
     **composed_products.LINALG,
     "cross": with_out(composed_products.cross),
 }

@@ -18,17 +18,17 @@ from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional import host
-from weft.functional.formats import in_order
-from weft.functional.joining import cat, stack
-from weft.functional.linalg import bmm
-from weft.functional.making import given, make_in_place
-from weft.functional.norms import vector_norm
-from weft.functional.ordering import need_quantiles, quantile
-from weft.functional.reductions import picked
-from weft.functional.results import TYPES
-from weft.functional.scattering import scatter_reduce
-from weft.functional.special import logaddexp
+from weft.functional.indexing.gather_scatter import scatter_reduce
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.linalg.products import bmm
+from weft.functional.reductions.sums_and_extrema import picked
+from weft.functional.shape.concat import cat, stack
+from weft.functional.sorting.sort import need_quantiles, quantile
+from weft.functional.special.special import logaddexp
+from weft.functional.support import host
+from weft.functional.support.memory_formats import in_order
+from weft.functional.support.return_types import TYPES
+from weft.functional.support.variants import given, make_in_place
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 from weft.tensor.arguments import (

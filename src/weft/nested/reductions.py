@@ -16,7 +16,7 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, DimensionError, NotDefinedError, ShapeError
-from weft.functional.norms import vector_norm
+from weft.functional.linalg.norms import vector_norm
 from weft.nested.elementwise import apply
 from weft.nested.rows import Plan
 from weft.nested.tensor import NestedTensor, shape_text

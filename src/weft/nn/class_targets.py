@@ -13,7 +13,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from weft.functional.ranges import check_index, present_values, trusted
+from weft.functional.support.index_bounds import check_index, present_values, trusted
 from weft.ops.primitives import gather, reshape, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 

@@ -4,7 +4,7 @@ They stand in one module per subject and are gathered here.
 """
 
 from weft.engine.api.api_function import publish
-from weft.functional.linalg import linear as linear
+from weft.functional.linalg.products import linear as linear
 from weft.nn.functional_activation import *  # noqa: F403
 from weft.nn.functional_activation import embedding as embedding
 from weft.nn.functional_adaptive_pool import *  # noqa: F403

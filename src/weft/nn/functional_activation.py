@@ -24,12 +24,13 @@ from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional import elementary, scattering
-from weft.functional.generator import keep_mask
-from weft.functional.making import write_out
-from weft.functional.ranges import check_index
-from weft.functional.shaping import keep_layout
-from weft.functional.softmax import log_softmax, softmax
+from weft.functional.elementwise import unary
+from weft.functional.indexing import gather_scatter
+from weft.functional.random.generator import keep_mask
+from weft.functional.reductions.softmax import log_softmax, softmax
+from weft.functional.shape.rearrange import keep_layout
+from weft.functional.support.index_bounds import check_index
+from weft.functional.support.variants import write_out
 from weft.ops import TABLE
 from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call
@@ -53,7 +54,7 @@ _int64 = cython.declare(DType, dtypes.int64)
 _last_index = cython.declare(tuple, ())  # shapes of the last lookup, and of its result
 _last_table = cython.declare(tuple, ())
 _last_rows = cython.declare(tuple, ())
-one_hot = scattering.one_hot
+one_hot = gather_scatter.one_hot
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -70,7 +71,7 @@ def _done(input: Any, result: Any, inplace: bool = False) -> Any:
 
 def relu(input: Any, inplace: bool = False) -> Any:
     """max(x, 0)."""
-    result = elementary.relu(input)
+    result = unary.relu(input)
     return in_place(input, result) if inplace else result
 
 

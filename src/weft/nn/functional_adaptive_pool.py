@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
-from weft.functional import host
-from weft.functional.formats import in_order, like_channels
-from weft.functional.linalg import product
-from weft.functional.reductions import first_extreme
+from weft.functional.linalg.products import product
+from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.support import host
+from weft.functional.support.memory_formats import in_order, like_channels
 from weft.nn.functional_pool import batched, elements_of, need_order, unbatched, windowed_max
 from weft.nn.pool_arguments import check_adaptive
 from weft.ops.primitives import elementwise as call

@@ -16,8 +16,8 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import elementwise_strides
 from weft.engine.ir.tape import tape
 from weft.errors import DTypeError, ShapeError
-from weft.functional.linalg import product
-from weft.functional.softmax import masked_softmax, softmax
+from weft.functional.linalg.products import product
+from weft.functional.reductions.softmax import masked_softmax, softmax
 from weft.nn.functional_activation import dropout
 from weft.ops.attention import LARGEST, PLAIN, attend
 from weft.ops.primitives import expand, iota, reshape, transpose, where

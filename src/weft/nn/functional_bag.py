@@ -17,9 +17,9 @@ from weft.autograd import Function
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
-from weft.functional import host
-from weft.functional.norms import vector_norm
-from weft.functional.ranges import check_index
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.support import host
+from weft.functional.support.index_bounds import check_index
 from weft.nn.functional_activation import embedding
 from weft.ops.primitives import full, reduce, reshape, take, take_add, where
 from weft.tensor.arguments import describe, need_tensor, widen

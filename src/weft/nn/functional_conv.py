@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast
-from weft.functional.formats import like_channels
+from weft.functional.support.memory_formats import like_channels
 from weft.nn.conv_arguments import check, check_kernel, check_transposed_sizes, numbers, paddings
 from weft.ops import convolution
 from weft.ops.convolution import Geometry

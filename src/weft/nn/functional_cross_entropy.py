@@ -24,8 +24,8 @@ from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
-from weft.functional.reductions import mean, sum
-from weft.functional.softmax import log_softmax
+from weft.functional.reductions.softmax import log_softmax
+from weft.functional.reductions.sums_and_extrema import mean, sum
 from weft.nn.class_targets import (
     check_class_weights,
     check_classes,

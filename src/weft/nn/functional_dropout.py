@@ -14,10 +14,10 @@ import weft
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.formats import in_order
-from weft.functional.generator import keep_mask, unit
-from weft.functional.shaping import keep_layout
-from weft.functional.softmax import softmax
+from weft.functional.random.generator import keep_mask, unit
+from weft.functional.reductions.softmax import softmax
+from weft.functional.shape.rearrange import keep_layout
+from weft.functional.support.memory_formats import in_order
 from weft.nn import functional_activation as activation
 from weft.nn.functional_activation import check_probability, masked
 from weft.ops.primitives import elementwise as call

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.errors import ShapeError
-from weft.functional.formats import like_channels
+from weft.functional.support.memory_formats import like_channels
 from weft.nn.conv_arguments import check_kernel, numbers
 from weft.ops import convolution
 from weft.ops.primitives import permute, reshape

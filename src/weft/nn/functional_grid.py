@@ -18,9 +18,9 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ShapeError
-from weft.functional import host
-from weft.functional.linalg import product
-from weft.functional.reductions import sum as sum_of
+from weft.functional.linalg.products import product
+from weft.functional.reductions.sums_and_extrema import sum as sum_of
+from weft.functional.support import host
 from weft.ops.primitives import concat, expand, gather, reshape, transpose, where
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import describe, need_tensor

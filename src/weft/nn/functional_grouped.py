@@ -10,8 +10,8 @@ from typing import Any
 
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
-from weft.functional.joining import cat, stack
-from weft.functional.linalg import bmm
+from weft.functional.linalg.products import bmm
+from weft.functional.shape.concat import cat, stack
 from weft.ops.primitives import full
 from weft.tensor.arguments import describe, need_tensor
 

@@ -22,11 +22,11 @@ from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.limits import need_within
-from weft.functional.making import write_out
-from weft.functional.norms import vector_norm
-from weft.functional.reductions import mean, sum
-from weft.functional.special import xlogy
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.reductions.sums_and_extrema import mean, sum
+from weft.functional.special.special import xlogy
+from weft.functional.support.value_bounds import need_within
+from weft.functional.support.variants import write_out
 from weft.nn.functional_activation import logsigmoid
 from weft.ops import TABLE
 from weft.ops.primitives import elementwise as call

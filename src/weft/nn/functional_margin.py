@@ -15,8 +15,8 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from weft.functional.ranges import check_index
-from weft.functional.reductions import sum
+from weft.functional.reductions.sums_and_extrema import sum
+from weft.functional.support.index_bounds import check_index
 from weft.nn.functional_activation import logsigmoid
 from weft.nn.functional_loss import pairwise_distance, reduced, reduction_of
 from weft.ops.primitives import cumulate, gather, reshape, scatter_add, take, where

@@ -13,9 +13,9 @@ from typing import Any
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import AssertedError, ShapeError
-from weft.functional.joining import cat
-from weft.functional.linalg import linear, product
-from weft.functional.softmax import softmax
+from weft.functional.linalg.products import linear, product
+from weft.functional.reductions.softmax import softmax
+from weft.functional.shape.concat import cat
 from weft.nn.functional_activation import dropout
 from weft.nn.functional_attention import scaled_dot_product_attention
 from weft.ops.primitives import (

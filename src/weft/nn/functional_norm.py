@@ -18,8 +18,8 @@ from weft.engine.api.call_cache import Part, composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.formats import in_order, like_channels
-from weft.functional.reductions import count_of, reduce_over
+from weft.functional.reductions.sums_and_extrema import count_of, reduce_over
+from weft.functional.support.memory_formats import in_order, like_channels
 from weft.ops import TABLE
 from weft.ops.composite import inverse_deviation
 from weft.ops.primitives import elementwise as call

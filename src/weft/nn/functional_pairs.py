@@ -8,9 +8,9 @@ import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.errors import ShapeError
-from weft.functional import host
-from weft.functional.contraction import einsum
-from weft.functional.norms import vector_norm
+from weft.functional.linalg.einsum import einsum
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.support import host
 from weft.tensor.arguments import describe, need_tensor
 
 

@@ -18,10 +18,10 @@ from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.tape import tape
 from weft.errors import ArgumentError, DTypeError
-from weft.functional import host
-from weft.functional.formats import in_order, like_channels
-from weft.functional.making import write_out
-from weft.functional.reductions import first_extreme
+from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.support import host
+from weft.functional.support.memory_formats import in_order, like_channels
+from weft.functional.support.variants import write_out
 from weft.nn.functional_windows import Windows, windows_of
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where

@@ -20,9 +20,9 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
-from weft.functional import host
-from weft.functional.comparing import fill_value
-from weft.functional.formats import like_channels
+from weft.functional.elementwise.comparison import fill_value
+from weft.functional.support import host
+from weft.functional.support.memory_formats import like_channels
 from weft.nn.functional_adaptive_pool import adaptive_avg_pool
 from weft.nn.functional_runs import Places, places_of, taken
 from weft.ops.primitives import elementwise as call

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.functional import host
-from weft.functional.shaping import repeated
+from weft.functional.shape.rearrange import repeated
+from weft.functional.support import host
 from weft.ops.primitives import concat, expand, flip, slice_axis, take
 
 MOST = 5  # runs; of more, indices cost less

@@ -17,11 +17,11 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import alias_of
 from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, ArgumentTypeError, IndexRangeError, KindError, ShapeError
-from weft.functional import host
-from weft.functional.joining import stack
-from weft.functional.linalg import linear
-from weft.functional.reductions import logsumexp
-from weft.functional.scattering import gather
+from weft.functional.indexing.gather_scatter import gather
+from weft.functional.linalg.products import linear
+from weft.functional.reductions.sums_and_extrema import logsumexp
+from weft.functional.shape.concat import stack
+from weft.functional.support import host
 from weft.nn.alignments import Alignments, stranger
 from weft.nn.functional_cross_entropy import cross_entropy
 from weft.nn.functional_loss import reduced, reduction_of

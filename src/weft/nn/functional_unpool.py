@@ -13,9 +13,9 @@ from typing import Any
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.formats import in_order
-from weft.functional.generator import unit
-from weft.functional.reductions import first_extreme
+from weft.functional.random.generator import unit
+from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.support.memory_formats import in_order
 from weft.nn import pool_arguments
 from weft.nn.conv_arguments import numbers
 from weft.nn.functional_pool import avg_pool1d, avg_pool2d, avg_pool3d, batched, unbatched

@@ -204,7 +204,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     import numpy as np
 
-    from weft.functional.blas import limited
+    from weft.functional.support.blas_threads import limited
 
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     dtype = tensor.dtype if tensor.dtype is weft.float64 else weft.float32

@@ -10,9 +10,9 @@ from typing import Any
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentTypeError, ShapeError
-from weft.functional.linalg import linear
-from weft.functional.making import given
-from weft.functional.variance import var_mean
+from weft.functional.linalg.products import linear
+from weft.functional.reductions.variance import var_mean
+from weft.functional.support.variants import given
 from weft.nn import cells
 from weft.nn.functional_grid import grid_sample
 from weft.nn.functional_norm import batch_norm, group_norm, layer_norm

@@ -17,9 +17,9 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional import host
-from weft.functional.joining import cat, stack
-from weft.functional.making import given
+from weft.functional.shape.concat import cat, stack
+from weft.functional.support import host
+from weft.functional.support.variants import given
 from weft.nn import functional
 from weft.nn.functional_activation import softmax
 from weft.nn.functional_resize import filtered, interpolate, resampled, resized_bytes

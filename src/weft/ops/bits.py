@@ -1,5 +1,5 @@
 """Rows between floats and their bits: `float32_bits` gives the bits of a float32 as an int32, `float32_of_bits` the way
-back, and so for every float type. What makes views of memory as another type (`weft.functional.bits`).
+back, and so for every float type. What makes views of memory as another type (`weft.functional.shape.bitcast`).
 
 A signalling nan of float16 becomes a quiet one where it is read; every other bit stays.
 """

@@ -3,8 +3,8 @@
 """Rows that read or write through integer indices: gather, take and their transposes.
 
 Indices are int64, count from 0, and are checked when the kernel runs: where a negative one counts from the end, the
-function says so and wraps it (`weft.functional.gathering.wrapped`). Scatter rows add in the stable order of
-their source, so that results do not depend on threads.
+function says so and wraps it (`weft.functional.indexing.advanced_index.wrapped`). Scatter rows add in the stable order
+of their source, so that results do not depend on threads.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Derivative rules and the functional layer are written in these. Dimensions are non-negative and in range here, dtypes
 already promoted: what a user may get wrong is checked in the functional layer. That operands fit each other's shapes is
 checked here once more: kernels read and write as far as shapes say. Results never alias their operand in
-the sense of PyTorch's views; views with aliasing are made by `weft.functional.views`.
+the sense of PyTorch's views; views with aliasing are made by `weft.functional.shape.views`.
 """
 
 from typing import Any

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
-from weft.functional.signals import _kaiser, _window, cosines
+from weft.functional.signal.stft import _kaiser, _window, cosines
 from weft.tensor.layout import strided
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, ShapeError
-from weft.functional import host
+from weft.functional.support import host
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.tensor import SparseTensor, layout_name, like, make

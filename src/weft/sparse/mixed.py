@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
-from weft.functional.joining import cat
+from weft.functional.shape.concat import cat
 from weft.ops.primitives import take
 from weft.sparse import products
 from weft.sparse.structure import as_index, as_indices, places_of

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from weft import Tensor
-from weft.functional import host
-from weft.functional.ranges import trusted
+from weft.functional.support import host
+from weft.functional.support.index_bounds import trusted
 
 
 def places_of(indices: Tensor) -> Any:

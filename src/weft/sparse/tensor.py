@@ -22,7 +22,7 @@ from weft.errors import (
     NotDefinedError,
     ShapeError,
 )
-from weft.functional import host
+from weft.functional.support import host
 
 _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
 

@@ -29,7 +29,7 @@ from weft.errors import OutOfMemoryError
 from weft.ops import TABLE, primitives
 
 pipeline = later("weft.engine.pipeline.driver")
-host = later("weft.functional.host")
+host = later("weft.functional.support.host")
 pool = later("weft.engine.devices.cpu.pool")
 
 Shape = tuple[int, ...]

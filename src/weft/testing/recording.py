@@ -19,8 +19,8 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.engine.pipeline.batching.segment_gather import gather_rows
-from weft.functional.norms import vector_norm
-from weft.functional.reductions import extreme_of_all, first_extreme
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.reductions.sums_and_extrema import extreme_of_all, first_extreme
 from weft.nn.functional_cross_entropy import _pick_logs
 from weft.nn.functional_norm import standardize
 from weft.ops import bessel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from weft.errors import ArgumentTypeError, NotDefinedError
-from weft.functional.results import TYPES
+from weft.functional.support.return_types import TYPES
 
 
 class TreeSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.functional.results import TYPES
+from weft.functional.support.return_types import TYPES
 
 _NAMES = sorted(name for name in TYPES if not name.startswith("_"))
 all_return_types: list[Any] = [TYPES[name] for name in _NAMES]

@@ -1,6 +1,7 @@
 """The bits of a handle's lens: what is done to what its storage holds to get what the handle shows.
 
-`weft.functional.lenses` says what they mean; what has no dense value of its own (`SPARSE`) is left to `weft.sparse`.
+`weft.functional.shape.view_transforms` says what they mean; what has no dense value of its own (`SPARSE`) is left to
+`weft.sparse`.
 """
 
 # Conjugate, see complex numbers as pairs of real ones, change the sign, see pairs of real numbers as complex ones; show

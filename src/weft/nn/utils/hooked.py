@@ -10,7 +10,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
-from weft.functional.norms import vector_norm
+from weft.functional.linalg.norms import vector_norm
 from weft.nn import functional as F
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter, need_shape

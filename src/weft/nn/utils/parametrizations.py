@@ -18,7 +18,7 @@ from weft.nn.utils import hooked, parametrize
 
 def _orthonormal(matrix: Tensor) -> Tensor:
     """The orthogonal factor of matrices (*, n, k), n >= k, of which the triangular one has a positive diagonal."""
-    from weft.functional.reflections import householder_product
+    from weft.functional.linalg.householder import householder_product
 
     reflectors, tau = weft.geqrf(matrix)
     signs = reflectors.diagonal(dim1=-2, dim2=-1).sgn()
@@ -61,14 +61,14 @@ class _Orthogonal(Module):
         skew = lower - lower.mH
         if self.orthogonal_map == "matrix_exp":
             return weft.matrix_exp(skew)[..., :columns]
-        from weft.functional.solving import solve
+        from weft.functional.linalg.solve import solve
 
         unit = weft.eye(rows, dtype=skew.dtype)
         return solve(unit - skew / 2, unit + skew / 2)[..., :columns]  # type: ignore[no-any-return]
 
     def _reflections(self, free: Tensor) -> Tensor:
         """(*, n, k) with n >= k -> the product of k reflections, with the signs that the diagonal gives."""
-        from weft.functional.reflections import householder_product
+        from weft.functional.linalg.householder import householder_product
 
         below = free.tril(-1)
         tau = 2.0 / (1.0 + (below * below).sum(-2))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.errors import ArgumentError
-from weft.functional.asserted import _assert
+from weft.functional.assertions import _assert
 from weft.utils import _pytree
 
 from ._names import is_of_library

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.errors import ArgumentError
-from weft.functional.asserted import _assert, _assert_async
+from weft.functional.assertions import _assert, _assert_async
 
 from ._names import qualified_name, rooted
 from .immutable_collections import immutable_dict, immutable_list

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from weft import Tensor
 from weft.errors import ArgumentError, WeftError
-from weft.functional.asserted import _assert
+from weft.functional.assertions import _assert
 
 from ._arguments import TracerBase
 from ._node_code import magic_methods, reflectable_magic_methods

@@ -1,0 +1,559 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Element-wise functions of two and more tensors: arithmetic, powers, limits, comparison, selection.
+
+Tensors and Python numbers come in; the recorder promotes, casts and broadcasts; what stands here is PyTorch's rules
+about arguments (alpha, rounding_mode, integer powers, bounds) and compositions. In-place variants are made of the
+out-of-place ones by one loop at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.weft.engine.frontend.recorder import binary
+
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.errors import ArgumentError, DTypeError
+from weft.functional.support import host
+from weft.functional.support.variants import (
+    by_name,
+    in_place_variants,
+    make_in_place,
+    named,
+    write_out,
+)
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, full, scalar, where
+from weft.ops.row import named as named_row
+from weft.ops.row import with_slopes
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    describe,
+    is_number,
+    need_tensor,
+    untracked,
+)
+from weft.tensor.scalars import scalar_dtype
+
+require(__name__, cython.compiled)
+
+# Rows, and not operators, which a subclass may have its own of.
+_ADD, _SUB, _MUL, _DIV = (TABLE[name] for name in ("add", "sub", "mul", "div"))
+_POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
+# Small powers are products and roots, under the name of the function that they stand for.
+_SMALL_POWERS = {
+    1: named_row(TABLE["clone"], "PowBackward0"),
+    2: _SQUARE,
+    3: _CUBE,
+    0.5: named_row(TABLE["sqrt"], "PowBackward0"),
+    -1: named_row(TABLE["reciprocal"], "PowBackward0"),
+    -0.5: named_row(TABLE["rsqrt"], "PowBackward0"),
+}
+RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 0))
+_CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
+_BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
+_TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
+
+
+def _no_slope(g: Any) -> Any:
+    """Errors: NotDefinedError, where the gradient of `//` is wanted."""
+    from weft.functional.support.not_differentiable import no_derivative
+
+    raise no_derivative("aten::floor_divide")
+
+
+FLOOR_DIVIDE = with_slopes(
+    TABLE["floor_divide"], {"self": _no_slope, "other": _no_slope}, "FloorDivideBackward0"
+)
+# Rounding leaves a gradient of zeros; `//` refuses one.
+_FLOORED = with_slopes(
+    TABLE["floor_divide"], {"self": lambda g: g * 0, "other": lambda g: g * 0}, "DivBackward1"
+)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+
+def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
+    dtypes_in = [x._dtype for x in (input, other) if isinstance(x, Tensor)]
+    if (
+        isinstance(alpha, float)
+        and all(d.category < 2 for d in dtypes_in)
+        and not isinstance(other, float)
+    ):
+        raise DTypeError(
+            "For integral input tensors, argument alpha must not be a floating point number.",
+            expected="an integer alpha",
+            got=f"alpha={alpha} for {describe('input', input)}",
+            fix="pass an int, or convert the tensors with .float()",
+        )
+    return other * alpha
+
+
+def _first_operand(function: str, input: Any, other: Any) -> Any:
+    """The first operand of an arithmetic function: of two numbers, a tensor of its value and type.
+
+    Errors: ArgumentTypeError where neither is a tensor nor both are numbers, or one is an array, which only operators
+    take."""
+    if is_number(input) and is_number(other):
+        return scalar(input, scalar_dtype(input))
+    if isinstance(input, np.ndarray) or not isinstance(other, Tensor):
+        need_tensor(function, input)
+    if isinstance(other, np.ndarray):
+        need_tensor(function, other, "other", 2)
+    return input
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input + alpha * other, broadcast."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        input = _first_operand("add", input, other)
+    scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
+    result = binary(_ADD, input, scaled)
+    return result if out is None else write_out(out, result)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input - alpha * other, broadcast. Errors: DTypeError on bool."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        input = _first_operand("sub", input, other)
+    check_subtraction(input, other)
+    scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
+    result = binary(_SUB if isinstance(input, Tensor) else RSUB_NUMBER, input, scaled)
+    return result if out is None else write_out(out, result)
+
+
+def check_subtraction(input: Any, other: Any) -> None:
+    """Errors: DTypeError where an operand of a subtraction is bool."""
+    mine, theirs = [
+        x._dtype.category == 0 if isinstance(x, Tensor) else isinstance(x, bool)
+        for x in (input, other)
+    ]
+    if mine and theirs:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead.",
+            expected="numeric tensors",
+            got="two bool tensors",
+            fix="use input ^ other",
+        )
+    if mine or theirs:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead.",
+            expected="numeric tensors",
+            got="a bool tensor",
+            fix="use ~mask",
+        )
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    need_tensor("rsub", input)
+    check_subtraction(input, other)
+    scaled = input if alpha == 1 else input * alpha
+    if not isinstance(other, Tensor):
+        return other - scaled
+    return record_elementwise(_RSUB, (other, scaled), None)
+
+
+def mul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * other, broadcast."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        input = _first_operand("mul", input, other)
+    result = binary(_MUL, input, other)
+    return result if out is None else write_out(out, result)
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+    """input / other, broadcast; `rounding_mode` "trunc" or "floor" rounds the quotient."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        input = _first_operand("div", input, other)
+    if rounding_mode is None:
+        result = binary(_DIV, input, other)
+    elif rounding_mode == "trunc":
+        check_divisor(input, other)
+        result = call("trunc_divide", input, other)
+    elif rounding_mode == "floor":
+        check_divisor(input, other)
+        result = record_elementwise(_FLOORED, (input, other), None)
+    else:
+        raise ArgumentError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'",
+            expected="None, 'trunc' or 'floor'",
+            got=repr(rounding_mode),
+            fix="choose one of these",
+        )
+    return result if out is None else write_out(out, result)
+
+
+def true_divide(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input / other, broadcast."""
+    return div(input, other, out=out)
+
+
+def _is_whole(value: Any) -> bool:
+    return value._dtype.category < 2 if isinstance(value, Tensor) else isinstance(value, int)
+
+
+def check_divisor(input: Any, other: Any) -> None:
+    """Errors: ArgumentError where an integer would be divided by an integer 0. Reads a divisor that is a tensor: as
+    all that can fail by its values, this runs at the call."""
+    if not _is_whole(other) or not _is_whole(input):
+        return
+    if isinstance(other, Tensor):
+        values = host.to_numpy(other.detach())
+        zero = values.size > 0 and not values.all()
+    else:
+        narrow = isinstance(input, Tensor) and input._dtype.category == 1
+        bits = 8 * input._dtype.itemsize if narrow else 64
+        zero = other % (1 << bits) == 0  # as the tensor's type holds it
+    if zero and not (isinstance(input, Tensor) and 0 in input._shape):
+        raise ArgumentError(
+            "ZeroDivisionError",
+            expected="a divisor that is not 0",
+            got=f"{_shown('input', input)}, {_shown('divisor', other)}",
+            fix="divide floats, which gives inf, or mask the divisor",
+        )
+
+
+def _shown(name: str, value: Any) -> str:
+    return describe(name, value) if isinstance(value, Tensor) else f"{name} {value!r}"
+
+
+# -- powers --------------------------------------------------------------------------------------------------------
+
+
+def _negative_power() -> DTypeError:
+    return DTypeError(
+        "Integers to negative integer powers are not allowed.",
+        expected="a non-negative exponent",
+        got="a negative one for an integer tensor",
+        fix="convert the tensor with .float() first",
+    )
+
+
+def _check_exponent(dtype: Any, exponent: Any) -> None:
+    """Errors: ArgumentError for an integer that the type of the base cannot hold."""
+    if not isinstance(exponent, int) or abs(exponent) < 128 or dtype.category == 0:
+        return
+    most = 65504 if dtype is dtypes.float16 else 2**1000
+    if dtype.category == 1:
+        most = (1 << 8 * dtype.itemsize - dtype.is_signed) - 1
+    if not -most - 1 <= exponent <= most:
+        raise ArgumentError(
+            f"value cannot be converted to type {dtype.name} without overflow",
+            expected=f"an exponent that {dtype.name} can hold",
+            got=str(exponent),
+            fix="convert the base to a wider type first",
+        )
+
+
+def _number_power(x: Any, exponent: Any) -> Any:
+    """x ** number: the small powers are products and roots, as in PyTorch; others the `pow` row."""
+    _check_exponent(x._dtype, exponent)
+    if x._dtype.category < 2:
+        if isinstance(exponent, bool) and x._dtype.category == 0:
+            return call("clone", x) if exponent else full(x._shape, True, dtypes.bool_)
+        if isinstance(exponent, int) and exponent < 0:
+            raise _negative_power()
+        if isinstance(exponent, (float, complex)) or x._dtype.category == 0 or exponent != 2:
+            return record_elementwise(_POW, (x, exponent), None)
+        return record_elementwise(_SQUARE, (x,), None)
+    if isinstance(exponent, complex) and exponent.imag and not x._dtype.is_complex:
+        return record_elementwise(_POW, (x, exponent), None)
+    return _float_power(x, exponent)
+
+
+def _float_power(x: Any, exponent: Any) -> Any:
+    row = _SMALL_POWERS.get(exponent)
+    if row is not None:
+        return record_elementwise(row, (x,), None)
+    return record_elementwise(_POW, (x, exponent), None)
+
+
+def with_arrays(a: Any, b: Any) -> Any:
+    """The operands of an operator, of which one is a tensor and the other an array of NumPy, as tensors; None where it
+    is something else."""
+    arrays = [isinstance(x, np.ndarray) and x.dtype.kind in "biufc" for x in (a, b)]
+    if not any(arrays):
+        return None
+    return tuple(host.from_numpy(x) if flag else x for x, flag in zip((a, b), arrays, strict=True))
+
+
+def power_operator(base: Any, exponent: Any) -> Any:
+    """base ** exponent for the operator: NotImplemented on foreign types."""
+    pair = None
+    if isinstance(base, np.ndarray) or isinstance(exponent, np.ndarray):
+        pair = with_arrays(base, exponent)
+    if pair is not None:
+        base, exponent = pair
+    if isinstance(base, Tensor):
+        if isinstance(exponent, (int, float, complex)):
+            return _number_power(base, exponent)
+        if isinstance(exponent, Tensor) or is_number(exponent):
+            return record_elementwise(_POW, (base, exponent), None)
+        return NotImplemented
+    return record_elementwise(_POW, (base, exponent), None) if is_number(base) else NotImplemented
+
+
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input ** exponent, broadcast. Errors: DTypeError on an integer tensor with a negative number."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        need_tensor("pow", input)
+    result = power_operator(input, exponent)
+    if result is NotImplemented:
+        need_tensor("pow", exponent, "exponent", 2)
+    return result if out is None else write_out(out, result)
+
+
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input ** exponent in float64 or complex128."""
+    wide = [
+        x._dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
+        for x in (input, exponent)
+    ]
+    dtype = dtypes.complex128 if any(wide) else dtypes.float64
+    base = cast(input, dtype) if isinstance(input, Tensor) else input
+    power = cast(exponent, dtype) if isinstance(exponent, Tensor) else exponent
+    result = pow(base, power)
+    return result if out is None else write_out(out, result)
+
+
+_float_power_in_place = make_in_place(float_power)
+
+
+def float_power_(self: Any, exponent: Any) -> Any:
+    """`float_power`, in place. Errors: DTypeError where the tensor is not of the wide type of the result."""
+    complex_power = (
+        exponent._dtype.is_complex
+        if isinstance(exponent, Tensor)
+        else isinstance(exponent, complex)
+    )
+    wanted = dtypes.complex128 if complex_power or self._dtype.is_complex else dtypes.float64
+    if self._dtype is not wanted:
+        raise DTypeError(
+            f"the base given to float_power_ has dtype {TYPE_NAMES[self._dtype.name]} but the operation's result "
+            f"requires dtype {TYPE_NAMES[wanted.name]}",
+            expected=f"a tensor of {wanted.name}",
+            got=describe("self", self),
+            fix="use pow_, or x = x.float_power(exponent)",
+        )
+    return _float_power_in_place(self, exponent)
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """Each element limited to [min, max]; the bounds are numbers or tensors. Where min > max the result is max."""
+    if not isinstance(input, Tensor):
+        need_tensor("clamp", input)
+    if min is None and max is None:
+        raise ArgumentError(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+            expected="a bound",
+            got="min=None, max=None",
+            fix="pass min=, max= or both",
+        )
+    if min is None or max is None:
+        name, bound = ("clamp_max", max) if min is None else ("clamp_min", min)
+        rows = _TENSOR_BOUNDS if isinstance(bound, Tensor) else _BOUNDS
+        result = record_elementwise(rows[name], (input, bound), None)
+    else:
+        result = _clamp_between(input, min, max)
+    return result if out is None else write_out(out, result)
+
+
+def _clamp_between(x: Any, low: Any, high: Any) -> Any:
+    """Both bounds: two limits of the value, one gradient record."""
+    with untracked():
+        result = call("clamp_max", call("clamp_min", x, low), high)
+    dtype, shape = result._dtype, result._shape
+    if dtype.category == 0:
+        raise DTypeError(
+            "\"clamp\" not implemented for 'Bool'",
+            expected="numeric operands",
+            got=describe("input", x),
+            fix="convert one operand first",
+        )
+    x = cast(x, dtype)
+    if not isinstance(low, Tensor) and not isinstance(high, Tensor):
+        return record_gradient(_CLAMP_BY_NUMBERS, (x,), (low, high), result)
+    bounds = [cast(b, dtype) if isinstance(b, Tensor) else full((), b, dtype) for b in (low, high)]
+    operands = (expand(x, shape), expand(bounds[0], shape), expand(bounds[1], shape))
+    return record_gradient(_CLAMP, operands, None, result)
+
+
+def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
+    """Each element, at least min."""
+    result = call("clamp_min", need_tensor("clamp_min", input), min)
+    return result if out is None else write_out(out, result)
+
+
+def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
+    """Each element, at most max."""
+    result = call("clamp_max", need_tensor("clamp_max", input), max)
+    return result if out is None else write_out(out, result)
+
+
+def _extremum(name: str, precedes: Any, which: str) -> Any:
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        need_tensor(name, input)
+        need_tensor(name, other, "other", 2)
+        result = where(precedes(input, other) | call("isnan", other), input, other)
+        return result if out is None else write_out(out, result)
+
+    return named(function, name, f"The {which} of two elements, the other one where one is nan.")
+
+
+fmax = _extremum("fmax", operator.ge, "larger")
+fmin = _extremum("fmin", operator.le, "smaller")
+
+
+# -- compositions --------------------------------------------------------------------------------------------------
+
+
+def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
+    """input + weight * (end - input), from the nearer end."""
+    if isinstance(weight, Tensor):
+        gap = end - input
+        result = where(call("abs", weight) < 0.5, input + weight * gap, end - gap * (1 - weight))
+    else:
+        result = (
+            input + (end - input) * weight
+            if abs(weight) < 0.5
+            else end - (end - input) * (1 - weight)
+        )
+    return result if out is None else write_out(out, result)
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """input + value * tensor1 * tensor2."""
+    result = input + (tensor1 if value == 1 else tensor1 * value) * tensor2
+    return result if out is None else write_out(out, result)
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """input + value * (tensor1 / tensor2). Errors: DTypeError on two integer tensors."""
+    if tensor1._dtype.category < 2 and tensor2._dtype.category < 2:
+        raise DTypeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+            "perform a true division of tensor1 and tensor2.",
+            expected="floating-point tensors",
+            got=f"{describe('tensor1', tensor1)}, {describe('tensor2', tensor2)}",
+            fix="convert with .float() first",
+        )
+    quotient = tensor1 / tensor2
+    result = input + (quotient if value == 1 else quotient * value)
+    return result if out is None else write_out(out, result)
+
+
+def nan_to_num(
+    input: Any,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Any = None,
+) -> Any:
+    """nan, +inf and -inf replaced by numbers: 0, the largest and the smallest finite one unless given."""
+    need_tensor("nan_to_num", input)
+    if input._dtype.category < 2:
+        result = call("clone", input)
+    else:
+        top = _largest(input._dtype)
+        result = where(call("isnan", input), 0.0 if nan is None else nan, input)
+        result = where(input == math.inf, top if posinf is None else posinf, result)
+        result = where(input == -math.inf, -top if neginf is None else neginf, result)
+    return result if out is None else write_out(out, result)
+
+
+def _largest(dtype: Any) -> float:
+    import numpy as np
+
+    return 3.3895313892515355e38 if dtype.numpy is None else float(np.finfo(dtype.numpy).max)
+
+
+# -- the rows with two operands ------------------------------------------------------------------------------------
+
+
+# Which operands have to be tensors; of the others one of the two.
+_BOTH_TENSORS = [
+    "maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor", "gcd", "nextafter",
+]  # fmt: skip
+_FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
+
+
+def _binary(name: str) -> Any:
+    row = FLOOR_DIVIDE if name == "floor_divide" else TABLE[name]
+    divides = name in ("floor_divide", "remainder", "fmod")
+    second = name in _BOTH_TENSORS
+    first = second or name in _FIRST_TENSOR
+    of_numbers = name == "floor_divide"
+
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if of_numbers and not isinstance(input, Tensor):
+            input = _first_operand(name, input, other)
+        if not isinstance(input, Tensor) and (first or not isinstance(other, Tensor)):
+            need_tensor(name, input)
+        if second and not isinstance(other, Tensor):
+            need_tensor(name, other, "other", 2)
+        if divides:
+            check_divisor(input, other)
+        result = record_elementwise(row, (input, other), None)
+        return result if out is None else write_out(out, result)
+
+    return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")
+
+
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The least common multiple of integers, not negative; 0 where one is 0. Errors: DTypeError on other types."""
+    divisor = FUNCTIONS["gcd"](input, other)
+    quotient = call("trunc_divide", input, where(divisor == 0, 1, divisor))
+    result = call("abs", quotient * other)
+    return result if out is None else write_out(out, result)
+
+
+_BINARY = (
+    "eq ne lt le gt ge maximum minimum atan2 floor_divide remainder fmod logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd nextafter"
+)
+_ALIASES = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt",
+    "less_equal": "le", "not_equal": "ne", "clip": "clamp", "arctan2": "atan2",
+}  # fmt: skip
+_IN_PLACE = (
+    "add sub mul div true_divide subtract multiply divide pow clamp clip clamp_min clamp_max lerp addcmul "
+    "addcdiv nan_to_num eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 arctan2 floor_divide "
+    "remainder fmod logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
+    "bitwise_right_shift gcd lcm nextafter"
+)
+
+FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
+FUNCTIONS.update(
+    by_name(
+        add, sub, rsub, mul, div, true_divide, pow, float_power, clamp, clamp_min, clamp_max, fmax, fmin, lerp,
+        addcmul, addcdiv, nan_to_num, lcm,
+    )
+)  # fmt: skip
+FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
+METHODS: dict[str, Any] = {name: function for name, function in FUNCTIONS.items() if name != "rsub"}
+METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
+METHODS["float_power_"] = float_power_
+HOOKS = {
+    "check_divisor": check_divisor,
+    "check_subtraction": check_subtraction,
+    "pow": power_operator,
+    "with_arrays": with_arrays,
+}

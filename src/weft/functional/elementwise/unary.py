@@ -1,0 +1,318 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Functions of one tensor, element by element: exp, log, sin, floor, isnan and their like.
+
+Each is one row of the op table under PyTorch's name, made in one loop; what a row does not cover (integers that
+need no rounding, `round(decimals=)`, complex parts) is written out below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cython
+
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import PROMOTE, TO_FLOAT, cast, record_elementwise
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
+from weft.functional.support.variants import Function, by_name, in_place_variants, named, write_out
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, where
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, widen
+
+require(__name__, cython.compiled)
+
+_SIMPLE = (
+    "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh sigmoid erf erfc reciprocal isfinite isinf isnan logical_not"
+)
+_ROUNDING = "floor ceil trunc"
+_ALIASES = {
+    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
+    "arctanh": "atanh", "absolute": "abs", "negative": "neg", "fix": "trunc", "expit": "sigmoid",
+}  # fmt: skip
+_IN_PLACE = (
+    "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh sigmoid erf erfc reciprocal logical_not floor ceil trunc neg bitwise_not sign round square frac relu "
+    "logit deg2rad rad2deg absolute negative fix arccos arcsin arctan arccosh arcsinh arctanh"
+)
+
+
+def _refuse(name: str, input: Any) -> None:
+    """Errors: DTypeError for a type that a function does not take."""
+    raise DTypeError(
+        f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+        expected="a tensor of another type",
+        got=describe("input", input),
+        fix="convert with .float(), or take .abs() or .real of complex numbers",
+    )
+
+
+def _unary(name: str) -> Function:
+    row = TABLE[name]
+    refused = {"abs": 0, "erf": 3, "erfc": 3}.get(name, -1)
+
+    def function(input: Any, *, out: Any = None) -> Any:
+        if not isinstance(input, Tensor):
+            need_tensor(name, input)
+        if input._dtype.category == refused:
+            _refuse(name, input)
+        result = record_elementwise(row, (input,), None)
+        return result if out is None else write_out(out, result)
+
+    if row.dtype is None and row.rule in (PROMOTE, TO_FLOAT):
+        vars(function)["unary"] = row  # calls on floating-point tensors are taken to it directly
+    return named(function, name, f"{name} of each element. Shapes: as `input`.")
+
+
+def _rounding(name: str) -> Function:
+    row = TABLE[name]
+
+    def function(input: Any, *, out: Any = None) -> Any:
+        need_tensor(name, input)
+        if input._dtype.category in (0, 3):
+            _refuse(name, input)
+        result = record_elementwise(
+            row if input._dtype.category > 1 else TABLE["clone"], (input,), None
+        )
+        return result if out is None else write_out(out, result)
+
+    return named(
+        function, name, f"{name} of each element; integers stay as they are. Shapes: as `input`."
+    )
+
+
+FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE.split()}
+FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING.split()})
+
+
+def neg(input: Any, *, out: Any = None) -> Any:
+    """The negative of each element. Errors: DTypeError on bool."""
+    if not isinstance(input, Tensor):
+        need_tensor("neg", input)
+    if input._dtype.category == 0:
+        raise DTypeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+            "a mask, use the `~` or `logical_not()` operator instead.",
+            expected="a numeric tensor",
+            got=describe("input", input),
+            fix="use ~input",
+        )
+    result = record_elementwise(TABLE["neg"], (input,), None)
+    return result if out is None else write_out(out, result)
+
+
+def positive(input: Any) -> Any:
+    """The tensor itself. Errors: DTypeError on bool."""
+    if input._dtype.category == 0:
+        raise DTypeError(
+            "The `+` operator, on a bool tensor is not supported.",
+            expected="a numeric tensor",
+            got=describe("input", input),
+            fix="leave the + out",
+        )
+    return input
+
+
+def bitwise_not(input: Any, *, out: Any = None) -> Any:
+    """Each bit inverted; logical not on bool."""
+    need_tensor("bitwise_not", input)
+    result = record_elementwise(TABLE["bitwise_not"], (input,), None)
+    return result if out is None else write_out(out, result)
+
+
+def invert(input: Any) -> Any:
+    """`~input`. Errors: TypeError on floats and complex numbers."""
+    if input._dtype.category >= 2:
+        raise ArgumentTypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
+            expected="integers or bools",
+            got=describe("input", input),
+            fix="compare first, as in ~(x > 0)",
+        )
+    return bitwise_not(input)
+
+
+def sign(input: Any, *, out: Any = None) -> Any:
+    """-1, 0 or 1 after the sign of each element; nan gives 0."""
+    need_tensor("sign", input)
+    if input._dtype.is_complex:
+        raise DTypeError(
+            "Unlike NumPy, torch.sign doesn't allow complex inputs",
+            expected="a real tensor",
+            got=describe("input", input),
+            fix="use weft.sgn",
+        )
+    result = record_elementwise(TABLE["sign" if input._dtype.category else "clone"], (input,), None)
+    return result if out is None else write_out(out, result)
+
+
+def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
+    """Each element rounded half to even, at `decimals` places."""
+    need_tensor("round", input)
+    if input._dtype.category in (0, 3):
+        _refuse("round", input)
+    if input._dtype.category < 2:
+        result = call("clone", input)
+    elif abs(decimals) > 300:
+        raise ArgumentError(
+            f"round(): decimals={decimals} is out of range",
+            expected="-300 <= decimals <= 300",
+            got=str(decimals),
+            fix="pass the number of places behind the point",
+        )
+    elif decimals == 0:
+        result = record_elementwise(TABLE["round"], (input,), None)
+    elif decimals > 0:
+        result = call("round", input * 10.0**decimals) / 10.0**decimals
+    else:
+        result = call("round", input / 10.0**-decimals) * 10.0**-decimals
+    return result if out is None else write_out(out, result)
+
+
+def square(input: Any, *, out: Any = None) -> Any:
+    """x * x; bool squares to int64."""
+    need_tensor("square", input)
+    x = input if input._dtype.category else cast(input, dtypes.int64)
+    result = record_elementwise(TABLE["square"], (x,), None)
+    return result if out is None else write_out(out, result)
+
+
+def frac(input: Any, *, out: Any = None) -> Any:
+    """The part behind the point: x - trunc(x)."""
+    if need_tensor("frac", input)._dtype.category != 2:
+        _refuse("frac", input)
+    result = input - call("trunc", input)
+    return result if out is None else write_out(out, result)
+
+
+def relu(input: Any, *, out: Any = None) -> Any:
+    """max(x, 0); the derivative at 0 is 0."""
+    if not isinstance(input, Tensor):
+        need_tensor("relu", input)
+    if input._dtype.category == 3:
+        _refuse("relu", input)
+    if input._dtype.category == 0:
+        raise DTypeError(
+            "Boolean inputs not supported for relu",
+            expected="a numeric tensor",
+            got=describe("input", input),
+            fix="convert with .float() first",
+        )
+    result = record_elementwise(TABLE["relu"], (input,), None)
+    return result if out is None else write_out(out, result)
+
+
+def isposinf(input: Any) -> Any:
+    """Whether each element is +inf."""
+    if input._dtype.is_complex:
+        _refuse("isposinf", input)
+    return input == math.inf
+
+
+def isneginf(input: Any) -> Any:
+    """Whether each element is -inf."""
+    if input._dtype.is_complex:
+        _refuse("isneginf", input)
+    return input == -math.inf
+
+
+def isreal(input: Any) -> Any:
+    """Whether each element has no imaginary part."""
+    return (
+        call("imag", input) == 0
+        if input._dtype.is_complex
+        else full(input._shape, True, dtypes.bool_)
+    )
+
+
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+    """real + i imag. Errors: DTypeError where the two types differ."""
+    need_tensor("complex", real, "real", 1)
+    need_tensor("complex", imag, "imag", 2)
+    first, second = (TYPE_NAMES[x._dtype.name] for x in (real, imag))
+    if real._dtype is not imag._dtype:
+        floats = real._dtype.category == imag._dtype.category == 2
+        raise DTypeError(
+            f"Expected object of scalar type {first} but got scalar type {second} for second argument"
+            if floats
+            else f"Expected both inputs to be Half, Float or Double tensors but got {first} and {second}",
+            expected="two tensors of one floating-point type",
+            got=f"{describe('real', real)}, {describe('imag', imag)}",
+            fix="convert one with .to(dtype)",
+        )
+    result = call("complex", real, imag)
+    if out is not None and out._dtype is not result._dtype:
+        raise DTypeError(
+            f"Expected object of scalar type {TYPE_NAMES[result._dtype.name]} but got scalar type "
+            f"{TYPE_NAMES[out._dtype.name]} for argument 'out'",
+            expected=f"out of type {result._dtype.name}",
+            got=describe("out", out),
+            fix="leave out= away",
+        )
+    return result if out is None else write_out(out, result)
+
+
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+    """abs (cos angle + i sin angle)."""
+    need_tensor("polar", abs, "abs", 1)
+    need_tensor("polar", angle, "angle", 2)
+    result = complex(abs * call("cos", angle), abs * call("sin", angle))
+    return result if out is None else write_out(out, result)
+
+
+def angle(input: Any, *, out: Any = None) -> Any:
+    """The argument of each number: 0 or pi for reals."""
+    if input._dtype.is_complex:
+        result = call("atan2", call("imag", input), call("real", input))
+    else:
+        x = input if input._dtype.category > 1 else cast(input, dtypes.get_default())
+        result = where(x < 0, math.pi, where(call("isnan", x), math.nan, call("sign", x) * 0))
+    return result if out is None else write_out(out, result)
+
+
+def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+    """log(x / (1 - x)); with `eps`, x is clamped to [eps, 1 - eps] first."""
+    need_tensor("logit", input)
+    dtype = input._dtype if input._dtype.category > 1 else dtypes.get_default()
+    x = widen(cast(input, dtype))
+    if eps is not None:
+        x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
+    else:
+        x = x * where((x < 0) | (x > 1), math.nan, 1)  # the slope is nan there too
+    result = cast(call("log", x) - call("log1p", -x), dtype)
+    return result if out is None else write_out(out, result)
+
+
+def deg2rad(input: Any) -> Any:
+    """Degrees to radians."""
+    if input._dtype.is_complex:
+        _refuse("deg2rad", input)
+    return input * (math.pi / 180)
+
+
+def rad2deg(input: Any) -> Any:
+    """Radians to degrees."""
+    if input._dtype.is_complex:
+        _refuse("rad2deg", input)
+    return input * (180 / math.pi)
+
+
+FUNCTIONS.update(
+    by_name(
+        neg, positive, bitwise_not, sign, round, square, frac, relu, isposinf, isneginf, isreal,
+        complex, polar, angle, logit, deg2rad, rad2deg,
+    )
+)  # fmt: skip
+FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
+_NOT_METHODS = ("complex", "polar", "expit")
+METHODS: dict[str, Any] = {
+    name: function for name, function in FUNCTIONS.items() if name not in _NOT_METHODS
+}
+METHODS.update(in_place_variants(FUNCTIONS, _IN_PLACE))
+HOOKS = {"neg": neg, "invert": invert}

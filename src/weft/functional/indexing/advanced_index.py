@@ -1,0 +1,237 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Advanced indices: several index tensors joined into one linear index, for one `take` or `take_put`.
+
+A tensor and (dimension, index) pairs come in. Indices known on the host (lists, arrays, masks) are checked here,
+those in tensors when the kernel runs. Which parts of an index are views is `indexing`'s business.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import memory_behind, mutate
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.views import logical_strides
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
+from weft.errors import ShapeError, TensorIndexError
+from weft.functional.support import host
+from weft.functional.support.index_bounds import COUNTED, UNKNOWN, check_index, trusted
+from weft.ops import TABLE
+from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
+from weft.ops.row import named
+from weft.tensor.arguments import Shape
+
+require(__name__, cython.compiled)
+
+_INDEX = named(TABLE["take"], "IndexBackward0")
+
+
+class _Part(NamedTuple):
+    """One index: the dimensions that it is about, itself (a tensor or an array on the host), whether it comes from a
+    mask, so that it is in range."""
+
+    axes: tuple[int, ...]
+    index: Any
+    masked: bool
+
+
+def _part(x: Any, axis: int, item: Any) -> _Part:
+    """A mask becomes the row-major places where it holds, in all dimensions that it covers; what else there is stays.
+    Errors: TensorIndexError for a mask of another shape."""
+    if isinstance(item, Tensor):
+        if item._dtype is not dtypes.bool_ and item._dtype is not dtypes.uint8:
+            return _Part((axis,), item, False)
+        item = host.to_numpy(item)
+        mask = item if item.dtype.kind == "b" else item.astype(bool)
+    elif item.dtype.kind != "b":
+        return _Part((axis,), item, False)
+    else:
+        mask = item
+    if mask.shape != x._shape[axis : axis + mask.ndim]:
+        raise _wrong_mask(x, axis, mask.shape)
+    return _Part(tuple(range(axis, axis + mask.ndim)), mask.reshape(-1).nonzero()[0], True)
+
+
+def _wrong_mask(x: Any, axis: int, shape: Shape) -> TensorIndexError:
+    place = next((k for k, size in enumerate(shape) if size != x._shape[axis + k]), 0)
+    return TensorIndexError(
+        f"The shape of the mask {list(shape)} at index {place} does not match the shape of the indexed tensor "
+        f"{list(x._shape)} at index {axis + place}",
+        expected="a mask of the shape of the dimensions that it covers",
+        got=f"mask {list(shape)}",
+        fix="expand or reshape the mask",
+    )
+
+
+def _check_host(index: Any, size: int, axis: int) -> Any:
+    """A host index with negatives wrapped. Errors: TensorIndexError out of range."""
+    if index.size and (index.max() >= size or index.min() < -size):
+        bad = int(index.reshape(-1)[np.argmax((index >= size) | (index < -size))])
+        raise TensorIndexError(
+            f"index {bad} is out of bounds for dimension {axis} with size {size}",
+            expected=f"-{size} <= index < {size}",
+            got=str(bad),
+            fix="check the indices",
+        )
+    return np.where(index < 0, index + size, index)
+
+
+def wrapped(name: str, index: Any, size: int, dimension: int) -> Any:
+    """An index tensor in int64, its negative positions counted from the end where there may be some; what is out of
+    range stays out of range. Errors: IndexRangeError where that can be seen."""
+    known = check_index(name, index, size, dimension, True)
+    index = cast(index, dtypes.int64)
+    if known == COUNTED:
+        return index
+    places = where(index < 0, index + size, index)
+    return places if known == UNKNOWN else trusted(places, size)
+
+
+def _broadcast_error(parts: list[_Part]) -> TensorIndexError:
+    shapes = [list(_shape_of(part)) for part in parts for _ in part.axes]
+    return TensorIndexError(
+        "shape mismatch: indexing tensors could not be broadcast together with shapes "
+        + ", ".join(str(shape) for shape in shapes),
+        expected="index shapes that broadcast",
+        got=str(shapes),
+        fix="reshape the indices",
+    )
+
+
+def _shape_of(part: _Part) -> Shape:
+    index = part.index
+    return tuple(index.shape) if isinstance(index, np.ndarray) else index._shape
+
+
+def _linear(name: str, parts: list[_Part], sizes: list[int]) -> tuple[Any, Shape]:
+    """One index into the joined dimensions, and its shape; `sizes` are how many places each part chooses from."""
+    try:
+        shape = broadcast_shapes([_shape_of(part) for part in parts])
+    except ShapeError:
+        raise _broadcast_error(parts) from None
+    checked = [
+        _check_host(part.index, size, part.axes[0])
+        if isinstance(part.index, np.ndarray) and not part.masked
+        else part.index
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    axes = [part.axes[0] for part in parts]
+    if all([isinstance(index, np.ndarray) for index in checked]):
+        total = checked[0]
+        for index, size in zip(checked[1:], sizes[1:], strict=True):
+            total = total * size + index
+        return host.from_numpy(
+            total if total.shape == shape else np.broadcast_to(total, shape)
+        ), shape
+    tensors = [index if isinstance(index, Tensor) else host.from_numpy(index) for index in checked]
+    if len(tensors) == 1:
+        return wrapped(name, tensors[0], sizes[0], axes[0]), shape
+    linear = _join(name, tensors, sizes, axes)
+    return (expand(linear, shape) if linear._shape != shape else linear), shape
+
+
+def _join(name: str, tensors: list[Any], sizes: list[int], axes: list[int]) -> Any:
+    """Row-major position of several indices. What is pending is checked one by one, when it has run."""
+    total: Any = None
+    everything = 1
+    for index, size, axis in zip(tensors, sizes, axes, strict=True):
+        everything *= size
+        place = wrapped(name, index, size, axis)
+        if check_index(name, index, size, axis, True) == UNKNOWN:
+            place = _checked(place, size, axis)
+        total = place if total is None else total * size + place
+    return trusted(total, everything)
+
+
+def _checked(place: Any, size: int, axis: int) -> Any:
+    """The same positions by way of a `take` from 0, 1, ..., which fails for this index where it is out of range."""
+    positions = iota((*(1,) * axis, size))
+    taken = record(_INDEX, (positions, place), (axis,), (*(1,) * axis, *place._shape), dtypes.int64)
+    return reshape(taken, place._shape)
+
+
+def gather_rows(x: Any, index: Any) -> Any:
+    """x[index] for a single tensor of positions."""
+    places = wrapped("x[index]", index, x._shape[0], 0)
+    shape = (*places._shape, *x._shape[1:])
+    return record(_INDEX, (x, places), (0,), shape, x._dtype)
+
+
+class Gather:
+    """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
+
+    def __init__(self, name: str, x: Any, pairs: list[tuple[int, Any]]) -> None:
+        parts = [_part(x, axis, item) for axis, item in pairs]
+        axes = [axis for part in parts for axis in part.axes]
+        rank = len(x._shape)
+        adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+        rest = [axis for axis in range(rank) if axis not in axes]
+        self.first = axes[0] if adjacent else 0
+        self.order = (*rest[: self.first], *axes, *rest[self.first :])
+        self.shape = tuple([x._shape[axis] for axis in self.order])
+        sizes = [math.prod([x._shape[axis] for axis in part.axes]) for part in parts]
+        self.index, self.index_shape = _linear(name, parts, sizes)
+        joined = math.prod(sizes)
+        stop = self.first + len(axes)
+        self.joined = (*self.shape[: self.first], joined, *self.shape[stop:])
+        self.result = (*self.shape[: self.first], *self.index_shape, *self.shape[stop:])
+
+    def values(self, x: Any) -> Any:
+        """x[index]."""
+        flat = reshape(permute(x, self.order), self.joined)
+        return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
+
+    def put(self, x: Any, source: Any, accumulate: bool) -> Any:
+        """x with source stored (or added) at the index."""
+        flat = reshape(permute(x, self.order), self.joined)
+        write = take_add if accumulate else take_put
+        flat = write(flat, self.first, self.index, source)
+        back = [0] * len(self.order)
+        for place, axis in enumerate(self.order):
+            back[axis] = place
+        return permute(reshape(flat, self.shape), tuple(back))
+
+    def put_in_memory(self, x: Any, source: Any, accumulate: bool) -> bool:
+        """The same where every dimension of a view is indexed: elements are written where they lie, and the view's
+        others are not touched. False where that is not to be."""
+        some = len(self.joined) == 1 and self.joined[0] > 0
+        whole = memory_behind(x, source) if some else None
+        if whole is None:
+            return False
+        flat = reshape(whole, (math.prod(whole._shape),))
+        write = take_add if accumulate else take_put
+        flat = write(flat, 0, self._in_memory(x, flat._shape[0]), source)
+        mutate(whole, reshape(flat, whole._shape))
+        return True
+
+    def _in_memory(self, x: Any, size: int) -> Any:
+        """The linear index as one into the storage of a view."""
+        place, count = self.index, self.joined[0]
+        if check_index("x[index] = value", place, count, 0, False) == UNKNOWN:
+            place = _checked(place, count, 0)
+        total: Any = x.offset
+        for extent, step in _merged(x._shape, logical_strides(x)):
+            count //= extent
+            part = place // count if count > 1 else place
+            part = part if extent * count == self.joined[0] else part % extent
+            total = part * step + total
+        return trusted(total, size)
+
+
+def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
+    """(size, stride) of dimensions, those as one over which elements go on in equal steps."""
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if found and found[-1][1] == size * stride:
+            size *= found.pop()[0]
+        found.append((size, stride))
+    return found

@@ -1,0 +1,132 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Writing into a tensor: copy_, fill_, zero_, and what index assignment needs to fit a value to a region."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from weft._build.compiled import require
+from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.strides import broadcast_shapes
+from weft.errors import ArgumentError, ShapeError
+from weft.functional.elementwise.comparison import fill_value
+from weft.functional.indexing.overlapping_writes import set_all, shows_twice
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, full, reshape
+from weft.tensor.arguments import Shape, describe, need_tensor
+
+require(__name__, cython.compiled)
+
+
+def fits(shape: Shape, target: Shape) -> bool:
+    """Whether a shape broadcasts to a target."""
+    try:
+        return bool(broadcast_shapes([shape, target]) == target)
+    except ShapeError:
+        return False
+
+
+def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Take over the values of `src`, broadcast and converted, in place."""
+    if not isinstance(src, Tensor):
+        need_tensor("copy_", src, "other", 1)
+    return mutate(input, fitted(src, input))
+
+
+def fitted(source: Any, target: Any) -> Any:
+    """A tensor converted and broadcast to the type and shape of another. Errors: ShapeError."""
+    source = cast(source, target._dtype)
+    if source._shape == target._shape:
+        return source
+    if not fits(source._shape, target._shape):
+        place = len(target._shape) - 1
+        raise ShapeError(
+            f"The size of tensor a ({target._shape[place] if target._shape else 1}) must match the size of tensor b "
+            f"({source._shape[-1] if source._shape else 1}) at non-singleton dimension {max(place, 0)}",
+            expected=f"a shape that broadcasts to {list(target._shape)}",
+            got=describe("src", source),
+            fix="reshape or expand the source",
+        )
+    return expand(source, target._shape)
+
+
+def fill_(input: Any, value: Any) -> Any:
+    """Set every element to a number or a 0-d tensor, in place."""
+    if shows_twice(input) and not isinstance(value, Tensor):
+        return set_all(input, value)
+    return _filled(input, value)
+
+
+def _filled(input: Any, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if value._shape != ():
+            raise ArgumentError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._shape)} dimensions.",
+                expected="a number or a 0-d tensor",
+                got=describe("value", value),
+                fix="use copy_",
+            )
+        return mutate(input, expand(cast(value, input._dtype), input._shape))
+    return mutate(input, full(input._shape, fill_value(input._dtype, value), input._dtype))
+
+
+def zero_(input: Any) -> Any:
+    """Set every element to 0, in place."""
+    if shows_twice(input):
+        return set_all(input, 0)
+    return mutate(input, full(input._shape, 0, input._dtype))
+
+
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy with its own storage; gradients flow through."""
+    need_tensor("clone", input)
+    return call("clone", input)
+
+
+def assign_region(region: Any, new: Any) -> None:
+    """`x[index] = new` for a region that is a view: numbers fill, tensors drop leading 1s and broadcast."""
+    if not isinstance(new, Tensor):
+        _filled(region, new)
+        return
+    shape = new._shape
+    while len(shape) > len(region._shape) and shape[0] == 1:
+        shape = shape[1:]
+    if shape is not new._shape:
+        new = reshape(new, shape)
+    if new._shape != region._shape and not fits(new._shape, region._shape):
+        raise _cannot_assign(region, new)
+    mutate(region, fitted(new, region))
+
+
+def _cannot_assign(region: Any, new: Any) -> ShapeError:
+    have, want = new._shape, region._shape
+    lead = len(want) - len(have)
+    place = next(
+        (i for i in range(len(have)) if i + lead >= 0 and have[i] not in (1, want[i + lead])), 0
+    )
+    if lead < 0:
+        text = (
+            f"expand(weft.{new._dtype.name}{{{list(have)}}}, size={list(want)}): the number of sizes provided "
+            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
+        )
+    else:
+        text = (
+            f"The expanded size of the tensor ({want[place + lead]}) must match the existing size ({have[place]}) "
+            f"at non-singleton dimension {place + lead}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+        )
+    return ShapeError(
+        text,
+        expected=f"a value that broadcasts to {list(want)}",
+        got=describe("value", new),
+        fix="reshape the value, or index a region of its shape",
+    )
+
+
+FUNCTIONS: dict[str, Any] = {"clone": clone, "fill_": fill_, "zero_": zero_}
+METHODS: dict[str, Any] = {"copy_": copy_, "fill_": fill_, "zero_": zero_, "clone": clone}

@@ -1,0 +1,614 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Gather, scatter and their kin: whole dimensions addressed by index tensors.
+
+Indices are int64 tensors, checked at the call or, while pending, by the kernel. Negative ones are out of range, as
+in PyTorch, but for `take`, `take_along_dim` and `index_fill`, which count them from the end. Repeated indices of a
+store keep the last value, of an addition sum in stable order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft._build.lazy import later
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    TensorIndexError,
+)
+from weft.functional.elementwise.comparison import fill_value
+from weft.functional.indexing.advanced_index import wrapped
+from weft.functional.indexing.overlapping_writes import taking_overlaps
+from weft.functional.shape.rearrange import repeated
+from weft.functional.support import host
+from weft.functional.support.index_bounds import UNKNOWN, check_index, values_if_there
+from weft.functional.support.variants import make_in_place
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import (
+    expand,
+    full,
+    iota,
+    permute,
+    reshape,
+    slice_axis,
+    take,
+    take_add,
+    take_put,
+    where,
+    write_slices,
+)
+from weft.ops.primitives import gather as gather_value
+from weft.ops.primitives import scatter as scatter_value
+from weft.ops.primitives import scatter_add as scatter_sum
+from weft.ops.row import named
+from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
+
+# One row under the names of several functions, for gradient records and messages.
+_TAKE = named(TABLE["take"], "TakeBackward0")
+_MASKED = named(TABLE["take"], "MaskedScatterBackward0")
+_COPY = named(TABLE["take_put"], "IndexCopyBackward0")
+_FILL = named(TABLE["take_put"], "IndexFillBackward0")
+
+folding = later("weft.functional.indexing.scatter_reduce")
+
+
+def _need_index(name: str, index: Any, input: Any, axis: int) -> Any:
+    """The index in int64, within a dimension of the input."""
+    _need_index_type(name, index)
+    return _within(name, index, input, axis)
+
+
+def _within(name: str, index: Any, input: Any, axis: int) -> Any:
+    check_index(name, index, input._shape[axis] if input._shape else 1, axis, False)
+    return cast(index, dtypes.int64)
+
+
+def _need_index_type(name: str, index: Any) -> Any:
+    """Errors: DTypeError on an index with elements that is of no integer type."""
+    need_tensor(name, index, "index", 3)
+    if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
+        return index
+    raise DTypeError(
+        f"{name}(): Expected dtype int64 for index",
+        expected="an int64 index",
+        got=describe("index", index),
+        fix="convert with .long()",
+    )
+
+
+def _vector(x: Any) -> Any:
+    return x if x._shape else reshape(x, (1,))
+
+
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+    """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
+    need_tensor("gather", input)
+    axis = wrap_dim(dim, len(input._shape))
+    _need_index_type("gather", index)
+    if 0 in index._shape:  # of any rank
+        return reshape(reshape(input, (_count(input._shape),))[:0], index._shape)
+    _check_rank("gather", input, axis, index)
+    index = _within("gather", index, input, axis)
+    if not input._shape:
+        return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
+    if not index._shape:
+        return reshape(gather_value(input, axis, _vector(index)), ())
+    return gather_value(input, axis, index)
+
+
+def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
+    have, want = len(index._shape) or 1, len(input._shape) or 1
+    if have != want:
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as self tensor",
+            expected=f"{want} dimensions",
+            got=describe("index", index),
+            fix="unsqueeze the index",
+        )
+    for place, (size, limit) in enumerate(zip(index._shape, input._shape, strict=False)):
+        if place != axis and size > limit:
+            raise ShapeError(
+                f"Size does not match at dimension {place} expected index {list(index._shape)} to be no "
+                f"larger than self {list(input._shape)} apart from dimension {axis}",
+                expected="an index within the input",
+                got=describe("index", index),
+                fix="narrow the index",
+            )
+
+
+def _source(name: str, input: Any, index: Any, src: Any) -> Any:
+    """The source of a scatter cut to the index's shape."""
+    if not isinstance(src, Tensor):
+        return full(index._shape, fill_value(input._dtype, src), input._dtype)
+    if src._dtype is not input._dtype:
+        raise DTypeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype",
+            expected=input._dtype.name,
+            got=describe("src", src),
+            fix="convert src with .to(input.dtype)",
+        )
+    src = _vector(src)
+    if len(src._shape) != len(index._shape):
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as src tensor",
+            expected=f"src of {len(index._shape)} dimensions",
+            got=describe("src", src),
+            fix="unsqueeze src, or pass value= for a number",
+        )
+    for axis, size in enumerate(index._shape):
+        if size > src._shape[axis]:
+            raise ShapeError(
+                f"Expected index {list(index._shape)} to be no larger than src {list(src._shape)}",
+                expected="an index within src",
+                got=describe("src", src),
+                fix="enlarge src",
+            )
+        if size != src._shape[axis]:
+            src = slice_axis(src, axis, 0, size)
+    return src
+
+
+def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
+    need_tensor(name, input)
+    axis = wrap_dim(dim, len(input._shape))
+    index = _vector(_need_index_type(name, index))
+    if 0 in index._shape:
+        return call("clone", input)
+    base = _vector(input)
+    _check_rank(name, base, axis, index)
+    source = _source(name, input, index, src)
+    result = write(base, axis, _within(name, index, input, axis), source)
+    return result if input._shape else reshape(result, ())
+
+
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """A copy with src (a tensor or number) stored at index along a dimension."""
+    src = value if src is None else src
+    if src is None:
+        raise ArgumentTypeError(
+            "scatter() received an invalid combination of arguments",
+            expected="scatter(dim, index, src) or scatter(dim, index, value=number)",
+            got="neither src nor value",
+            fix="pass one of the two",
+        )
+    if reduce in ("add", "multiply") and isinstance(src, Tensor):
+        warnings.warn(
+            "The reduce argument of weft.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+            "release. Use weft.scatter_reduce instead for more reduction options.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if reduce == "add":
+        return _scatter("scatter", scatter_sum, input, dim, index, src)
+    if reduce == "multiply" and input._dtype is dtypes.bool_ and isinstance(src, Tensor):
+        return scatter_reduce(input, dim, index, src, "prod")
+    if reduce == "multiply":
+        fold = lambda *given: folding.fold_product(*given, True)  # noqa: E731
+        return _scatter("scatter", fold, input, dim, index, src)
+    if reduce is not None:
+        raise ArgumentError(
+            "reduce argument must be either add or multiply.",
+            expected="'add' or 'multiply'",
+            got=repr(reduce),
+            fix="use scatter_reduce",
+        )
+    return _scatter("scatter", scatter_value, input, dim, index, src)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy with src added at index along a dimension, in the stable order of src."""
+    return _scatter("scatter_add", scatter_sum, input, dim, index, src)
+
+
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". A product reads
+    the index."""
+    if reduce not in ("sum", "mean", "prod", "amax", "amin"):
+        raise ArgumentError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}",
+            expected="'sum', 'prod', 'mean', 'amax' or 'amin'",
+            got=repr(reduce),
+            fix="choose one of these",
+        )
+    if input._dtype is dtypes.bool_ and reduce in ("sum", "prod") and src._dtype is dtypes.bool_:
+        counts = cast(input, dtypes.int64), dim, index, cast(src, dtypes.int64)  # or, and
+        return scatter_reduce(*counts, reduce, include_self=include_self) != 0
+    if reduce == "prod":
+        fold = lambda *given: folding.fold_product(*given, include_self)  # noqa: E731
+        return _scatter("scatter_reduce", fold, input, dim, index, src)
+    if reduce in ("amax", "amin"):
+        fold = lambda *given: folding.fold_extremum(*given, include_self, reduce == "amax")  # noqa: E731
+        return _scatter("scatter_reduce", fold, input, dim, index, src)
+    index = _need_index("scatter_reduce", index, input, wrap_dim(dim, len(input._shape)))
+    ones = full(index._shape, 1, input._dtype)
+    start = full(input._shape, 1 if include_self else 0, input._dtype)
+    count = scatter_add(start, dim, index, ones)
+    base = input
+    if not include_self:
+        touched = scatter(
+            full(input._shape, False, dtypes.bool_),
+            dim,
+            index,
+            full(index._shape, True, dtypes.bool_),
+        )
+        base = where(touched, 0, input)
+    total = scatter_add(base, dim, index, src)
+    if reduce == "sum":
+        return total
+    count = where(count == 0, 1, count)
+    return total / count if input._dtype.category > 1 else call("floor_divide", total, count)
+
+
+# -- whole slices --------------------------------------------------------------------------------------------------
+
+
+def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+    """Slices of a dimension, in the order of a vector of indices."""
+    need_tensor("index_select", input)
+    axis = wrap_dim(dim, len(input._shape))
+    index = _need_index("index_select", index, input, axis)
+    if len(index._shape) > 1:
+        raise TensorIndexError(
+            "index_select(): Index is supposed to be a vector",
+            expected="one dimension",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
+    if input._shape:
+        return take(input, axis, _vector(index))
+    count = _count(index._shape)
+    if count != 1:
+        raise ShapeError(
+            f"index_select(): Index to scalar can have only 1 value, got {count} value(s)",
+            expected="one index of a tensor without dimensions",
+            got=describe("index", index),
+            fix="expand the tensor instead",
+        )
+    return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
+
+
+def _no_slices(name: str, input: Any, axis: int, index: Any, source: Any) -> str:
+    """What PyTorch says of a source that has not the shape of the slices."""
+    have, want = list(source._shape), list(input._shape)
+    if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
+        count = f"({have[axis] if have else 1})"
+        last = f" {count}" if name == "index_copy" else f": {count}, for dim: {axis}"
+        return f"{name}_(): Number of indices ({index._shape[0]}) should be equal to source.size(dim){last}"
+    if name == "index_copy":
+        return (
+            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{want[:axis] + want[axis + 1 :]} at dimension {axis} and source shape: {have}"
+        )
+    return (
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+        f"{want} source.shape = {have}"
+    )
+
+
+def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
+    axis = wrap_dim(dim, len(input._shape))
+    index = _vector(_need_index(name, index, input, axis))
+    if len(index._shape) > 1:
+        raise TensorIndexError(
+            f"{name}_(): Index is supposed to be a vector, but got dim: {len(index._shape)} with type: "
+            f"{TYPE_NAMES[index._dtype.name]} and size: {list(index._shape)}",
+            expected="one dimension",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
+    want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
+    if source._dtype is not input._dtype:
+        raise DTypeError(
+            f"{name}(): self and source expected to have the same dtype, but got (self) "
+            f"{TYPE_NAMES[input._dtype.name]} and (source) {TYPE_NAMES[source._dtype.name]}",
+            expected=input._dtype.name,
+            got=describe("source", source),
+            fix="convert the source",
+        )
+    if _vector(source)._shape != want:
+        raise ShapeError(
+            _no_slices(name, input, axis, index, source),
+            expected=str(list(want)),
+            got=describe("source", source),
+            fix="reshape the source",
+        )
+    return axis, index, _vector(source)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy with alpha * source added at slices of a dimension."""
+    axis, index, source = _slices("index_add", input, dim, index, source)
+    result = take_add(_vector(input), axis, index, source if alpha == 1 else source * alpha)
+    return result if input._shape else reshape(result, ())
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy with source stored at slices of a dimension."""
+    axis, index, source = _slices("index_copy", input, dim, index, source)
+    base = _vector(input)
+    result = write_slices(_COPY, base, axis, index, source)
+    return result if input._shape else reshape(result, ())
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy with one number in slices of a dimension."""
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis] if input._shape else 1
+    index = _vector(wrapped("index_fill", _need_index_type("index_fill", index), size, axis))
+    if len(index._shape) > 1:
+        raise ShapeError(
+            "index_fill_(): Index has to be a vector/scalar",
+            expected="one dimension at most",
+            got=describe("index", index),
+            fix="flatten the index",
+        )
+    shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
+    if isinstance(value, Tensor):
+        if value._shape:
+            raise ShapeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{len(value._shape)} dimension(s).",
+                expected="a number, or a tensor without dimensions",
+                got=describe("value", value),
+                fix="use index_copy for several values",
+            )
+        named_once = full(shape, True, dtypes.bool_)
+        nowhere = full(input._shape or (1,), False, dtypes.bool_)
+        filled = where(take_put(nowhere, axis, index, named_once), value, _vector(input))
+        return cast(reshape(filled, input._shape), input._dtype)
+    source = full(shape, fill_value(input._dtype, value), input._dtype)
+    base = _vector(input)
+    result = write_slices(_FILL, base, axis, index, source)
+    return result if input._shape else reshape(result, ())
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+    """`gather` with broadcasting; without dim, of the flattened tensor."""
+    need_tensor("take_along_dim", input)
+    need_tensor("take_along_dim", indices, "indices", 2)
+    if indices._dtype is not dtypes.int64:
+        raise DTypeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._dtype.name}",
+            expected="int64",
+            got=describe("indices", indices),
+            fix="convert with .long()",
+        )
+    if dim is not None and len(indices._shape) != len(input._shape):
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{len(input._shape)} dimensions for input, and {len(indices._shape)} dimensions for indices",
+            expected=f"indices of {len(input._shape)} dimensions",
+            got=describe("indices", indices),
+            fix="unsqueeze the indices",
+        )
+    if dim is None:
+        return gather_value(
+            reshape(input, (_count(input._shape),)),
+            0,
+            reshape(indices, (_count(indices._shape),)),
+        )
+    axis = wrap_dim(dim, len(input._shape))
+    hole = (*input._shape[:axis], 1, *input._shape[axis + 1 :])
+    shape = broadcast_shapes(
+        [hole, (*indices._shape[:axis], 1, *indices._shape[axis + 1 :])], "take_along_dim"
+    )
+    wide = (*shape[:axis], input._shape[axis], *shape[axis + 1 :])
+    index = (*shape[:axis], indices._shape[axis], *shape[axis + 1 :])
+    places = wrapped("take_along_dim", indices, input._shape[axis], axis)
+    return gather_value(expand(input, wide), axis, expand(places, index))
+
+
+def _count(shape: Any) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def take_flat(input: Any, index: Any) -> Any:
+    """Elements of the flattened tensor, in the shape of the index."""
+    count = _count(input._shape)
+    places = wrapped("take", _need_index_type("take", index), count, 0)
+    return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy with the elements of source, in order, where the mask holds."""
+    need_tensor("masked_scatter", input, "input", 1)
+    need_tensor("masked_scatter", mask, "mask", 2)
+    if mask._dtype is not dtypes.bool_:
+        raise DTypeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {TYPE_NAMES[mask._dtype.name]}",
+            expected="a mask of dtype bool",
+            got=describe("mask", mask),
+            fix="use mask.bool()",
+        )
+    from weft.ops.primitives import cumulate
+
+    shape = broadcast_shapes([input._shape, mask._shape], "masked_scatter")
+    chosen = expand(mask, shape)
+    flat = reshape(source, (_count(source._shape),))
+    count = _count(shape)
+    _check_source(source, mask, count)
+    if not flat._shape[0]:  # and no place is chosen, or that had raised
+        return call("clone", expand(input, shape))
+    place = cumulate("cumsum", cast(reshape(chosen, (count,)), dtypes.int64), 0) - 1
+    place = where(reshape(chosen, (count,)), place, 0)
+    taken = record(_MASKED, (flat, place), (0,), place._shape, flat._dtype)
+    return where(chosen, reshape(taken, shape), expand(input, shape))
+
+
+def _check_source(source: Any, mask: Any, count: int) -> None:
+    """Errors: ShapeError where a mask that is there already, or has to be for there are no elements, holds at more
+    places than there are elements."""
+    there = _count(source._shape)
+    values = values_if_there(mask) if there else host.to_numpy(mask)
+    if values is None or not values.size:
+        return
+    wanted = np.count_nonzero(values) * (count // values.size)
+    if wanted > there:
+        raise ShapeError(
+            "Number of elements of source < number of ones in mask",
+            expected=f"at least {wanted} elements",
+            got=describe("source", source),
+            fix="use where, or masked_fill, to repeat a value",
+        )
+
+
+def _counts(repeats: Any) -> Any:
+    """How often each slice comes. Errors: ArgumentError, DTypeError."""
+    tensor = isinstance(repeats, Tensor)
+    counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
+    if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
+        raise ArgumentError(
+            "repeats must be 0-dim or 1-dim tensor of integers and cannot be negative",
+            expected="integers >= 0, one for each slice",
+            got=describe("repeats", repeats) if tensor else repr(repeats),
+            fix="pass one integer, or a vector of them",
+        )
+    return counts
+
+
+def repeat_interleave(
+    input: Any = None,
+    repeats: Any = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Any:
+    """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read).
+    Errors: ShapeError where `output_size` is another one than that of the result."""
+    if input is None or repeats is None:
+        counts = _counts(
+            need_tensor("repeat_interleave", repeats if input is None else input, "repeats")
+        )
+        _check_output_size(int(counts.sum()), output_size)
+        return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    need_tensor("repeat_interleave", input)
+    if dim is None:
+        input, dim = reshape(input, (_count(input._shape),)), 0
+    axis = wrap_dim(dim, len(input._shape))
+    size = input._shape[axis]
+    if isinstance(repeats, int):
+        _check_output_size(size * repeats, output_size)
+        return _repeat_evenly(input, axis, repeats)
+    counts = _counts(repeats)
+    _check_output_size(int(counts.sum()) * (size if counts.size == 1 else 1), output_size)
+    if counts.size == 1:
+        return _repeat_evenly(input, axis, int(counts.reshape(-1)[0]))
+    if counts.shape != (size,):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.size} and input.size({axis}) = {size}",
+            expected=f"{size} numbers",
+            got=str(counts.shape),
+            fix="pass one number per slice",
+        )
+    return take(input, axis, host.from_numpy(np.repeat(np.arange(size), counts)))
+
+
+def _check_output_size(size: int, given: int | None) -> None:
+    if given is not None and given != size:
+        raise ShapeError(
+            f"repeat_interleave: Invalid output_size, expected {size} but got {given}",
+            expected=f"output_size={size}, the sum of the repeats",
+            got=f"output_size={given}",
+            fix="pass that sum, or leave output_size away",
+        )
+
+
+def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
+    if times < 0:
+        raise ShapeError(
+            "repeats must not be negative",
+            expected="repeats >= 0",
+            got=str(times),
+            fix="pass 0 or more",
+        )
+    return repeated(x, axis, times)
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes).
+
+    Errors: IndexRangeError on a class that is negative or not below num_classes.
+    """
+    need_tensor("one_hot", input)
+    if input._dtype is not dtypes.int64:
+        raise DTypeError(
+            "one_hot is only applicable to index tensor of type LongTensor.",
+            expected="int64",
+            got=describe("input", input),
+            fix="convert with .long()",
+        )
+    num_classes = need_integer("one_hot", num_classes, "num_classes")
+    if num_classes == -1:
+        values = host.to_numpy(input)
+        if not values.size:
+            raise ArgumentError(
+                "Can not infer total number of classes from empty tensor.",
+                expected="at least one class",
+                got=describe("input", input),
+                fix="pass num_classes",
+            )
+        if values.min() < 0:
+            text, lowest = "Class values must be non-negative.", str(values.min())
+            raise IndexRangeError(text, expected="classes from 0", got=lowest, fix="check them")
+        num_classes = int(values.max()) + 1
+    wide = reshape(input, (*input._shape, 1))
+    if check_index("one_hot", input, num_classes, -1, False) == UNKNOWN:  # the kernel looks
+        return scatter(full((*input._shape, num_classes), 0, dtypes.int64), -1, wide, value=1)
+    return cast(wide == iota((num_classes,)), dtypes.int64)
+
+
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        gather,
+        scatter,
+        scatter_add,
+        scatter_reduce,
+        index_select,
+        index_add,
+        index_copy,
+        index_fill,
+        take_along_dim,
+        masked_scatter,
+        repeat_interleave,
+    )
+}
+FUNCTIONS["take"] = take_flat
+METHODS: dict[str, Any] = dict(FUNCTIONS)
+for _function in (
+    scatter,
+    scatter_add,
+    scatter_reduce,
+    index_add,
+    index_copy,
+    index_fill,
+    masked_scatter,
+):
+    METHODS[f"{_function.__name__}_"] = make_in_place(_function)
+METHODS["index_fill_"] = taking_overlaps(METHODS["index_fill_"])
+__all__ = ["FUNCTIONS", "METHODS", "one_hot", "permute"]

@@ -1,0 +1,115 @@
+# cython: language_level=3
+"""Where elements of an array stand: what `nonzero` is asked for.
+
+In come arrays of values; out go places, int64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.cpython.buffer import (
+    Py_buffer,
+    PyBUF_SIMPLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.libc.stdint import int64_t
+
+from weft._build.compiled import require
+from weft.functional.support import host
+
+require(__name__, cython.compiled)
+
+
+def coordinates(array: Any) -> Any:
+    """Where elements are not 0, in row-major order: (dimensions, count), in memory one element behind the other. At
+    least one dimension."""
+    return host.answering(_coordinates, array)
+
+
+def _coordinates(array: Any) -> Any:
+    mask = np.ascontiguousarray(array if array.dtype == bool else array != 0)
+    given = cython.declare(Py_buffer)
+    PyObject_GetBuffer(mask, cython.address(given), PyBUF_SIMPLE)
+    try:
+        holds = cython.cast(cython.pointer(cython.uchar), given.buf)
+        size: cython.Py_ssize_t = given.len
+        count: cython.Py_ssize_t
+        with cython.nogil:
+            count = _count(holds, size)
+        rank: cython.Py_ssize_t = mask.ndim
+        found = np.empty((count + 1, rank), np.int64)  # what does not hold is written behind
+        if count > 0:
+            _fill(holds, mask.shape, found)
+    finally:
+        PyBuffer_Release(cython.address(given))
+    return found[:count].T
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _count(holds: cython.pointer[cython.uchar], size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    total: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    for index in range(size):
+        total += holds[index] != 0  # memory of others need not hold 1 where it holds
+    return total
+
+
+@cython.cfunc
+def _fill(holds: cython.pointer[cython.uchar], shape: tuple[int, ...], found: object) -> object:
+    """The coordinates of what holds into (count + 1, dimensions) numbers."""
+    sizes = cython.declare(int64_t[64])
+    target = cython.declare(Py_buffer)
+    rank: cython.Py_ssize_t = len(shape)
+    rows: cython.Py_ssize_t = 1
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        sizes[axis] = shape[axis]
+        rows *= sizes[axis] if axis < rank - 1 else 1
+    PyObject_GetBuffer(found, cython.address(target), PyBUF_SIMPLE)
+    with cython.nogil:
+        _fill_rows(holds, rows, rank, sizes, cython.cast(cython.pointer(int64_t), target.buf))
+    PyBuffer_Release(cython.address(target))
+    return None
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_rows(
+    holds: cython.pointer[cython.uchar],
+    rows: cython.Py_ssize_t,
+    rank: cython.Py_ssize_t,
+    sizes: cython.pointer[int64_t],
+    found: cython.pointer[int64_t],
+) -> cython.void:
+    """`above` counts through the rows; each place is written, and stays where the element holds."""
+    above = cython.declare(int64_t[64])  # NumPy's arrays have no more dimensions
+    first = cython.declare(cython.pointer(int64_t))
+    length: cython.Py_ssize_t = sizes[rank - 1]
+    place: cython.Py_ssize_t
+    axis: cython.Py_ssize_t
+    for axis in range(rank):
+        above[axis] = 0
+    for _ in range(rows):
+        first = found
+        for place in range(length):
+            found[rank - 1] = place
+            found += rank if holds[place] != 0 else 0
+        holds += length
+        while first != found:
+            for axis in range(rank - 1):
+                first[axis] = above[axis]
+            first += rank
+        axis = rank - 2
+        while axis >= 0:
+            above[axis] += 1
+            if above[axis] < sizes[axis]:
+                break
+            above[axis] = 0
+            axis -= 1

@@ -1,0 +1,92 @@
+"""Writes to tensors that show one element of memory in several places, such as those that `expand` gives: what sets
+numbers is done, with a warning where PyTorch has deprecated it; all else is refused by
+`weft.engine.frontend.inplace.mutate`.
+
+In come such a tensor, the places that are written, and values; they go to the memory behind, as a vector.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.strides import overlaps
+from weft.functional.support.variants import named
+
+Function = Callable[..., Any]
+
+_MASK = "tensor[mask] = scalar"
+
+
+def shows_twice(x: Any) -> bool:
+    """Whether two places of a tensor are one element of memory."""
+    return isinstance(x, Tensor) and x.strides is not None and bool(overlaps(x._shape, x.strides))
+
+
+def write_memory(x: Any, select: Function, values: Any, accumulate: bool = False) -> Any:
+    """Set what a tensor shows at the places that `select` takes out of one of its shape; the last value stays."""
+    from weft.functional.indexing.index import index_put_
+    from weft.functional.shape.strided_regions import as_strided
+    from weft.tensor.spaced import arange
+
+    extent = 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
+    memory = as_strided(x, (extent,), (1,), x.offset)
+    places = select(as_strided(arange(extent), x._shape, x.strides))
+    index_put_(memory, (places,), values, accumulate)
+    return x
+
+
+def set_all(x: Any, number: Any) -> Any:
+    """`fill_`."""
+    return write_memory(x, lambda places: places, number)
+
+
+def set_indexed(x: Any, take: Function, values: Any, accumulate: bool) -> None:
+    """`x[index] = values`, where `take` does the indexing."""
+    _warn(x, "index_put_", "tensor[indices] = tensor")
+    write_memory(x, take, values, accumulate)
+
+
+def set_outside(x: Any, within: Any) -> Any:
+    """`tril_` and `triu_`: 0 where a mask does not hold."""
+    return write_memory(x, lambda places: places[~within], 0)
+
+
+def _set_masked(x: Any, mask: Any, value: Any) -> Any:
+    _warn(x, "masked_fill_", _MASK)
+    return write_memory(x, lambda places: places[mask.expand(x._shape)], value)
+
+
+def _set_slices(x: Any, dim: int, index: Any, value: Any) -> Any:
+    _warn(x, "index_fill_", _MASK)
+    return write_memory(x, lambda places: places.index_select(dim, index), value)
+
+
+def _warn(x: Any, name: str, example: str) -> None:
+    """PyTorch's warning of a write to an expanded tensor, which it will refuse one day."""
+    pairs = zip(x._shape, x.strides, strict=True)
+    if any(step == 0 and size > 1 for size, step in pairs):
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            f"operation. This also applies to advanced indexing e.g. {example}",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+_WRITERS: dict[str, Function] = {"masked_fill_": _set_masked, "index_fill_": _set_slices}
+
+
+def taking_overlaps(method: Function) -> Function:
+    """An in-place method that takes tensors that show an element twice."""
+    write: Function = _WRITERS[method.__name__]
+
+    def taking(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        return (write if shows_twice(self) else method)(self, *arguments, **keywords)
+
+    made = named(taking, method.__name__, method.__doc__ or "")
+    made.__module__ = method.__module__
+    made.__wrapped__ = method  # type: ignore[attr-defined]  # its signature, for those who ask
+    return made

@@ -1,0 +1,229 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""einsum: an equation over named dimensions, taken apart into products of two operands, permutations and sums.
+
+Operands are joined from the left; each step keeps the names that later operands or the result still need.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.views import logical_strides
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import contiguous_strides, elementwise_strides, is_contiguous
+from weft.errors import ShapeError
+from weft.functional.linalg.products import product
+from weft.functional.shape.slicing import diagonal
+from weft.functional.shape.views import permuted
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, permute, reduce, reshape
+
+_DOTS = "."
+
+
+def _fail(text: str, equation: str) -> ShapeError:
+    return ShapeError(
+        f"einsum(): {text}",
+        expected="an equation like 'ij,jk->ik'",
+        got=repr(equation),
+        fix="name every dimension of every operand once",
+    )
+
+
+@lru_cache(1024)
+def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list[Any]]:
+    """Names per operand and of the result; an ellipsis becomes integers, counted from the last."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise _fail(
+            f"more operands were provided than specified in the equation ({len(ranks)} and {len(terms)})"
+            if len(ranks) > len(terms)
+            else "fewer operands were provided than specified in the equation",
+            equation,
+        )
+    names = [_names(term, rank, equation) for term, rank in zip(terms, ranks, strict=True)]
+    dots = max((sum(isinstance(n, int) for n in term) for term in names), default=0)
+    lead: list[Any] = list(range(-dots, 0))
+    if arrow:
+        before, ellipsis, after = right.partition("...")
+        result = [*before, *(lead if ellipsis else []), *after]
+    else:
+        flat = [n for term in names for n in term if isinstance(n, str)]
+        result = [*lead, *sorted(n for n in set(flat) if flat.count(n) == 1)]
+    known = {n for term in names for n in term}
+    for name in result:
+        if name not in known or result.count(name) > 1:
+            raise _fail(
+                f"output subscript {name} does not appear in the equation for any input operand"
+                if name not in known
+                else f"output subscript {name} appears more than once in the output",
+                equation,
+            )
+    return names, result
+
+
+def _names(term: str, rank: int, equation: str) -> list[Any]:
+    before, ellipsis, after = term.partition("...")
+    letters = [*before, *after]
+    bad = [letter for letter in letters if not letter.isalpha()]
+    if bad:
+        raise _fail(
+            f"invalid subscript given: {bad[0]!r}, subscripts must be in [a-zA-Z]", equation
+        )
+    dots = rank - len(letters)
+    if dots < 0 or (dots and not ellipsis):
+        raise _fail(
+            f"the number of subscripts in the equation ({len(letters)}) does not match the number of "
+            f"dimensions ({rank}) for an operand",
+            equation,
+        )
+    return [*before, *(range(-dots, 0) if ellipsis else ()), *after]
+
+
+def _take_diagonals(x: Any, names: list[Any]) -> tuple[Any, list[Any]]:
+    if len(set(names)) == len(names):
+        return x, names
+    for name in list(dict.fromkeys(names)):
+        while names.count(name) > 1:
+            first = names.index(name)
+            second = names.index(name, first + 1)
+            x = diagonal(x, 0, first, second)
+            names = [n for place, n in enumerate(names) if place not in (first, second)] + [name]
+    return x, names
+
+
+def _sum_out(x: Any, names: list[Any], needed: set[Any]) -> tuple[Any, list[Any]]:
+    axes = tuple([axis for axis, name in enumerate(names) if name not in needed])
+    if not axes:
+        return x, names
+    return reduce("sum", x, axes), [name for name in names if name in needed]
+
+
+def _sizes(operands: list[Any], names: list[list[Any]], equation: str) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for x, term in zip(operands, names, strict=True):
+        for name, size in zip(term, x._shape, strict=True):
+            have = sizes.get(name, 1)
+            if have != size and 1 not in (have, size):
+                raise _fail(
+                    f"operands do not broadcast with remapped shapes: dimension {name!r} has sizes {have} and {size}",
+                    equation,
+                )
+            sizes[name] = size if have == 1 else have
+    return sizes
+
+
+def _join(
+    a: Any, names_a: list[Any], b: Any, names_b: list[Any], needed: set[Any], sizes: dict[Any, int]
+) -> tuple[Any, list[Any]]:
+    """One matmul: shared and needed names are batch, shared and no longer needed ones are summed."""
+    shared = [n for n in names_a if n in names_b]
+    batch = [n for n in shared if n in needed]
+    summed = [n for n in shared if n not in needed]
+    rows = [n for n in names_a if n not in names_b]
+    columns = [n for n in names_b if n not in names_a]
+    left = _arranged(a, names_a, [*batch, *rows, *summed], sizes)
+    right = _arranged(b, names_b, [*batch, *summed, *columns], sizes)
+    lead = tuple([sizes[n] for n in batch])
+    inner = prod([sizes[n] for n in summed])
+    result = product(
+        reshape(left, (*lead, prod([sizes[n] for n in rows]), inner)),
+        reshape(right, (*lead, inner, prod([sizes[n] for n in columns]))),
+        "einsum",
+    )
+    names = [*batch, *rows, *columns]
+    return reshape(result, tuple([sizes[n] for n in names])), names
+
+
+def _multiplied(
+    a: Any, names_a: list[Any], b: Any, names_b: list[Any], order: list[Any]
+) -> tuple[Any, list[Any]]:
+    """Elementwise products, where no name is summed: over the names of either, in the order of the result."""
+    names = [n for n in order if n in names_a or n in names_b]
+    names += [n for n in dict.fromkeys([*names_a, *names_b]) if n not in names]
+    parts, layouts = [], []
+    for x, own in ((a, names_a), (b, names_b)):
+        strides = dict(zip(own, logical_strides(x), strict=True))
+        lengths = dict(zip(own, x._shape, strict=True))
+        shape = tuple([lengths.get(n, 1) for n in names])
+        layouts.append((shape, tuple([strides.get(n, 0) for n in names])))
+        parts.append(reshape(permute(x, tuple(own.index(n) for n in names if n in lengths)), shape))
+    result = call("mul", *parts)
+    result.strides = elementwise_strides(result._shape, layouts)
+    return result, names
+
+
+def _laid_out(result: Any, order: tuple[int, ...], names: list[Any], pair: Any) -> Any:
+    """The result of a product with its dimensions in order; in memory the columns come before the rows where the result
+    has them so, and whatever is a row or a column behind what is both."""
+    if order == tuple(range(len(order))):
+        return result
+    sizes = dict(zip(names, result._shape, strict=True))
+    before, after = pair
+    both = [n for n in names if n in before and n in after and sizes[n] != 1]
+    rows = [n for n in names if n in before and n not in both and sizes[n] != 1]
+    columns = [n for n in names if n not in both and n not in rows]
+    wanted = [names[axis] for axis in order]
+    if next((n in columns for n in wanted if n not in both), False):
+        rows, columns = columns, rows
+    lying = [*both, *rows, *columns]
+    steps = dict(zip(lying, contiguous_strides(tuple(sizes[n] for n in lying)), strict=True))
+    moved = permute(result, order)
+    strides = tuple([steps[n] for n in wanted])
+    moved.strides = None if is_contiguous(moved._shape, strides) else strides
+    return moved
+
+
+def _arranged(x: Any, names: list[Any], order: list[Any], sizes: dict[Any, int]) -> Any:
+    x = permute(x, tuple([names.index(n) for n in order]))
+    return expand(x, tuple([sizes[n] for n in order]))
+
+
+@composed_of_primitives
+def einsum(equation: str, *operands: Any) -> Any:
+    """Products of operands, summed over the names that the result does not have. Errors: ShapeError."""
+    tensors = (
+        list(operands[0])
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple))
+        else list(operands)
+    )
+    names, result = _parse(equation, tuple([len(x._shape) for x in tensors]))
+    pairs = [_take_diagonals(x, term) for x, term in zip(tensors, names, strict=True)]
+    sizes = _sizes([x for x, _ in pairs], [term for _, term in pairs], equation)
+    x, term = pairs[0]
+    pair: Any = None
+    for place in range(1, len(pairs)):
+        other, other_term = pairs[place]
+        later = {n for _, names_later in pairs[place + 1 :] for n in names_later} | set(result)
+        wide = {n for n in (*term, *other_term) if sizes[n] != 1}  # a single element needs no sum
+        x, term = _sum_out(x, term, later | set(other_term) & wide)
+        other, other_term = _sum_out(other, other_term, later | set(term))
+        if later.issuperset({*term, *other_term}):
+            pair = None
+            x, term = _multiplied(x, term, other, other_term, result)
+        else:
+            pair = term, other_term
+            x, term = _join(x, term, other, other_term, later, sizes)
+    return _finished(x, term, result, pair, len(pairs) == 1)
+
+
+def _finished(x: Any, term: list[Any], result: list[Any], pair: Any, alone: bool) -> Any:
+    """What names are left over summed, and the dimensions in order: as a view of a single operand."""
+    if alone and len(term) > len(result) and x._dtype.category < 2:
+        x = cast(x, dtypes.int64)  # a sum of integers, as `sum`
+    if alone and len(term) == len(result):
+        return permuted(x, tuple(term.index(n) for n in result))
+    x, term = _sum_out(x, term, set(result))
+    order = tuple(term.index(n) for n in result)
+    return permute(x, order) if pair is None else _laid_out(x, order, term, pair)
+
+
+FUNCTIONS: dict[str, Any] = {"einsum": einsum}
+METHODS: dict[str, Any] = {}
+__all__ = ["FUNCTIONS", "METHODS", "einsum"]

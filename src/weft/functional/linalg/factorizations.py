@@ -1,0 +1,499 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Factors of matrices as differentiable primitives: LAPACK computes them on values read at the call.
+
+Each is a Function whose `pull` is the cotangent of the matrix in terms of the factors, written in recorded operations:
+so it can be differentiated again, and forward mode is its transpose. What users call is in `solving` and
+`decompositions`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.backward import grad
+from weft.autograd.function import Function
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import tape as tapes
+from weft.errors import DTypeError, LinAlgError, ShapeError
+from weft.functional.support import host
+from weft.functional.support.blas_threads import limited
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import full, transpose, where
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
+
+# -- arguments -----------------------------------------------------------------------------------------------------
+
+
+def need_matrices(name: str, x: Any, argument: str = "A", square: bool = True) -> Any:
+    """Errors: ShapeError, DTypeError on what is no batch of (square) matrices of numbers that LAPACK takes."""
+    need_tensor(name, x, argument)
+    if len(x._shape) < 2:
+        raise ShapeError(
+            f"{name}: The input tensor {argument} must have at least 2 dimensions.",
+            expected="matrices in the last two dimensions",
+            got=describe(argument, x),
+            fix="add dimensions with unsqueeze",
+        )
+    if square and x._shape[-1] != x._shape[-2]:
+        raise ShapeError(
+            f"{name}: {argument} must be batches of square matrices, but they are {x._shape[-2]} by {x._shape[-1]} "
+            "matrices",
+            expected="square matrices",
+            got=describe(argument, x),
+            fix="use linalg.lstsq or linalg.pinv for others",
+        )
+    need_precise(name, x, argument)
+    return x
+
+
+def need_precise(name: str, x: Any, argument: str = "A") -> None:
+    """Errors: DTypeError on integers and half types."""
+    if x._dtype.category < 2:
+        text = f"{name}: Expected a floating point or complex tensor as input. Got {TYPE_NAMES[x._dtype.name]}"
+    elif x._dtype.itemsize == 2:
+        text = f"{name}: Low precision dtypes not supported. Got {TYPE_NAMES[x._dtype.name]}"
+    else:
+        return
+    raise DTypeError(
+        text,
+        expected="float32, float64, complex64 or complex128",
+        got=describe(argument, x),
+        fix="convert with .float()",
+    )
+
+
+def need_same(name: str, a: Any, b: Any) -> None:
+    """Errors: DTypeError where two operands differ in type."""
+    if a._dtype is not b._dtype:
+        raise DTypeError(
+            f"{name}: Expected inputs to have the same dtype, but got {TYPE_NAMES[a._dtype.name]} and "
+            f"{TYPE_NAMES[b._dtype.name]}",
+            expected="one dtype",
+            got=f"{describe('A', a)}, {describe('B', b)}",
+            fix="convert one with .to(other.dtype)",
+        )
+
+
+def failure(name: str, text: str, got: str, fix: str) -> LinAlgError:
+    """The error of a matrix that has no such factors."""
+    return LinAlgError(f"{name}: {text}", expected="another matrix", got=got, fix=fix)
+
+
+# -- parts of matrices ---------------------------------------------------------------------------------------------
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose, as a value of its own: a view would give the operand a storage, inside a derivative."""
+    turned = transpose(x)
+    return call("conj", turned) if x._dtype.is_complex else turned
+
+
+def diagonal_matrix(x: Any) -> Any:
+    """Square matrices with given diagonals."""
+    return where(host.from_numpy(np.eye(x.shape[-1], dtype=bool)), x.unsqueeze(-2), 0)
+
+
+def identity(size: int, dtype: Any) -> Any:
+    """The identity matrix."""
+    return host.from_numpy(np.eye(size), dtype)
+
+
+def skew(x: Any) -> Any:
+    """x - x^H."""
+    return x - adjoint(x)
+
+
+def divided(turned: Any, gap: Any, values: Any) -> Any:
+    """(turned - turned^H) / gap off the diagonal, with the inner products `turned` of vectors and their cotangents.
+
+    Where two values coincide it is 0 if the gradient does not depend on how their vectors were chosen: what is divided
+    is 0 there, and the values have no cotangent, or the vectors none. It is nan where it does, or where that cannot be
+    told: a function of the matrix through both would have a limit that the cotangents do not hold.
+    """
+    part = skew(turned)
+    eps = float(np.finfo(gap._dtype.numpy).eps) * 16
+    same = call("abs", gap) <= eps * _largest(call("abs", gap))
+    same = same | (gap == 0)
+    size = call("abs", turned)
+    limit = eps**0.5 * _largest(size)
+    chosen = call("abs", part) > limit
+    if values is not None and values.numel():
+        weight = call("abs", values)
+        heavy = weight > eps**0.5 * weight.detach().amax(-1, keepdim=True)
+        chosen = chosen | ((size > limit) & (heavy.unsqueeze(-1) | heavy.unsqueeze(-2)))
+    doubtful = cast(where(chosen, float("nan"), where(chosen, 1.0, 0.0)), part._dtype)
+    diagonal = host.from_numpy(np.eye(gap._shape[-1], dtype=bool))
+    return where(diagonal, 0, where(same, doubtful, part / where(same, 1, gap)))
+
+
+def _largest(x: Any) -> Any:
+    """The largest element of each matrix."""
+    if 0 in x._shape:
+        return full((*x._shape[:-2], 1, 1), 0, x._dtype)
+    return x.detach().amax((-2, -1), keepdim=True)
+
+
+# -- Functions -----------------------------------------------------------------------------------------------------
+
+
+def keep(ctx: Any, pull: Any, outputs: tuple[Any, ...], *saved: Any) -> Any:
+    """At the end of forward: what the derivative needs."""
+    ctx.save_for_backward(*saved)
+    ctx.set_materialize_grads(False)
+    ctx.rule = pull
+    ctx.types = [(x._shape, x._dtype) for x in outputs]
+    return outputs if len(outputs) > 1 else outputs[0]
+
+
+def is_plain(x: Any) -> bool:
+    """Whether nobody follows what is made of a value: no gradient, no tangent, no transform."""
+    mode = tapes.tape().mode
+    return mode.duals is None and mode.extra is None and not (mode.grad and x.requires_grad)
+
+
+class Factored(Function):
+    """A Function with one rule: `rule(saved, *cotangents)` gives the cotangents of its tensors."""
+
+    _ending = "Backward0"
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        """The rule; nothing where no cotangent arrives."""
+        if all(g is None for g in cotangents):
+            return (None,) * len(ctx.needs_input_grad)
+        return ctx.rule(ctx.saved_tensors, *cotangents)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """The transpose of the rule, which is linear in the cotangents."""
+        mode = tapes.tape().mode
+        tracked, mode.grad = mode.grad, True
+        try:
+            seeds = [full(shape, 0, dtype).detach() for shape, dtype in ctx.types]
+            for seed in seeds:
+                seed.requires_grad = seed._dtype.category > 1
+            pulled = ctx.rule(ctx.saved_tensors, *seeds)
+            parts = list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
+            pairs = [(p, t) for p, t in zip(parts, tangents, strict=False) if t is not None]
+            return _transposed(seeds, pairs)
+        finally:
+            mode.grad = tracked
+
+
+def _transposed(seeds: list[Any], pairs: list[tuple[Any, Any]]) -> Any:
+    """Tangents of outputs from those of inputs."""
+    pairs = [(p, t) for p, t in pairs if p is not None and p.requires_grad]
+    wanted = [seed for seed in seeds if seed.requires_grad]
+    if not pairs:
+        return tuple([None] * len(seeds)) if len(seeds) > 1 else None
+    parts, moves = zip(*pairs, strict=True)
+    moves = tuple([m.expand(p._shape) for p, m in pairs])
+    found = iter(
+        grad(parts, wanted, moves, create_graph=True, materialize_grads=True, allow_unused=True)
+    )
+    pushed = tuple([next(found) if seed.requires_grad else None for seed in seeds])
+    return pushed if len(pushed) > 1 else pushed[0]
+
+
+def lapack(name: str, function: Any, *arrays: Any, **options: Any) -> Any:
+    """A function of NumPy or SciPy. Errors: LinAlgError."""
+    try:
+        with np.errstate(all="ignore"):
+            return host.answering(limited(function), *arrays, **options)
+    except np.linalg.LinAlgError as error:
+        raise failure(
+            name, str(error), f"matrices {list(arrays[0].shape)}", "check the input"
+        ) from error
+
+
+def each(function: Any, array: Any, *others: Any) -> list[Any]:
+    """A function of single matrices over a batch: its outputs, stacked."""
+    lead = array.shape[:-2]
+    if not lead:
+        return [np.asarray(part) for part in function(array, *others)]
+    count = math.prod(lead)
+    flat = [a.reshape((count, *a.shape[len(lead) :])) for a in (array, *others)]
+    results = [function(*parts) for parts in zip(*flat, strict=True)]
+    if not results:
+        results = [function(*[np.zeros(a.shape[1:], a.dtype) for a in flat])]
+        return [np.zeros((*lead, *np.shape(part)), np.asarray(part).dtype) for part in results[0]]
+    if count == 1:
+        return [np.reshape(part, (*lead, *np.shape(part))) for part in results[0]]
+    stacked = [np.stack(parts) for parts in zip(*results, strict=True)]
+    return [part.reshape((*lead, *part.shape[1:])) for part in stacked]
+
+
+class LinalgSolveEx(Factored):
+    """A X = B for X."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any) -> Any:
+        """X."""
+        arrays = host.to_numpy(a), host.to_numpy(b)
+        found = lapack("linalg.solve", np.linalg.solve, *arrays)
+        x = host.from_numpy(found, a._dtype)
+        return keep(ctx, LinalgSolveEx.pull, (x,), a, x)
+
+    @staticmethod
+    def pull(saved: Any, g: Any) -> Any:
+        """The transposed system."""
+        a, x = saved
+        right = LinalgSolveEx.apply(adjoint(a), g)
+        return -(right @ adjoint(x)), right
+
+
+class LinalgInvEx(Factored):
+    """The inverse."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        """A^-1."""
+        found = lapack("linalg.inv", np.linalg.inv, host.to_numpy(a))
+        x = host.from_numpy(found, a._dtype)
+        return keep(ctx, LinalgInvEx.pull, (x,), x)
+
+    @staticmethod
+    def pull(saved: Any, g: Any) -> Any:
+        """-X^H g X^H."""
+        (x,) = saved
+        turned = adjoint(x)
+        return -(turned @ g @ turned)
+
+
+class LinalgSolveTriangular(Factored):
+    """A X = B for X, A upper or lower triangular (what lies on the other side is not read)."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
+        """X."""
+        found = _substituted(host.to_numpy(a), host.to_numpy(b), upper, unit)
+        x = host.from_numpy(found, a._dtype)
+        keep(ctx, None, (x,), a, x)
+        ctx.rule = lambda saved, g: LinalgSolveTriangular.pull(saved, g, upper, unit)
+        return x
+
+    @staticmethod
+    def pull(saved: Any, g: Any, upper: bool, unit: bool) -> Any:
+        """The transposed system, and the triangle of the product."""
+        a, x = saved
+        right = LinalgSolveTriangular.apply(adjoint(a), g, not upper, unit)
+        product = -(right @ adjoint(x))
+        part = product.triu(int(unit)) if upper else product.tril(-int(unit))
+        return part, right, None, None
+
+
+def _substituted(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
+    """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
+    if matrix.shape[:-2] != right.shape[:-2]:
+        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
+        right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
+    if not right.size:
+        return np.zeros(right.shape, right.dtype)
+    solve = host.routine("trtrs", matrix.dtype)
+
+    def one(a: Any, b: Any) -> Any:
+        x, zero = solve(a.T, b, lower=upper, trans=1, unitdiag=unit)  # rows are LAPACK's columns
+        return (_by_rows(np.triu(a) if upper else np.tril(a), b, upper) if zero else x,)
+
+    return each(one, matrix, right)[0]
+
+
+def _by_rows(a: Any, b: Any, upper: bool) -> Any:
+    """Substitution that divides by zeros."""
+    x = np.zeros_like(b)
+    order = range(len(a) - 1, -1, -1) if upper else range(len(a))
+    with np.errstate(all="ignore"):
+        for row in order:
+            x[row] = (b[row] - a[row] @ x) / a[row, row]
+    return x
+
+
+class LinalgCholeskyEx(Factored):
+    """A = L L^H of Hermitian positive definite matrices; reads the lower triangle."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        """(L, per matrix 0 or the order of the first minor that is not positive definite)."""
+        array = host.to_numpy(a)
+        factor, info = each(_cholesky, array)
+        lower = host.from_numpy(factor, a._dtype)
+        infos = host.from_numpy(np.asarray(info, np.int32))
+        ctx.mark_non_differentiable(infos)
+        keep(ctx, LinalgCholeskyEx.pull, (lower, infos), lower)
+        return lower, infos
+
+    @staticmethod
+    def pull(saved: Any, g: Any, _: Any = None) -> Any:
+        """Source: Murray (2016), symmetrised."""
+        (lower,) = saved
+        inner = (adjoint(lower) @ g).tril()
+        inner = 0.5 * (inner + adjoint(inner.tril(-1)))
+        half = LinalgSolveTriangular.apply(adjoint(lower), inner, True, False)
+        return adjoint(LinalgSolveTriangular.apply(adjoint(lower), adjoint(half), True, False))
+
+
+def _cholesky(matrix: Any) -> tuple[Any, Any]:
+    if not matrix.size:
+        return matrix, np.int32(0)
+    factor, info = host.routine("potrf", matrix.dtype)(matrix, lower=1, clean=1)
+    return factor, np.int32(info)
+
+
+class LinalgEigh(Factored):
+    """Eigenvalues (ascending) and orthonormal eigenvectors of Hermitian matrices."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, lower: bool) -> Any:
+        """(w, V)."""
+        found = lapack("linalg.eigh", np.linalg.eigh, host.to_numpy(a), UPLO="L" if lower else "U")
+        w = host.from_numpy(found[0], a._dtype.to_real())
+        v = host.from_numpy(found[1], a._dtype)
+        return keep(ctx, LinalgEigh.pull, (w, v), w, v)
+
+    @staticmethod
+    def pull(saved: Any, values: Any, vectors: Any) -> Any:
+        """Where eigenvalues repeat: see `divided`."""
+        w, v = saved
+        inner = None if values is None else cast(diagonal_matrix(values), v._dtype)
+        if vectors is not None:
+            turned = adjoint(v) @ vectors
+            gap = w.unsqueeze(-2) - w.unsqueeze(-1)
+            spin = 0.5 * divided(turned, gap, values)
+            inner = spin if inner is None else inner + spin
+        return v @ inner @ adjoint(v), None
+
+
+class LinalgEig(Factored):
+    """Eigenvalues and normalised eigenvectors of square matrices, complex."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        """(w, V)."""
+        found = lapack("linalg.eig", np.linalg.eig, host.to_numpy(a))
+        kind = a._dtype.to_complex()
+        w, v = (host.from_numpy(part, kind) for part in found)
+        real = not a._dtype.is_complex
+        keep(ctx, None, (w, v), w, v)
+        ctx.rule = lambda saved, *g: LinalgEig.pull(saved, real, *g)
+        return w, v
+
+    @staticmethod
+    def pull(saved: Any, real: bool, values: Any, vectors: Any) -> Any:
+        """Source: Boeddeker et al. (2017), with the norm of the vectors held at 1."""
+        w, v = saved
+        turned = adjoint(v)
+        inner = None if values is None else diagonal_matrix(values)
+        if vectors is not None:
+            product = turned @ vectors
+            norms = call("real", product.diagonal(0, -2, -1)).unsqueeze(-2)
+            product = product - (turned @ v) * norms
+            gap = call("conj", w.unsqueeze(-2) - w.unsqueeze(-1))
+            off = host.from_numpy(~np.eye(w._shape[-1], dtype=bool))
+            spin = where(off, product / where(off, gap, 1), 0)
+            inner = spin if inner is None else inner + spin
+        result = LinalgSolveEx.apply(turned, inner @ turned)
+        return call("real", result) if real else result
+
+
+class LinalgQr(Factored):
+    """A = Q R of matrices that are at least as high as wide, Q as wide as A."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        """(Q, R)."""
+        found = lapack("linalg.qr", np.linalg.qr, host.to_numpy(a))
+        q, r = (host.from_numpy(np.ascontiguousarray(part), a._dtype) for part in found)
+        return keep(ctx, LinalgQr.pull, (q, r), q, r)
+
+    @staticmethod
+    def pull(saved: Any, left: Any, right: Any) -> Any:
+        """Source: Walter and Lehmann (2018)."""
+        q, r = saved
+        if right is not None:
+            right = right.triu()
+        inner: Any = None if right is None else r @ adjoint(right)
+        if left is not None:
+            part = adjoint(left) @ q
+            inner = -part if inner is None else inner - part
+        middle = inner.diagonal(0, -2, -1)
+        middle = call("real", middle) if middle._dtype.is_complex else middle
+        below = inner.tril(-1)
+        total = q @ (below + adjoint(below) + cast(diagonal_matrix(middle), q._dtype))
+        total = total if left is None else left + total
+        return adjoint(LinalgSolveTriangular.apply(r, adjoint(total), True, False))
+
+
+class LinalgLu(Factored):
+    """The factors of square matrices that need no exchange of rows, below and above the diagonal of one matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, factors: Any) -> Any:
+        """L - 1 + U, as computed before."""
+        made = host.from_numpy(factors, a._dtype)
+        return keep(ctx, LinalgLu.pull, (made,), made)
+
+    @staticmethod
+    def pull(saved: Any, g: Any) -> Any:
+        """L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H."""
+        (factors,) = saved
+        lower, upper = factors.tril(-1), factors.triu()
+        whole = lower + identity(factors._shape[-1], factors._dtype)
+        inner = (adjoint(whole) @ g.tril(-1)).tril(-1) + (g.triu() @ adjoint(upper)).triu()
+        left = LinalgSolveTriangular.apply(adjoint(whole), inner, True, True)
+        result = LinalgSolveTriangular.apply(upper, adjoint(left), True, False)
+        return adjoint(result), None
+
+
+class LinalgPinv(Factored):
+    """The pseudoinverse, given; its derivative where the rank stays."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, array: Any) -> Any:
+        """A^+, as computed before."""
+        made = host.from_numpy(array, a._dtype)
+        return keep(ctx, LinalgPinv.pull, (made,), a, made)
+
+    @staticmethod
+    def pull(saved: Any, g: Any) -> Any:
+        """Source: Golub and Pereyra (1973)."""
+        a, p = saved
+        turned, up = adjoint(g), adjoint(p)
+        product = turned @ p
+        wide = product @ up
+        result = -adjoint(p @ product) + wide - (a @ p) @ wide + (up @ p) @ (turned - product @ a)
+        return result, None
+
+
+class LinalgMatrixExp(Factored):
+    """The exponential of square matrices."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        """exp(A)."""
+        made = host.from_numpy(_exponential(host.to_numpy(a)), a._dtype)
+        return keep(ctx, LinalgMatrixExp.pull, (made,), a)
+
+    @staticmethod
+    def pull(saved: Any, g: Any) -> Any:
+        """The corner of the exponential of [[A^H, g], [0, A^H]]. Source: Al-Mohy and Higham (2009)."""
+        from weft.functional.shape.concat import cat
+
+        (a,) = saved
+        size = a._shape[-1]
+        turned = adjoint(a)
+        upper = cat([turned, g.expand(turned._shape)], -1)
+        lower = cat([turned * 0, turned], -1)
+        return LinalgMatrixExp.apply(cat([upper, lower], -2))[..., :size, size:]
+
+
+def _exponential(array: Any) -> Any:
+    from scipy.linalg import expm
+
+    wide = array.astype(
+        np.result_type(array.dtype, np.float64)
+    )  # its steps lose more than a float has
+    return limited(expm)(wide) if array.size else array

@@ -1,0 +1,70 @@
+"""Functions whose values LAPACK gives at the call, with a rule for their derivatives.
+
+In come matrices, what computes the value from arrays, and the rule, in recorded operations, so that derivatives of any
+order are right. Where there is a composition of tensors that equals the function, the rule may be its derivative: it
+runs only where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from weft.autograd.backward import grad
+from weft.engine.ir import tape as tapes
+from weft.functional.linalg.factorizations import Factored, each, keep
+from weft.functional.support import host
+
+BLOCK = 64  # columns that LAPACK takes at once: it asks for so much room, times what is across
+
+
+class _Valued(Factored):
+    """A value that has been computed, and the rule for its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, compute: Any, rule: Any, *tensors: Any) -> Any:
+        """The value of arrays; the rule takes the tensors, the value and its cotangent."""
+        made = host.from_numpy(compute(*map(host.to_numpy, tensors)), tensors[0]._dtype)
+        keep(ctx, None, (made,), *tensors, made)
+        ctx.rule = lambda saved, g: (None, None, *rule(*saved, g))
+        return made
+
+
+def composed(composition: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule for the value of a composition of tensors: its own derivative."""
+    return lambda *saved: _pulled(composition, saved[:-2], saved[-1])
+
+
+def _pulled(composition: Any, tensors: Any, cotangent: Any) -> list[Any]:
+    """The cotangents of what a composition is made of. Where nobody asks for the next derivative, what is recorded
+    for this one is forgotten with it."""
+    mode = tapes.tape().mode
+    tracked, mode.grad = mode.grad, True
+    try:
+        leaves = [x if tracked and x.requires_grad else x.detach() for x in tensors]
+        for leaf in leaves:
+            if not leaf.requires_grad:
+                leaf.requires_grad = True
+        found = grad(
+            (composition(*leaves),), leaves, (cotangent,), create_graph=tracked, allow_unused=True
+        )
+        return list(found)
+    finally:
+        mode.grad = tracked
+
+
+@cache
+def _record(name: str) -> type[Factored]:
+    return type(name, (_Valued,), {"__doc__": _Valued.__doc__})
+
+
+def valued(name: str, compute: Callable[..., Any], rule: Callable[..., Any]) -> Any:
+    """A function of tensors with the value of `compute`, which takes and gives arrays. `rule` takes the tensors, the
+    value and its cotangent and gives the tensors' cotangents; `name` is that of the gradient record."""
+    return lambda *tensors: _record(name).apply(compute, rule, *tensors)
+
+
+def by_matrix(routine: Callable[..., Any]) -> Callable[..., Any]:
+    """What computes one matrix from a matrix and others, for batches of them."""
+    return lambda *arrays: each(lambda *parts: (routine(*parts),), *arrays)[0]

@@ -1,0 +1,315 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False
+"""Norms of vectors and matrices: `norm`, `linalg.norm`, `vector_norm`, `matrix_norm`.
+
+The 2-norm is a composite with a gradient of its own: 0 at 0, where the composed one would be nan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cython
+from cython.cimports.weft.engine.frontend.recorder import cast, record_elementwise
+from cython.cimports.weft.engine.frontend.resolve import needs_grad
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+
+from weft._build.compiled import require
+from weft._build.lazy import later
+from weft.engine.frontend.recorder import record_gradient
+from weft.engine.ir.strides import broadcast_shapes
+from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
+from weft.functional.reductions.sums_and_extrema import (
+    count_of,
+    extreme_of_all,
+    reduce_over,
+    reduced_shape,
+)
+from weft.functional.shape.views import movedim
+from weft.functional.support.variants import write_out
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, reshape, where
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    Dims,
+    Shape,
+    as_dtype,
+    describe,
+    need_rank,
+    need_tensor,
+    reduced_axes,
+    untracked,
+    widen,
+)
+
+require(__name__, cython.compiled)
+
+singular_values = later("weft.functional.linalg.singular_values")
+FEW_POINTS = 25  # up to which PyTorch, too, takes no products of matrices for distances
+_SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
+_POWER_NORM = TABLE["power_norm"]
+
+
+@cython.cfunc
+def _root_of_squares(x: Tensor, axes: Shape, keepdim: bool) -> object:
+    if x._dtype.category == 3:
+        x = call("abs", x)
+    total = reduce_over(_SUM, record_elementwise(_SQUARE, (x,), None), axes, keepdim, x._dtype)
+    return record_elementwise(_SQRT, (total,), None)
+
+
+def _two_norm(x: Any, axes: Shape) -> Any:
+    """sqrt(sum |x|^2), dimensions kept, with the composite gradient."""
+    with untracked():
+        result = _root_of_squares(x, axes, True)
+    return record_gradient(_NORM, (x,), (axes,), result)
+
+
+def _power_norm(x: Any, p: float, axes: Shape) -> Any:
+    """(sum |x|^p)^(1/p), dimensions kept, with the composite gradient."""
+    with untracked():
+        size = call("abs", x)
+        total = reduce_over(_SUM, size**p, axes, True, size._dtype)
+        result = total ** (1.0 / p)
+    return record_gradient(_POWER_NORM, (x,), (p, axes), result)
+
+
+def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
+    if p == 2 and axes:
+        return _two_norm(x, axes)
+    if p == 1:
+        size = call("abs", x)
+        return reduce_over(_SUM, size, axes, True, size._dtype)
+    if p in (math.inf, -math.inf):
+        size = call("abs", x)
+        return extreme_of_all("max" if p > 0 else "min", size, axes, True)
+    if p == 0:
+        size = call("abs", x)  # so that the gradient is 0, not missing
+        count = where(size != 0, 1, call("sign", size))
+        return reduce_over(_SUM, count, axes, True, count._dtype)
+    if not axes:
+        return call("abs", x)
+    return _power_norm(x, p, axes)
+
+
+def vector_norm(
+    x: Any,
+    ord: Any = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The p-norm over dimensions (all unless given). Errors: DTypeError on integers."""
+    result = _over(x, ord, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@cython.cfunc
+def _over(input: Any, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
+    """What `vector_norm` says."""
+    x: Tensor = need_tensor("vector_norm", input)
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+    if x._dtype.category < 2:
+        raise DTypeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{TYPE_NAMES[x._dtype.name]}",
+            expected="a floating-point tensor",
+            got=describe("x", x),
+            fix="convert with .float()",
+        )
+    axes = reduced_axes(dim, len(x._shape))
+    two: cython.bint = ord == 2
+    if not two and (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
+        raise _without_identity(x, ord)
+    kind = x._dtype if x._dtype.category == 2 else x._dtype.to_real()
+    if two and axes and not keepdim and not needs_grad(x):  # no record that wants them kept
+        return cast(_root_of_squares(widen(x), axes, False), kind)
+    result = cast(_norm_kept(widen(x), float(ord), axes), kind)
+    if keepdim:
+        return result
+    return reshape(result, reduced_shape(x._shape, axes, False))
+
+
+def _without_identity(x: Any, ord: Any) -> DimensionError:
+    return DimensionError(
+        f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
+        "identity",
+        expected="at least one element to choose from",
+        got=describe("x", x),
+        fix="leave empty tensors out",
+    )
+
+
+def norm(
+    input: Any,
+    p: Any = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """The p-norm over dimensions (all unless given); "fro" is the 2-norm of the elements, "nuc" the sum of a matrix's
+    singular values (read at the call)."""
+    if p == "nuc":
+        need_rank("norm", input, 2)
+        return matrix_norm(
+            input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
+    if isinstance(p, str) and p != "fro":
+        raise ArgumentError(
+            f"norm: order {p!r} is not available",
+            expected="'fro', 'nuc' or a number",
+            got=repr(p),
+            fix="choose one of these",
+        )
+    result = _over(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+def matrix_norm(
+    A: Any,
+    ord: Any = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The Frobenius, 1-, -1-, inf-, -inf-, 2-, -2- or nuclear norm of matrices. The last three read the values."""
+    if ord == "fro":
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if ord in ("nuc", 2, -2):
+        result = _of_singular_values(A, ord, tuple(dim), keepdim, dtype)
+        return result if out is None else write_out(out, result)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ArgumentError(
+            f"linalg.matrix_norm: Order {ord} not supported.",
+            expected="'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
+            got=repr(ord),
+            fix="choose one of these",
+        )
+    rows, columns = dim if ord in (1, -1) else (dim[1], dim[0])
+    sums = vector_norm(A, 1, rows, True, dtype=dtype)
+    if ord > 0 and sums._shape[columns] == 0:
+        result = reduce_over(_SUM, sums, reduced_axes(columns, len(sums._shape)), True, sums._dtype)
+    else:
+        result = vector_norm(sums, math.inf if ord > 0 else -math.inf, columns, True)
+    if not keepdim:
+        axes = reduced_axes(tuple(dim), len(A._shape))
+        result = reshape(result, tuple(s for a, s in enumerate(A._shape) if a not in axes))
+    return result if out is None else write_out(out, result)
+
+
+def _of_singular_values(A: Any, ord: Any, dim: Shape, keepdim: bool, dtype: Any) -> Any:
+    """The sum, the largest or the smallest of the singular values of matrices in two dimensions."""
+    axes = reduced_axes(dim, len(A._shape))
+    if len(axes) != 2 or len(dim) != 2:
+        raise DimensionError(
+            f"linalg.matrix_norm: dim must be a 2-tuple of distinct dimensions. Got {list(dim)}",
+            expected="two dimensions",
+            got=str(list(dim)),
+            fix="pass the dimensions of the matrices",
+        )
+    matrix = A if dtype is None else cast(A, as_dtype(dtype))
+    values = singular_values.singular_values(movedim(matrix, axes, (-2, -1)))
+    if ord == -2:
+        result = values.amin(-1)
+    elif ord == 2 and values._shape[-1]:
+        result = values.amax(-1)
+    else:
+        result = values.sum(-1)  # the largest of no values is 0
+    if keepdim:
+        result = reshape(result, tuple([1 if a in axes else s for a, s in enumerate(A._shape)]))
+    return result
+
+
+def linalg_norm(
+    A: Any,
+    ord: Any = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """A vector norm, or a matrix norm where `ord` is given and two dimensions are meant.
+
+    Errors: ShapeError where `ord` without `dim` meets another rank, or a matrix norm another number of dimensions.
+    """
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if ord is not None and dim is None and len(A._shape) not in (1, 2):
+        raise ShapeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{len(A._shape)}D.",
+            expected="a vector or a matrix",
+            got=describe("A", A),
+            fix="name the dimensions with dim=",
+        )
+    if isinstance(ord, str) and dim is not None and not pair:
+        raise ShapeError(
+            f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}",
+            expected="the two dimensions of a matrix",
+            got=f"dim={dim}",
+            fix="pass dim=(-2, -1), or a number for ord",
+        )
+    if ord is not None and (pair or (dim is None and len(A._shape) == 2)):
+        return matrix_norm(
+            A,
+            ord,
+            tuple(dim) if isinstance(dim, (tuple, list)) else (-2, -1),
+            keepdim,
+            dtype=dtype,
+            out=out,
+        )
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def cdist(
+    x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Any:
+    """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m).
+
+    Euclidean gradients of many points are two products of matrices, unless `compute_mode` is
+    "donot_use_mm_for_euclid_dist": they lose digits of points that lie far from 0 and close together.
+    """
+    need_tensor("cdist", x1, "x1", 1)
+    need_tensor("cdist", x2, "x2", 2)
+    need_rank("cdist", x1, 2, "x1")
+    need_rank("cdist", x2, 2, "x2")
+    products = compute_mode == "use_mm_for_euclid_dist" or (
+        compute_mode == "use_mm_for_euclid_dist_if_necessary"
+        and max(x1._shape[-2], x2._shape[-2]) > FEW_POINTS
+    )
+    if p != 2 or not products or x1._dtype is not x2._dtype or not _is_wide(x1._dtype):
+        return vector_norm(_gaps(x1, x2), p, -1)
+    lead = broadcast_shapes([x1._shape[:-2], x2._shape[:-2]], "cdist")
+    x1, x2 = [expand(x, (*lead, *x._shape[-2:])) for x in (x1, x2)]
+    with untracked():
+        distances = vector_norm(_gaps(x1, x2), 2, -1)
+    return record_gradient(TABLE["cdist"], (x1, x2), None, distances)
+
+
+def _is_wide(dtype: Any) -> bool:
+    return dtype.category == 2 and dtype.itemsize > 2
+
+
+def _gaps(x1: Any, x2: Any) -> Any:
+    """The differences of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m, d)."""
+    return reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
+        x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
+    )
+
+
+FUNCTIONS = {"cdist": cdist, "norm": norm}
+METHODS = {"norm": norm}
+LINALG: dict[str, Any] = {
+    "norm": linalg_norm,
+    "vector_norm": vector_norm,
+    "matrix_norm": matrix_norm,
+}

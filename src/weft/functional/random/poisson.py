@@ -1,0 +1,53 @@
+# cython: language_level=3
+"""Counts of a Poisson distribution, element by element: compiled, since each needs a walk of its own length.
+
+In come rates and uniform numbers of float64; out go the smallest counts whose distribution function reaches the
+numbers. The walk adds up the chances of 0, 1, 2, ...; where the rate is so large that the first of them vanish, the
+caller finds counts in another way.
+"""
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.libc.math import exp
+
+from weft._build.compiled import require
+from weft.functional.support.host import address_of
+
+require(__name__, cython.compiled)
+
+MOST_RATE = 64.0  # up to which chances are added up from 0
+
+
+def walked(rates: Any, uniform: Any) -> Any:
+    """The counts of rates from 0 to MOST_RATE."""
+    rates, uniform = (np.ascontiguousarray(x, np.float64) for x in (rates, uniform))
+    counts = np.empty(rates.shape, np.float64)
+    rate = cython.cast(cython.p_double, cython.cast(cython.size_t, address_of(rates)))
+    reach = cython.cast(cython.p_double, cython.cast(cython.size_t, address_of(uniform)))
+    into = cython.cast(cython.p_double, cython.cast(cython.size_t, address_of(counts)))
+    count = cython.declare(cython.Py_ssize_t, rates.size)
+    i = cython.declare(cython.Py_ssize_t)
+    with cython.nogil:
+        for i in range(count):
+            into[i] = _smallest(rate[i], reach[i])
+    return counts
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _smallest(rate: cython.double, uniform: cython.double) -> cython.double:
+    """The smallest k with P(X <= k) >= uniform. What is left above adds up to nothing at the latest where chances are
+    too small to change the sum."""
+    k: cython.double = 0
+    chance: cython.double = exp(-rate)
+    total: cython.double = chance
+    before: cython.double = -1
+    while total < uniform and total != before:
+        k += 1
+        chance *= rate / k
+        before = total if k > rate else -1
+        total += chance
+    return k

@@ -1,0 +1,121 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""softmax and log_softmax: the value from primitives, the gradient from one composite record."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cython
+from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.primitive import Primitive
+
+from weft._build.compiled import require
+from weft.engine.frontend.recorder import record_gradient
+from weft.errors import DTypeError
+from weft.functional.reductions.sums_and_extrema import reduced_shape
+from weft.ops import TABLE
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    as_dtype,
+    describe,
+    need_tensor,
+    untracked,
+    widen,
+    wrap_dim,
+)
+
+require(__name__, cython.compiled)
+
+_AMAX = cython.declare(Primitive, TABLE["amax"])
+_SUM = cython.declare(Primitive, TABLE["sum"])
+_EXP = cython.declare(Primitive, TABLE["exp"])
+_LOG = cython.declare(Primitive, TABLE["log"])
+_SOFTMAX, _LOG_SOFTMAX = TABLE["softmax"], TABLE["log_softmax"]
+
+
+def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, Any]:
+    """The input in the type to compute in, the axis, and the type of the result."""
+    need_tensor(name, input)
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    rank = len(input._shape)
+    if dim is None:
+        dim = 0 if rank in (0, 1, 3) else 1
+        warnings.warn(
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+            "argument.",
+            UserWarning,
+            stacklevel=1,
+        )
+    axis = wrap_dim(dim, rank)
+    if input._dtype.category != 2:
+        raise DTypeError(
+            f"\"{name}_lastdim_kernel_impl\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="a floating-point tensor",
+            got=describe("input", input),
+            fix="pass dtype=weft.float32, convert with .float(), or take .abs() of complex numbers",
+        )
+    return widen(input), axis, input._dtype
+
+
+@cython.cfunc
+@cython.locals(x=Tensor, shape=tuple)
+def _over(row: Primitive, x: Any, axis: int, shape: Any) -> Any:
+    """A reduction over one axis, which stays with size 1, as `shape` says."""
+    return record(row, (x,), ((axis,), True), shape, x._dtype)
+
+
+def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
+    """exp(x) / sum(exp(x)) along a dimension."""
+    x, axis, dtype = _prepared("softmax", input, dim, dtype)
+    if not x._shape:
+        return reshape(softmax(reshape(cast(input, dtype), (1,)), 0), ())
+    if 0 in x._shape:
+        return call("clone", cast(x, dtype))
+    with untracked():
+        shape = reduced_shape(x._shape, (axis,), True)
+        powers = record_elementwise(_EXP, (x - _over(_AMAX, x, axis, shape),), None)
+        result = powers / _over(_SUM, powers, axis, shape)
+    result.strides = None  # row-major, whatever the input's layout
+    return cast(record_gradient(_SOFTMAX, (x,), (axis,), result), dtype)
+
+
+def masked_softmax(x: Any) -> Any:
+    """softmax over the last dimension of scores with -inf where masked; a row that is all masked gives zeros."""
+    axis = len(x._shape) - 1
+    with untracked():
+        shape = reduced_shape(x._shape, (axis,), True)
+        top = _over(_AMAX, x, axis, shape)
+        powers = record_elementwise(_EXP, (x - where(top == -float("inf"), 0, top),), None)
+        total = _over(_SUM, powers, axis, shape)
+        result = powers / where(total == 0, 1, total)
+    return record_gradient(_SOFTMAX, (x,), (axis,), result)
+
+
+def log_softmax(
+    input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3
+) -> Any:
+    """x - log(sum(exp(x))) along a dimension."""
+    x, axis, dtype = _prepared("log_softmax", input, dim, dtype)
+    if not x._shape:
+        return reshape(log_softmax(reshape(cast(input, dtype), (1,)), 0), ())
+    if 0 in x._shape:
+        return call("clone", cast(x, dtype))
+    with untracked():
+        shape = reduced_shape(x._shape, (axis,), True)
+        shifted = x - _over(_AMAX, x, axis, shape)
+        powers = record_elementwise(_EXP, (shifted,), None)
+        total = _over(_SUM, powers, axis, shape)
+        result = shifted - record_elementwise(_LOG, (total,), None)
+    result.strides = None
+    return cast(record_gradient(_LOG_SOFTMAX, (x,), (axis,), result), dtype)
+
+
+FUNCTIONS: dict[str, Any] = {"softmax": softmax, "log_softmax": log_softmax}
+METHODS: dict[str, Any] = dict(FUNCTIONS)

@@ -1,0 +1,458 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Fourier transforms: SciPy computes three kinds of them (complex to complex, real to complex, complex to real) on
+values read at the call; every function is one of these, with its scale, its sizes and its conjugations.
+
+A transform is linear, and its transpose is another of the three: derivatives of every order follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.strides import contiguous_strides, is_contiguous
+from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
+from weft.functional.linalg.factorizations import Factored, keep
+from weft.functional.shape.rearrange import roll
+from weft.functional.support import host
+from weft.functional.support.variants import write_out
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import pad, resized, without_memory
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim, wrap_dims
+
+
+class FftC2C(Factored):
+    """Complex to complex over axes, times a scale."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, axes: Any, forward: bool, scale: float) -> Any:
+        """The sums of x exp(-+2 pi i jk / n)."""
+        from scipy import fft
+
+        function = fft.fftn if forward else fft.ifftn
+        norm = "backward" if forward else "forward"
+
+        def transform(array: Any) -> Any:
+            return host.answering(function, array, axes=axes, norm=norm)
+
+        made = _transformed(x, transform, x._shape, x._dtype, scale)
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (FftC2C.apply(g, axes, not forward, scale), None, None, None)
+        return made
+
+
+class FftR2C(Factored):
+    """Real to the first half of complex, over the last of the axes (and complex over the others), times a scale."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, axes: Any, scale: float) -> Any:
+        """The half whose index in the last axis is at most n / 2."""
+        from scipy import fft
+
+        def transform(array: Any) -> Any:
+            return host.answering(fft.rfftn, array, axes=axes)
+
+        size = x._shape[axes[-1]]
+        shape = resized(x._shape, axes[-1], size // 2 + 1)
+        made = _transformed(x, transform, shape, x._dtype.to_complex(), scale)
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (_from_half(g, axes, size, scale), None, None)
+        return made
+
+
+def _from_half(g: Any, axes: Any, size: int, scale: float) -> Any:
+    """The transpose of real to complex: zeros for the other half, back, the real part."""
+    whole = _sized(g, axes[-1], size)
+    return call("real", FftC2C.apply(whole, axes, False, scale))
+
+
+class FftC2R(Factored):
+    """The first half of complex to real of a given size over the last of the axes, times a scale."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, axes: Any, size: int, scale: float) -> Any:
+        """The inverse of FftR2C, but for the scale."""
+        from scipy import fft
+
+        def transform(array: Any) -> Any:
+            if len(axes) > 1:
+                array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
+            return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
+
+        shape = resized(x._shape, axes[-1], size)
+        made = _transformed(x, transform, shape, x._dtype.to_real(), scale)
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (_to_half(g, axes, size, scale), None, None, None)
+        return made
+
+
+def _to_half(g: Any, axes: Any, size: int, scale: float) -> Any:
+    """The transpose of complex to real: what stands for two elements counts twice."""
+    half = FftR2C.apply(g, axes, scale)
+    last = axes[-1]
+    count = half._shape[last]
+    twice = np.ones(count)
+    twice[1 : 1 + size - count] = 2.0
+    shape = [1] * len(half._shape)
+    shape[last] = count
+    return half * host.from_numpy(twice.reshape(shape), half._dtype.to_real())
+
+
+def _transformed(
+    x: Any, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
+) -> Any:
+    """What a transform makes of the values of a tensor, times a scale; where there are none, its shape and type."""
+    if is_on_meta(x):
+        return without_memory(shape, dtype)
+    found = transform(host.to_numpy(x))
+    return host.from_numpy(found * found.real.dtype.type(scale), dtype)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _scale(norm: Any, count: int, forward: bool) -> float:
+    """What a transform is multiplied with."""
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise ArgumentError(
+            f'Invalid normalization mode: "{norm}"',
+            expected="'backward', 'ortho' or 'forward'",
+            got=repr(norm),
+            fix="leave it out for 'backward'",
+        )
+    if norm == "ortho":
+        return 1 / math.sqrt(count)
+    return 1 / count if (norm == "forward") == forward else 1.0
+
+
+def _sized(x: Any, axis: int, size: int) -> Any:
+    """Cut or filled up with zeros along an axis."""
+    have = x._shape[axis]
+    if size < have:
+        return x[(slice(None),) * axis + (slice(0, size),)]
+    if size == have:
+        return x
+    widths = [(0, 0)] * len(x._shape)
+    widths[axis] = (0, size - have)
+    return pad(x, tuple(widths), 0)
+
+
+def _numbers(name: str, input: Any, kind: str) -> Any:
+    """A tensor of the right kind: "real", "complex", or any number as complex."""
+    need_tensor(name, input)
+    x = input
+    if x._dtype.is_complex and kind == "real":
+        raise DTypeError(
+            f"{name} expects a real input tensor, but got {TYPE_NAMES[x._dtype.name]}",
+            expected="real numbers",
+            got=describe("input", x),
+            fix="take the real part, or use the complex transform",
+        )
+    if x._dtype.itemsize == 2 and x._dtype.category == 2:
+        raise DTypeError(
+            f"Unsupported dtype {TYPE_NAMES[x._dtype.name]}",
+            expected="float32, float64 or complex numbers",
+            got=describe("input", x),
+            fix="convert with .float()",
+        )
+    if x._dtype.category < 2:
+        x = cast(x, dtypes.get_default())
+    if kind == "complex" and not x._dtype.is_complex:
+        x = cast(x, x._dtype.to_complex())
+    return x
+
+
+def _need_points(n: int) -> None:
+    if n < 1:
+        raise ShapeError(
+            f"Invalid number of data points ({n}) specified",
+            expected="n >= 1",
+            got=str(n),
+            fix="pass how many points to transform",
+        )
+
+
+def _axis_and_size(x: Any, n: Any, dim: int, half: bool = False) -> tuple[int, int]:
+    """One axis and its size; `half` where the input holds half of it."""
+    if not x._shape:
+        wrap_dim(dim, 0)
+        raise DimensionError(
+            f"Dimension specified as {dim} but tensor has no dimensions",
+            expected="a dimension to transform",
+            got=describe("input", x),
+            fix="unsqueeze first",
+        )
+    axis = wrap_dim(dim, len(x._shape))
+    have = x._shape[axis]
+    size = (2 * (have - 1) if half else have) if n is None else n
+    _need_points(size)
+    return axis, size
+
+
+def _axes_and_sizes(x: Any, s: Any, dim: Any, half: bool = False) -> tuple[Any, list[int]]:
+    """Axes and their sizes; of the last one, the size of the real side."""
+    rank = len(x._shape)
+    s = None if s is None else [s] if isinstance(s, int) else list(s)
+    if dim is None:
+        count = rank if s is None else len(s)
+        if count > rank:
+            raise ShapeError(
+                f"Got shape with {count} values but input tensor only has {rank} dimensions.",
+                expected=f"at most {rank} sizes",
+                got=str(s),
+                fix="pass fewer sizes",
+            )
+        axes = tuple(range(rank - count, rank))
+    else:
+        listed = (dim,) if isinstance(dim, int) else tuple(dim)
+        if listed and not rank:
+            raise DimensionError(
+                f"Dimension specified as {listed[0]} but tensor has no dimensions",
+                expected="a tensor with dimensions, or none named",
+                got=describe("input", x),
+                fix="leave dim= away",
+            )
+        axes = tuple(wrap_dim(d, rank) for d in listed)
+        if len(set(axes)) != len(axes):
+            raise ShapeError(
+                "FFT dims must be unique",
+                expected="distinct dimensions",
+                got=str(list(listed)),
+                fix="name each dimension once",
+            )
+    if s is not None and len(s) != len(axes):
+        raise ShapeError(
+            f"When given, dim and shape arguments must have the same length, but got {len(axes)} and {len(s)}",
+            expected="one size per dimension",
+            got=f"{list(axes)}, {s}",
+            fix="pass as many of both",
+        )
+    have = [x._shape[a] for a in axes]
+    if half and axes:
+        have[-1] = 2 * (have[-1] - 1)
+    sizes = have if s is None else [h if n == -1 else n for h, n in zip(have, s, strict=True)]
+    for size in sizes:
+        _need_points(size)
+    return axes, sizes
+
+
+def _all_sized(x: Any, axes: Any, sizes: Any) -> Any:
+    for axis, size in zip(axes, sizes, strict=True):
+        x = _sized(x, axis, size)
+    return x
+
+
+def _given(out: Any, result: Any, axes: Any = (), order: Any = None) -> Any:
+    """The result, its transformed axes last in memory (or all in an order); or `out` with its values."""
+    if out is not None:
+        return write_out(out, result)
+    shape = result._shape
+    if order is None:
+        order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
+    if order != list(range(len(shape))) and result._cell is None and result.numel():
+        steps = contiguous_strides(tuple(shape[a] for a in order))
+        strides = [0] * len(shape)
+        for axis, step in zip(order, steps, strict=True):
+            strides[axis] = step
+        result.strides = None if is_contiguous(shape, tuple(strides)) else tuple(strides)
+    return result
+
+
+# -- one dimension -----------------------------------------------------------------------------------------------------
+
+
+def _complex(name: str, input: Any, axes: Any, sizes: Any, norm: Any, forward: bool) -> Any:
+    x = _all_sized(_numbers(name, input, "complex"), axes, sizes)
+    return FftC2C.apply(x, tuple(axes), forward, _scale(norm, math.prod(sizes), forward))
+
+
+def fft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The discrete Fourier transform along a dimension."""
+    axis, size = _axis_and_size(need_tensor("fft", input), n, dim)
+    return _given(out, _complex("fft", input, (axis,), (size,), norm, True), (axis,))
+
+
+def ifft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The inverse transform along a dimension."""
+    axis, size = _axis_and_size(need_tensor("ifft", input), n, dim)
+    return _given(out, _complex("ifft", input, (axis,), (size,), norm, False), (axis,))
+
+
+def rfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The first half of the transform of real numbers along a dimension."""
+    x = _numbers("rfft", input, "real")
+    axis, size = _axis_and_size(x, n, dim)
+    return _given(
+        out, FftR2C.apply(_sized(x, axis, size), (axis,), _scale(norm, size, True)), (axis,)
+    )
+
+
+def irfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The real inverse of `rfft`, of size n (even, unless given)."""
+    x = _numbers("irfft", input, "complex")
+    axis, size = _axis_and_size(x, n, dim, True)
+    half = _sized(x, axis, size // 2 + 1)
+    return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, False)), (axis,))
+
+
+def hfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The real transform of a Hermitian signal, of which half is given."""
+    x = _numbers("hfft", input, "complex")
+    axis, size = _axis_and_size(x, n, dim, True)
+    half = call("conj", _sized(x, axis, size // 2 + 1))
+    return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, True)), (axis,))
+
+
+def ihfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+    """The inverse of `hfft`: half of a Hermitian signal."""
+    x = _numbers("ihfft", input, "real")
+    axis, size = _axis_and_size(x, n, dim)
+    half = FftR2C.apply(_sized(x, axis, size), (axis,), _scale(norm, size, False))
+    return _given(out, call("conj", half), (axis,))
+
+
+# -- several dimensions ------------------------------------------------------------------------------------------------
+
+
+def fftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The transform over dimensions (all, unless given)."""
+    axes, sizes = _axes_and_sizes(need_tensor("fftn", input), s, dim)
+    return _given(out, _complex("fftn", input, axes, sizes, norm, True), axes)
+
+
+def ifftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The inverse transform over dimensions (all, unless given)."""
+    axes, sizes = _axes_and_sizes(need_tensor("ifftn", input), s, dim)
+    return _given(out, _complex("ifftn", input, axes, sizes, norm, False), axes)
+
+
+def _need_axes(name: str, axes: Any) -> None:
+    if not axes:
+        raise ShapeError(
+            f"{name} must transform at least one axis",
+            expected="one dimension or more",
+            got="none",
+            fix="pass dim=",
+        )
+
+
+def rfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The transform of real numbers over dimensions, of which the last is halved."""
+    x = _numbers("rfftn", input, "real")
+    axes, sizes = _axes_and_sizes(x, s, dim)
+    _need_axes("rfftn", axes)
+    x = _all_sized(x, axes, sizes)
+    return _given(out, FftR2C.apply(x, axes, _scale(norm, math.prod(sizes), True)), axes)
+
+
+def irfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The real inverse of `rfftn`."""
+    x = _numbers("irfftn", input, "complex")
+    axes, sizes = _axes_and_sizes(x, s, dim, True)
+    _need_axes("irfftn", axes)
+    x = _all_sized(x, axes, [*sizes[:-1], sizes[-1] // 2 + 1])
+    return _given(
+        out, FftC2R.apply(x, axes, sizes[-1], _scale(norm, math.prod(sizes), False)), axes
+    )
+
+
+def hfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The real transform of a signal that is Hermitian in the last of the dimensions, of which half is given."""
+    x = _numbers("hfftn", input, "complex")
+    axes, sizes = _axes_and_sizes(x, s, dim, True)
+    _need_axes("hfftn", axes)
+    x = _all_sized(x, axes, [*sizes[:-1], sizes[-1] // 2 + 1])
+    scale = _scale(norm, math.prod(sizes), True)
+    if axes[:-1]:
+        x = FftC2C.apply(x, axes[:-1], True, 1.0)
+    return _given(out, FftC2R.apply(call("conj", x), axes[-1:], sizes[-1], scale), axes)
+
+
+def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+    """The inverse of `hfftn`."""
+    x = _numbers("ihfftn", input, "real")
+    axes, sizes = _axes_and_sizes(x, s, dim)
+    _need_axes("ihfftn", axes)
+    x = _all_sized(x, axes, sizes)
+    half = call("conj", FftR2C.apply(x, axes[-1:], _scale(norm, math.prod(sizes), False)))
+    order = [a for a in range(len(x._shape)) if a not in axes[-1:]] + list(axes[-1:])
+    if axes[:-1]:  # transformed one after the other
+        half = FftC2C.apply(half, axes[:-1], False, 1.0)
+        order = [a for a in order if a not in axes[:-1]] + list(axes[:-1])
+    return _given(out, half, axes, order)
+
+
+def _plane(function: Any) -> Any:
+    def planar(
+        input: Any, s: Any = None, dim: Any = (-2, -1), norm: Any = None, *, out: Any = None
+    ) -> Any:
+        return function(input, s, dim, norm, out=out)
+
+    planar.__name__ = planar.__qualname__ = function.__name__[:-1] + "2"
+    planar.__doc__ = f"`{function.__name__}` over two dimensions (the last, unless given)."
+    return planar
+
+
+fft2, ifft2, rfft2 = _plane(fftn), _plane(ifftn), _plane(rfftn)
+irfft2, hfft2, ihfft2 = _plane(irfftn), _plane(hfftn), _plane(ihfftn)
+
+# -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **where: Any,
+) -> Any:
+    """The frequencies of a transform of n points at distance d."""
+    made = host.from_numpy(np.fft.fftfreq(n, d), dtype or dtypes.get_default())
+    return _given(out, made.requires_grad_() if requires_grad else made)
+
+
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **where: Any,
+) -> Any:
+    """The frequencies of the half that `rfft` gives."""
+    made = host.from_numpy(np.fft.rfftfreq(n, d), dtype or dtypes.get_default())
+    return _given(out, made.requires_grad_() if requires_grad else made)
+
+
+def _shifted(x: Any, dim: Any, half: Any) -> Any:
+    rank = len(x._shape)
+    axes = (
+        tuple(range(rank))
+        if dim is None
+        else wrap_dims((dim,) if isinstance(dim, int) else tuple(dim), rank)
+    )
+    return roll(x, tuple(half(x._shape[a]) for a in axes), axes) if axes else call("clone", x)
+
+
+def fftshift(input: Any, dim: Any = None) -> Any:
+    """Frequency 0 moved to the middle."""
+    return _shifted(need_tensor("fftshift", input), dim, lambda size: size // 2)
+
+
+def ifftshift(input: Any, dim: Any = None) -> Any:
+    """The inverse of `fftshift`."""
+    return _shifted(need_tensor("ifftshift", input), dim, lambda size: (size + 1) // 2)
+
+
+publish(globals())

@@ -1,0 +1,207 @@
+# ruff: noqa: A002 - PyTorch's names
+"""Histograms: how many elements, or points of several dimensions, lie between edges. They read their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional.support import host
+from weft.functional.support.not_differentiable import underived
+from weft.functional.support.return_types import result_type
+from weft.functional.support.variants import give_all, given
+from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
+
+Histogram = result_type("histogram")
+Histogramdd = result_type("histogramdd")
+
+
+def _bounds(name: str, array: Any, low: Any, high: Any, room: float) -> tuple[float, float]:
+    """The outer edges: those of the values where both are equal."""
+    if low == high and array.size:
+        low, high = float(array.min()), float(array.max())
+    if low == high:
+        low, high = low - room, high + room
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ArgumentError(
+            f"{name}: range of [{low}, {high}] is not finite",
+            expected="finite bounds",
+            got=f"{low}, {high}",
+            fix="pass min and max",
+        )
+    if low > high:
+        raise ArgumentError(
+            f"{name}: max must be larger than min"
+            if name == "torch.histc"
+            else f"{name}: max must be larger than min",
+            expected="min <= max",
+            got=f"{low}, {high}",
+            fix="swap them",
+        )
+    return low, high
+
+
+def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+    """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
+    Reads the values."""
+    if need_tensor("histc", input)._dtype.category in (0, 3):
+        raise DTypeError(
+            f"\"histogram_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="numbers that have an order",
+            got=describe("input", input),
+            fix="convert with .int(), or take .abs() or .real of complex numbers",
+        )
+    if bins <= 0:
+        raise ArgumentError(
+            "torch.histc(): bins must be > 0",
+            expected="bins > 0",
+            got=str(bins),
+            fix="pass 1 or more",
+        )
+    array = host.to_numpy(input).reshape(-1)
+    low, high = _bounds("torch.histc", array, min, max, 1.0)
+    kept = array[(array >= low) & (array <= high)]
+    places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
+    counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
+    return given(out, host.from_numpy(counts, input._dtype))
+
+
+def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
+    if isinstance(bins, Tensor):
+        return host.to_numpy(bins)
+    if bins < 1:
+        raise ArgumentError(
+            f"histogram: bins must be > 0, but got {bins}",
+            expected="bins >= 1",
+            got=str(bins),
+            fix="pass how many intervals to count in",
+        )
+    return np.linspace(low, high, bins + 1).astype(dtype)
+
+
+def _ascends(edges: Any) -> bool:
+    return not (~(edges[1:] >= edges[:-1])).any()
+
+
+def _counts_of_any_order(points: Any, edges: Any, weights: Any) -> Any:
+    """Counts between edges out of order: as in PyTorch, points between the first edge and the last go where a binary
+    search for the first larger edge ends."""
+    inside = np.ones(len(points), bool)
+    places = []
+    for column, ends in zip(points.T, edges, strict=True):
+        inside &= (column >= ends[0]) & (column <= ends[-1])
+        places.append(np.clip(_first_larger(ends, column) - 1, 0, len(ends) - 2))
+    counts = np.zeros([len(ends) - 1 for ends in edges])
+    where = tuple([place[inside] for place in places])
+    np.add.at(counts, where, 1.0 if weights is None else weights[inside])
+    return counts
+
+
+def _first_larger(edges: Any, values: Any) -> Any:
+    """Where a binary search that halves the rest finds the first edge above each value."""
+    first, rest = np.zeros(len(values), int), np.full(len(values), len(edges))
+    while rest.any():
+        half = rest // 2
+        right = (rest > 0) & ~(values < edges[np.minimum(first + half, len(edges) - 1)])
+        first = np.where(right, first + half + 1, first)
+        rest = np.where(right, rest - half - 1, half)
+    return first
+
+
+def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, density: bool) -> Any:
+    """(counts, edges) of points (n, d). Errors: ArgumentError on ranges that are not a pair for each dimension."""
+    if ranges is not None and len(ranges) != 2 * len(bins):
+        raise ArgumentError(
+            f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got "
+            f"{len(ranges)}",
+            expected="the lowest and the highest edge of each dimension",
+            got=str(ranges),
+            fix="pass range=(low, high)",
+        )
+    edges = []
+    for k, count in enumerate(bins):
+        column = points[:, k]
+        low, high = (0.0, float(not column.size)) if ranges is None else ranges[2 * k : 2 * k + 2]
+        low, high = (
+            (low, high) if isinstance(count, Tensor) else _bounds(name, column, low, high, 0.5)
+        )
+        edges.append(_edges(count, low, high, points.dtype))
+    weights = None if weight is None else host.to_numpy(weight).reshape(-1).astype(np.float64)
+    if weights is not None and len(weights) != len(points):
+        raise ShapeError(
+            f"{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            "innermost dimension",
+            expected=f"{len(points)} weights",
+            got=describe("weight", weight),
+            fix="pass a weight for each point",
+        )
+    wide = [e.astype(np.float64) for e in edges]
+    if all(map(_ascends, wide)):
+        counts, _ = np.histogramdd(points.astype(np.float64), wide, weights=weights)
+    else:
+        counts = _counts_of_any_order(points.astype(np.float64), wide, weights)
+    if density:
+        volume: Any = 1.0
+        for k, e in enumerate(wide):
+            volume = volume * np.diff(e).reshape((-1,) + (1,) * (len(edges) - k - 1))
+        with np.errstate(all="ignore"):
+            counts = counts / counts.sum() / volume
+    return counts, edges
+
+
+def histogram(
+    input: Any,
+    bins: Any = 100,
+    *,
+    range: Any = None,
+    weight: Any = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    """(counts or densities, edges) over intervals: a number of equal ones, or between given edges. Reads the values."""
+    need_tensor("histogram", input)
+    points = host.to_numpy(input).reshape(-1, 1)
+    counts, edges = _in_bins("torch.histogram", points, [bins], range, weight, density)
+    made = (host.from_numpy(counts, input._dtype), host.from_numpy(edges[0], input._dtype))
+    pair = tuple(underived("aten::histogram", part, input) for part in made)
+    if out is not None:
+        return give_all(out, Histogram(pair))
+    return Histogram(pair)
+
+
+def histogramdd(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """(counts or densities, edges per dimension) of points (..., d). Reads the values."""
+    need_rank("histogramdd", need_tensor("histogramdd", input), 2)
+    points = host.to_numpy(input).reshape(-1, input._shape[-1])
+    each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * points.shape[1]
+    if len(each) != points.shape[1]:
+        raise ArgumentError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input.",
+            expected=f"bins for each of {points.shape[1]} dimensions",
+            got=str(len(each)),
+            fix="pass one for each column of the points",
+        )
+    for part in each:
+        edges = host.to_numpy(part) if isinstance(part, Tensor) else np.zeros(1)
+        if edges.ndim != 1:
+            raise ArgumentError(
+                "histogramdd(): bin edges should be vectors",
+                expected="edges with one dimension",
+                got=f"bins {describe('bins', part)}",
+                fix="flatten the edges",
+            )
+    counts, ends = _in_bins("torch.histogramdd", points, each, range, weight, density)
+    hist, *edges = (
+        underived("aten::histogramdd", host.from_numpy(array, input._dtype), input)
+        for array in (counts, *ends)
+    )
+    return Histogramdd((hist, tuple(edges)))
+
+
+publish(globals())

@@ -1,0 +1,83 @@
+"""Whether an operand of a loss or a draw lies within limits: at the call where that can be known, else when it is
+computed.
+
+In come operands; out go the same, or tensors whose value has failed where an element lies outside. Results of a
+sigmoid, numbers and booleans are known to fit; what has been computed is looked at; for the rest a kernel of the
+program looks, as for indices, so that nothing is read early. What the limits are is in `weft.ops.limits`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weft.engine.frontend.meta import is_on_meta
+from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.node import DONE_STATE as DONE
+from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.strides import kept_strides
+from weft.functional.support import host
+from weft.ops.limits import LIMITS, limit_error, picking_row
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import reshape, where
+from weft.tensor.arguments import describe, untracked
+
+_least, _most = partial(np.minimum.reduce, axis=None), partial(np.maximum.reduce, axis=None)
+_PICKS = {
+    (function, operand): picking_row(function, operand)
+    for function, operand in (
+        ("binary_cross_entropy", "input"),
+        ("binary_cross_entropy", "target"),
+        ("bernoulli", "p"),
+        ("normal", "std"),
+    )
+}
+
+
+def need_within(function: str, operand: str, tensor: Any) -> Any:
+    """The tensor, or one that fails when it is computed. Errors: RuntimeError for an element outside the limits of the
+    function's operand, or nan."""
+    node, high = value_of(tensor), LIMITS[function].high
+    if is_on_meta(tensor):
+        return tensor
+    if node.state == DONE:
+        values = host.to_numpy(tensor)
+        if values.size and not (_least(values) >= 0 and (high is None or _most(values) <= high)):
+            got = f"{describe(operand, tensor)} from {values.min():.6g} to {values.max():.6g}"
+            raise limit_error(function, operand, got)
+        return tensor
+    mode = tapes.tape().mode
+    if _surely_fits(node, high) or mode.duals is not None or mode.extra is not None:
+        return tensor
+    return _checked(_PICKS[function, operand], tensor, high)
+
+
+def _surely_fits(node: Any, high: float | None) -> bool:
+    """Whether a pending value is made by something that gives only numbers from 0 to 1 (or nan, which stays one)."""
+    while node.row.kind == VIEW and node.inputs:
+        node = node.inputs[0]
+    if node.row is SCALAR_ROW:
+        return node.params >= 0 and (high is None or node.params <= high)
+    if node.row.name == "cast":
+        return bool(node.inputs) and node.inputs[0].dtype is dtypes.bool_
+    return bool(node.row.name == "sigmoid")
+
+
+def _checked(row: Any, tensor: Any, high: float | None) -> Any:
+    """A handle with the tensor's gradient edge whose value is picked from the tensor by 0 where an element fits."""
+    edge = edge_for(tensor) if tensor.requires_grad else None
+    with untracked():
+        flat = reshape(tensor, (1, tensor.numel()))
+        fits = call("ge", flat, 0)
+        if high is not None:
+            fits = call("logical_and", fits, call("le", flat, high))
+        index = cast(where(fits, 0, 1), dtypes.int64)
+        picked = record(row, (flat, index), (0,), flat._shape, flat._dtype)
+        value = reshape(picked, tensor._shape)
+    return wrap_node(value_of(value), edge, kept_strides(tensor._shape, tensor.strides))
