@@ -12,10 +12,10 @@ from gemm_harness import Array, product, unit_count
 from weft.engine.devices.cpu.gemm import launch_gemm
 from weft.engine.devices.cpu.gemm.spec import full_tile
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, Target, host
+from weft.engine.kernels import reduction_order
 
 REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
-CHUNK = 2048
 TARGETS = (AVX512, AVX2, NEON) if host() is AVX512 else (host(), NEON)
 libm = ctypes.CDLL(ctypes.util.find_library("m"))
 for name, kind in (("fmaf", ctypes.c_float), ("fma", ctypes.c_double)):
@@ -23,44 +23,26 @@ for name, kind in (("fmaf", ctypes.c_float), ("fma", ctypes.c_double)):
     getattr(libm, name).argtypes = [kind] * 3
 
 
-def chain(pairs: list[tuple[float, float]], single: bool) -> float:
-    """The defined sum of products, one libm call a step."""
+def multiply_add(a: complex, b: complex, total: complex, single: bool) -> complex:
+    """One step of a chain, by libm: of complex numbers two for each part."""
     step = libm.fmaf if single else libm.fma
-    total = 0.0
-    for start in range(0, len(pairs), CHUNK):
-        partial = 0.0
-        for a, b in pairs[start : start + CHUNK]:
-            partial = step(a, b, partial)
-        add = np.float32 if single else np.float64
-        total = partial if start == 0 else float(add(total) + add(partial))
-    return total
+    if not isinstance(a, complex):
+        return step(a, b, total)
+    real = step(-a.imag, b.imag, step(a.real, b.real, total.real))
+    imag = step(a.imag, b.real, step(a.real, b.imag, total.imag))
+    return complex(real, imag)
 
 
-def reference_element(a: Array, b: Array) -> complex | float:
-    single = a.dtype in (np.float32, np.complex64)
-    if a.dtype.kind != "c":
-        return chain(list(zip(a.tolist(), b.tolist(), strict=True)), single)
-    chunk_sums: list[complex] = []
-    for start in range(0, len(a), CHUNK):
-        pairs = list(
-            zip(a[start : start + CHUNK].tolist(), b[start : start + CHUNK].tolist(), strict=True)
-        )
-        real = chain_of(
-            [p for x, y in pairs for p in ((x.real, y.real), (-x.imag, y.imag))], single
-        )
-        imag = chain_of([p for x, y in pairs for p in ((x.real, y.imag), (x.imag, y.real))], single)
-        chunk_sums.append(complex(real, imag))
-    total = a.dtype.type(chunk_sums[0] if chunk_sums else 0)
-    for value in chunk_sums[1:]:
-        total = total + a.dtype.type(value)
-    return total
-
-
-def chain_of(pairs: list[tuple[float, float]], single: bool) -> float:
-    step, total = (libm.fmaf if single else libm.fma), 0.0
-    for a, b in pairs:
-        total = step(a, b, total)
-    return total
+def reference_element(a: Array, b: Array) -> complex:
+    """The defined sum of products."""
+    single, number = a.dtype in (np.float32, np.complex64), a.dtype.type
+    return reduction_order.multiply(
+        a.tolist(),
+        b.tolist(),
+        lambda x, y, total: multiply_add(x, y, total, single),
+        lambda total, chain: (number(total) + number(chain)).item(),
+        number(0).item(),
+    )
 
 
 def reference(a: Array, b: Array) -> Array:

@@ -12,11 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BLOCK = 4096  # elements of a reduction that are folded together
-LANES = 16  # partial results of one block
-MARGIN = 64  # columns of a row of scratch beyond the kernel's: the last vector is written whole
-LONGEST_ROW = 16384  # elements of a row that a staged kernel can hold in local memory
-
 SIZES = {
     "bool": 1,
     "uint8": 1,
@@ -67,7 +62,7 @@ class Instr:
 
 @dataclass(frozen=True)
 class Reduce:
-    """A reduction of a body value over the reduced axes, in the fixed order of lanes and blocks."""
+    """A reduction of a body value over the reduced axes, in the order of `reduction_order`."""
 
     kind: str
     value: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from weft.engine.devices.cpu.attention.choose import LARGEST
-from weft.engine.devices.cpu.attention.frame import KEYS, LANES, Frame, Rows, across
+from weft.engine.devices.cpu.attention.frame import Frame, Rows, across
 from weft.engine.devices.cpu.elementary.exponential import exp
 from weft.engine.devices.cpu.elementary.expressions import Lanes, fma
 from weft.engine.devices.cpu.gemm.code import (
@@ -27,6 +27,7 @@ from weft.engine.devices.cpu.gemm.code import (
 from weft.engine.devices.cpu.gemm.microkernel import row_panel
 from weft.engine.devices.cpu.gemm.spec import Spec
 from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Builder, Value
+from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
 
 
 class Spread(Rows):
@@ -100,9 +101,9 @@ class Backward(Frame):
         self.queries, self.cotangents = (self.room((rows + LANES) * stride) for _ in range(2))
         self.weights, self.slopes = (self.room(rows * stride) for _ in range(2))
         self.query_columns, self.cotangent_columns = (self.packed(rows, LARGEST) for _ in range(2))
-        self.keys, self.values = (self.packed(LARGEST, KEYS) for _ in range(2))
-        self.key_columns = self.packed(KEYS, LARGEST)
-        self.sums, self.carried = self.room(rows * LARGEST), self.room(KEYS * LARGEST)
+        self.keys, self.values = (self.packed(LARGEST, ATTENTION_KEYS) for _ in range(2))
+        self.key_columns = self.packed(ATTENTION_KEYS, LARGEST)
+        self.sums, self.carried = self.room(rows * LARGEST), self.room(ATTENTION_KEYS * LARGEST)
         self.products_of_rows = self.room(rows)
 
     def build(self) -> list[Builder]:
@@ -135,12 +136,12 @@ class Backward(Frame):
         f, sizes = self.f, self.sizes
         count = minimum(sizes["rows"] - first, self.block)
         self.pack_block(matrix, first, count)
-        with loop(f, self.stop(first + count), KEYS) as key:
-            keys = minimum(sizes["keys"] - key, KEYS)
+        with loop(f, self.stop(first + count), ATTENTION_KEYS) as key:
+            keys = minimum(sizes["keys"] - key, ATTENTION_KEYS)
             place = (*shared, key)
             self.pack_transposed("key", place, keys, sizes["depth"], self.keys)
             self.pack_transposed("value", place, keys, sizes["width"], self.values)
-            self.pack_columns("key", place, keys, sizes["depth"], self.key_columns, KEYS)
+            self.pack_columns("key", place, keys, sizes["depth"], self.key_columns, ATTENTION_KEYS)
             start = self.first_panel(first, key)
             with loop(f, count, self.spec.rows, start) as row:
                 self.tile(matrix, first, row, minimum(count - row, self.spec.rows), key, keys)
@@ -188,7 +189,7 @@ class Backward(Frame):
         )  # fmt: skip
         sums = self.inside(self.sums, row * LARGEST)
         self.times(
-            self.multiply, count, slopes, self.key_columns, KEYS, keys, sizes["depth"], sums,
+            self.multiply, count, slopes, self.key_columns, ATTENTION_KEYS, keys, sizes["depth"], sums,
             LARGEST, key > 0,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from weft.engine.devices.cpu.attention.choose import LARGEST, PANELS
-from weft.engine.devices.cpu.attention.frame import FAR, KEYS, LANES, Frame, Rows, larger
+from weft.engine.devices.cpu.attention.frame import FAR, Frame, Rows, larger
 from weft.engine.devices.cpu.elementary.exponential import exp
 from weft.engine.devices.cpu.elementary.expressions import Lanes, fma
 from weft.engine.devices.cpu.gemm.code import (
@@ -23,6 +23,7 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.spec import Spec
 from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Builder, Value
+from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
 
 
 class Weigh(Rows):
@@ -80,7 +81,7 @@ class Weigh(Rows):
         place = self.given("scores", row, self.row_stride)
         shift = self.every(self.shifts, row)
         powers = []
-        for start in range(0, KEYS, LANES):
+        for start in range(0, ATTENTION_KEYS, LANES):
             piece = address(f, place, start, self.element)
             powers.append(exp(self.load(piece) + -shift))
             self.store(powers[-1], piece)
@@ -124,8 +125,8 @@ class Forward(Frame):
         self.weigh, self.finish = Weigh(self), Finish(self)
         self.parts += [self.weigh.build(), self.finish.build()]
         self.queries = self.room((self.block + LANES) * spec.a_stride)
-        self.keys = self.packed(LARGEST, KEYS)
-        self.values = self.packed(KEYS, LARGEST)
+        self.keys = self.packed(LARGEST, ATTENTION_KEYS)
+        self.values = self.packed(ATTENTION_KEYS, LARGEST)
         self.scores = self.room(spec.rows * spec.a_stride)
         self.sums = self.room(self.block * LARGEST)
         self.peaks = self.room(self.block + LANES)
@@ -151,10 +152,12 @@ class Forward(Frame):
         count = minimum(sizes["rows"] - first, self.block)
         self.pack_rows("query", (*matrix, first), count, sizes["depth"], self.queries)
         self.start(count)
-        with loop(f, self.stop(first + count), KEYS) as key:
-            keys = minimum(sizes["keys"] - key, KEYS)
+        with loop(f, self.stop(first + count), ATTENTION_KEYS) as key:
+            keys = minimum(sizes["keys"] - key, ATTENTION_KEYS)
             self.pack_transposed("key", (*shared, key), keys, sizes["depth"], self.keys)
-            self.pack_columns("value", (*shared, key), keys, sizes["width"], self.values, KEYS)
+            self.pack_columns(
+                "value", (*shared, key), keys, sizes["width"], self.values, ATTENTION_KEYS
+            )
             with loop(f, count, self.spec.rows, self.first_panel(first, key)) as row:
                 self.tile(matrix, first, row, minimum(count - row, self.spec.rows), key, keys)
         self.end(matrix, first, count)
@@ -187,7 +190,7 @@ class Forward(Frame):
             sizes["width"], later,
         )  # fmt: skip
         self.times(
-            self.multiply, count, self.scores, self.values, KEYS, keys, sizes["width"], sums,
+            self.multiply, count, self.scores, self.values, ATTENTION_KEYS, keys, sizes["width"], sums,
             LARGEST, later,
         )  # fmt: skip
 

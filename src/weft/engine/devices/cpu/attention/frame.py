@@ -31,9 +31,8 @@ from weft.engine.devices.cpu.gemm.output import Put
 from weft.engine.devices.cpu.gemm.panels import Gather
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.llvm.builder import I64, Builder, Value
+from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
 
-KEYS = 64  # in one tile; part of the definition of the result
-LANES = 16
 FAR = float("inf")
 SIZES = ("outer", "inner", "heads", "group", "rows", "keys", "depth", "width", "causal", "scale")
 MATRIX, ROWS, VECTOR = 5, 4, 3  # strides: with columns, of rows that are contiguous, of one row
@@ -246,7 +245,7 @@ class Rows:
         scale = Lanes(f, f.broadcast(f.arguments["scale"], LANES))
         limit = self.limit(row)
         found = []
-        for start in range(0, KEYS, LANES):
+        for start in range(0, ATTENTION_KEYS, LANES):
             seen = lane_mask(f, LANES, limit - start)
             score = self.load(address(f, place, start, self.element)) * scale
             if self.frame.masked:

@@ -20,7 +20,7 @@ from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
 from weft.engine.devices.cpu.codegen.transposed_kernel import Tiles, transposed_operands
 from weft.engine.devices.cpu.llvm.builder import Builder, integer, module_text
 from weft.engine.devices.cpu.llvm.target import Target, host
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, reduction_order
 
 ELEMENTS_PER_GRAIN = 1024
 COLUMNS_PER_GRAIN = 64
@@ -94,12 +94,12 @@ def launch_shape(kernel: loop_ir.LoopKernel, dims: Sequence[int]) -> tuple[int, 
     if kernel.rank == 0:
         return 1, 1, 0
     if kernel.full:
-        units = -(-prod(dims) // loop_ir.BLOCK)
+        units = -(-prod(dims) // reduction_order.BLOCK)
         return units, BLOCKS_PER_GRAIN, units * reduce_rows.partial_bytes(kernel)
     if prod(dims[: kernel.parallel]) == 0:
         return 0, 1, 0
     if kernel.apart:
-        units = -(-prod(dims[1:]) // loop_ir.BLOCK)
+        units = -(-prod(dims[1:]) // reduction_order.BLOCK)
         return units, 1, reduce_columns_split.scratch_bytes(kernel, dims[0], units)
     if kernel.rank == 1:
         return dims[0], ELEMENTS_PER_GRAIN, 0

@@ -31,7 +31,7 @@ from weft.engine.devices.cpu.llvm.builder import (
 )
 from weft.engine.devices.cpu.llvm.simd_value import Lanes
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, reduction_order
 
 STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
 PAD = 64  # columns between rows of partial results, which would else crowd the same cache sets
@@ -100,10 +100,10 @@ class Columns:
         self.reductions = Reductions(kernel)
         column = sum(bytes_of(element) for element in self.reductions.elements())
         self.width = max(1, STRIP * 4 // max(column, 4) // lanes) * lanes
-        self.partial = _Strip(self.builder, self.reductions, loop_ir.LANES, self.width)
+        self.partial = _Strip(self.builder, self.reductions, reduction_order.LANES, self.width)
         self.stack = _Strip(self.builder, self.reductions, LEVELS, self.width)
         self.total = frame.extent(self.axes)
-        rounded = self.builder.add(self.total, integer(loop_ir.BLOCK - 1))
+        rounded = self.builder.add(self.total, integer(reduction_order.BLOCK - 1))
         self.blocks = self.builder.lshr(rounded, integer(SHIFT))
 
     def _narrow(self, lookup: Lookup, target: Target) -> Stage | None:
@@ -189,8 +189,8 @@ class Columns:
         """The folded results of one block in row 0 of the partial results."""
         b, size = self.builder, self.builder.sub(stop, start)
         first = b.shl(number, integer(SHIFT))
-        last = minimum(b, self.total, b.add(first, integer(loop_ir.BLOCK)))
-        used = integer(loop_ir.LANES)
+        last = minimum(b, self.total, b.add(first, integer(reduction_order.BLOCK)))
+        used = integer(reduction_order.LANES)
         if self.reductions.neutral:
             used = minimum(b, used, b.sub(last, first))
         self._clear(used, size)
@@ -210,7 +210,7 @@ class Columns:
     def _layers(self, scope: Scope, first: Value, last: Value, start: Value, stop: Value) -> Value:
         """Elements `FLIGHT` at once for each lane, as far as there are so many for all lanes; where the rest begins.
         Columns beyond whole vectors follow by themselves; where whole ones are few, nothing is done."""
-        b, deep = self.builder, FLIGHT * loop_ir.LANES
+        b, deep = self.builder, FLIGHT * reduction_order.LANES
         whole = b.add(start, b.and_(b.sub(stop, start), integer(-self.lanes)))
         partial = b.icmp_signed("<", whole, stop)
         least = b.select(partial, integer(LONGER * self.lanes), integer(LONG * self.lanes))
@@ -221,7 +221,8 @@ class Columns:
         def layers(base: Value, carry: list[Value]) -> list[Value]:
             def lane(number: Value, carry: list[Value]) -> list[Value]:
                 flats = [
-                    b.add(b.add(base, number), integer(i * loop_ir.LANES)) for i in range(FLIGHT)
+                    b.add(b.add(base, number), integer(i * reduction_order.LANES))
+                    for i in range(FLIGHT)
                 ]
                 self._elements(scope, flats, start, whole)
                 return carry
@@ -230,7 +231,7 @@ class Columns:
                 self._element(scope, flat, whole, stop, start)
                 return carry
 
-            counted(b, integer(0), integer(loop_ir.LANES), 1, [], lane)
+            counted(b, integer(0), integer(reduction_order.LANES), 1, [], lane)
             left = b.select(partial, integer(deep), integer(0))
             return counted(b, base, b.add(base, left), 1, [], rest)
 
@@ -240,7 +241,7 @@ class Columns:
     def _elements(self, scope: Scope, flats: list[Value], start: Value, stop: Value) -> None:
         """Elements of one lane, in order, of the columns [start, stop), whole vectors."""
         b = self.builder
-        lane = b.and_(flats[0], integer(loop_ir.LANES - 1))
+        lane = b.and_(flats[0], integer(reduction_order.LANES - 1))
         scopes = [self.body.prepared(self._row(scope, flat)) for flat in flats]
 
         def column(index: Value, carry: list[Value]) -> list[Value]:
@@ -259,7 +260,7 @@ class Columns:
         """Elements of all lanes at once, as far as there are so many; where the rest begins. Columns are taken by
         windows of `stage`, for a chunk of elements each."""
         b = self.builder
-        end = b.add(first, b.and_(b.sub(last, first), integer(-loop_ir.LANES)))
+        end = b.add(first, b.and_(b.sub(last, first), integer(-reduction_order.LANES)))
         scope = stage.narrowed(scope)
 
         def chunk(base: Value, carry: list[Value]) -> list[Value]:
@@ -289,13 +290,13 @@ class Columns:
         b, elements, lanes = self.builder, self.partial.elements, stage.e.lanes
         high = minimum(b, b.sub(stop, index), integer(lanes))
         column = b.sub(index, start)
-        rows = [self.partial.places(integer(lane), column) for lane in range(loop_ir.LANES)]
+        rows = [self.partial.places(integer(lane), column) for lane in range(reduction_order.LANES)]
         states = [load_state(b, elements, lanes, places) for places in rows]
         width = len(elements)
 
         def layer(flat: Value, carry: list[Value]) -> list[Value]:
             following: list[Value] = []
-            for lane in range(loop_ir.LANES):
+            for lane in range(reduction_order.LANES):
                 place = b.add(flat, integer(lane))
                 here = stage.prepared(self._row(scope, place, stage))
                 self._ask_ahead(here, index)
@@ -306,7 +307,7 @@ class Columns:
             return following
 
         joined = [value for state in states for value in state]
-        joined = counted(b, first, last, loop_ir.LANES, joined, layer)
+        joined = counted(b, first, last, reduction_order.LANES, joined, layer)
         for lane, places in enumerate(rows):
             store_state(b, joined[lane * width : (lane + 1) * width], places)
 
@@ -330,16 +331,18 @@ class Columns:
 
         def by_halves() -> list[Value]:
             def half(step: Value, carry: list[Value]) -> list[Value]:
-                self._halve(b.lshr(integer(loop_ir.LANES // 2), step), used, size)
+                self._halve(b.lshr(integer(reduction_order.LANES // 2), step), used, size)
                 return carry
 
-            return counted(b, integer(0), integer(loop_ir.LANES.bit_length() - 1), 1, [], half)
+            return counted(
+                b, integer(0), integer(reduction_order.LANES.bit_length() - 1), 1, [], half
+            )
 
-        choose(b, b.icmp_signed("==", used, integer(loop_ir.LANES)), together, by_halves)
+        choose(b, b.icmp_signed("==", used, integer(reduction_order.LANES)), together, by_halves)
 
     def _folded(self, lane: int, distance: int, column: Value) -> State:
         """The lanes `lane`, `lane` + `distance`, ... of some columns, folded."""
-        if distance == loop_ir.LANES:
+        if distance == reduction_order.LANES:
             return self.partial.load(integer(lane), column, self.lanes)
         further = self._folded(lane, 2 * distance, column)
         other = self._folded(lane + distance, 2 * distance, column)
@@ -388,7 +391,7 @@ class Columns:
     ) -> None:  # fmt: skip
         """One element of the columns [start, stop), into its lane; the strip begins at `origin`, or at `start`."""
         b = self.builder
-        lane = b.and_(flat, integer(loop_ir.LANES - 1))
+        lane = b.and_(flat, integer(reduction_order.LANES - 1))
         take = self._taking(flat)
 
         def finish(window: Window, values: dict[int, Lanes], carry: State) -> State:

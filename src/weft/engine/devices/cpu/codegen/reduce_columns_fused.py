@@ -25,13 +25,13 @@ from weft.engine.devices.cpu.llvm.builder import (
 )
 from weft.engine.devices.cpu.llvm.simd_value import Lanes
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, reduction_order
 
 
 def bytes_of_scratch(dtypes: Sequence[str], length: int) -> int:
     """Scratch for sums over rows of `length` elements."""
-    pitch = -(-length // loop_ir.LANES) * loop_ir.LANES
-    return sum(loop_ir.SIZES[dtype] for dtype in dtypes) * pitch * loop_ir.LANES
+    pitch = -(-length // reduction_order.LANES) * reduction_order.LANES
+    return sum(loop_ir.SIZES[dtype] for dtype in dtypes) * pitch * reduction_order.LANES
 
 
 class ColumnSums:
@@ -55,7 +55,9 @@ class ColumnSums:
         self.first = first
         place = b.gep(b.arguments["arguments"], [integer(8 * length)])
         self.length = b.load(place, typ=I64)
-        self.pitch = b.and_(b.add(self.length, integer(loop_ir.LANES - 1)), integer(-loop_ir.LANES))
+        self.pitch = b.and_(
+            b.add(self.length, integer(reduction_order.LANES - 1)), integer(-reduction_order.LANES)
+        )
         self.pointers = [self._pointer(number) for number in range(len(self.dtypes) + 1)]
 
     def _pointer(self, number: int) -> Value:
@@ -66,14 +68,14 @@ class ColumnSums:
     def _along(self, dtype: str, visit: Callable[[Emitter, Memory, Value], None]) -> None:
         """`visit(emitter, memory, byte offset)` for each vector of a row, the last one filled up."""
         b, size = self.builder, loop_ir.SIZES[dtype]
-        e = Emitter(b, loop_ir.LANES)
+        e = Emitter(b, reduction_order.LANES)
         memory = Memory(e, self.target)
 
         def body(column: Value, carry: list[Value]) -> list[Value]:
             visit(e, memory, b.mul(column, integer(size)))
             return carry
 
-        counted(b, integer(0), self.pitch, loop_ir.LANES, [], body)
+        counted(b, integer(0), self.pitch, reduction_order.LANES, [], body)
 
     def row(self, number: int, memory: Value, lane: Value) -> Value:
         """The row of one of several lanes in local memory."""
@@ -131,7 +133,7 @@ class ColumnSums:
     def _scratch(self, number: int, lane: Value) -> Value:
         """Where the row of a lane of a sum begins in scratch."""
         b = self.builder
-        before = sum(loop_ir.SIZES[dtype] for dtype in self.dtypes[:number]) * loop_ir.LANES
+        before = sum(loop_ir.SIZES[dtype] for dtype in self.dtypes[:number]) * reduction_order.LANES
         row = b.mul(lane, integer(loop_ir.SIZES[self.dtypes[number]]))
         return b.gep(self.pointers[0], [b.mul(self.pitch, b.add(row, integer(before)))])
 
@@ -146,21 +148,21 @@ class ColumnSums:
                 self._columns(number, dtype, column, end)
                 return carry
 
-            counted(b, begin, end, loop_ir.LANES, [], columns)
+            counted(b, begin, end, reduction_order.LANES, [], columns)
 
     def _columns(self, number: int, dtype: str, column: Value, end: Value) -> None:
         """A vector of results: lanes folded by halves, as `Reductions.fold` does."""
         b = self.builder
-        e = Emitter(b, loop_ir.LANES)
+        e = Emitter(b, reduction_order.LANES)
         memory = Memory(e, self.target)
-        high = minimum(b, b.sub(end, column), integer(loop_ir.LANES))
+        high = minimum(b, b.sub(end, column), integer(reduction_order.LANES))
         place = b.mul(column, integer(loop_ir.SIZES[dtype]))
 
         def row(lane: int) -> Any:
             pointer = b.gep(self._scratch(number, integer(lane)), [place])
             return memory.load_partial(pointer, dtype, None, high)
 
-        rows = [row(lane) for lane in range(loop_ir.LANES)]
+        rows = [row(lane) for lane in range(reduction_order.LANES)]
         while len(rows) > 1:
             half = len(rows) // 2
             pairs = zip(rows[:half], rows[half:], strict=True)

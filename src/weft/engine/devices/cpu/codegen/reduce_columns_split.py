@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
+from weft.engine.devices.cpu.codegen import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import Frame
 from weft.engine.devices.cpu.codegen.reduce_columns import Columns, bytes_of
@@ -21,7 +22,7 @@ SLOT = 8  # bytes of one element of a state in scratch
 
 def scratch_bytes(kernel: loop_ir.LoopKernel, columns: int, blocks: int) -> int:
     """Scratch for the results of all blocks."""
-    return SLOT * len(Reductions(kernel).elements()) * (columns + loop_ir.MARGIN) * max(blocks, 1)
+    return SLOT * len(Reductions(kernel).elements()) * (columns + limits.MARGIN) * max(blocks, 1)
 
 
 class _Scratch:
@@ -32,7 +33,7 @@ class _Scratch:
         self.elements = columns.reductions.elements()
         self.lanes = columns.lanes
         self.start = columns.frame.pointer("scratch")
-        self.pitch = self.builder.add(columns.frame.dims[columns.axis], integer(loop_ir.MARGIN))
+        self.pitch = self.builder.add(columns.frame.dims[columns.axis], integer(limits.MARGIN))
 
     def _places(self, block: Value, column: Value) -> list[Value]:
         b, count = self.builder, len(self.elements)

@@ -19,9 +19,9 @@ from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import Lanes, pieces
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, reduction_order
 
-SHIFT = loop_ir.BLOCK.bit_length() - 1
+SHIFT = reduction_order.BLOCK.bit_length() - 1
 FLIGHT = 4  # blocks or rows at once: each is one chain of additions, which take longer than to load what is added
 SHORT = 4  # instructions of a body that is worth it
 
@@ -38,7 +38,7 @@ class Rows:
         kernel = frame.kernel
         self.frame = frame
         self.builder = frame.builder
-        self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), loop_ir.LANES)
+        self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), reduction_order.LANES)
         self.e = self.stage.e
         self.axes = tuple(range(kernel.parallel, kernel.rank))
         self.reductions = Reductions(kernel)
@@ -50,7 +50,7 @@ class Rows:
         of the reduction at once, so that what waits for its own result is little."""
         kernel = self.frame.kernel
         lanes = vector_lanes(kernel, target)
-        if lanes <= loop_ir.LANES or len(self.axes) > 1 or self.flies:
+        if lanes <= reduction_order.LANES or len(self.axes) > 1 or self.flies:
             return None
         return Stage(self.frame, lookup, target, "body", range(kernel.rank), lanes)
 
@@ -58,7 +58,7 @@ class Rows:
         """The folded state of one block of the flat reduced index."""
         b = self.builder
         start = b.shl(number, integer(SHIFT))
-        stop = minimum(b, total, b.add(start, integer(loop_ir.BLOCK)))
+        stop = minimum(b, total, b.add(start, integer(reduction_order.BLOCK)))
         state = self.reductions.identity(self.e)
         if len(self.axes) == 1:
             start, state = self._wide_windows(scope, start, stop, state)
@@ -100,7 +100,7 @@ class Rows:
     def _whole_blocks(self, scope: Scope, numbers: list[Value]) -> list[State]:
         """The folded states of blocks that no row's end cuts short."""
         places = [(scope, self.builder.shl(number, integer(SHIFT))) for number in numbers]
-        states = self._abreast(places, integer(loop_ir.BLOCK))
+        states = self._abreast(places, integer(reduction_order.BLOCK))
         return [self.reductions.fold(self.e, state) for state in states]
 
     def _abreast(self, places: list[tuple[Scope, Value]], length: Value) -> list[State]:
@@ -114,7 +114,7 @@ class Rows:
     def short_rows(self, scopes: list[Scope], total: Value) -> list[State]:
         """The folded states of rows of one block or less, on one axis: what fills all lanes at once, then the rest."""
         b = self.builder
-        whole = b.and_(total, integer(-loop_ir.LANES))
+        whole = b.and_(total, integer(-reduction_order.LANES))
         states = self._abreast([(scope, integer(0)) for scope in scopes], whole)
         found = []
         for scope, state in zip(scopes, states, strict=True):
@@ -137,16 +137,16 @@ class Rows:
 
         def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
             wanted = {item.value for item in self.reductions.items}
-            parts = {number: pieces(b, values[number], loop_ir.LANES) for number in wanted}
-            for place in range(wide.e.lanes // loop_ir.LANES):
-                index = b.add(window.index, integer(place * loop_ir.LANES))
+            parts = {number: pieces(b, values[number], reduction_order.LANES) for number in wanted}
+            for place in range(wide.e.lanes // reduction_order.LANES):
+                index = b.add(window.index, integer(place * reduction_order.LANES))
                 part = {number: found[place] for number, found in parts.items()}
-                here = Window(index, None, integer(loop_ir.LANES), full=True)
+                here = Window(index, None, integer(reduction_order.LANES), full=True)
                 state = self._accumulated(here, part, state, integer(0))
             return state
 
         length = b.and_(b.sub(stop, start), integer(-wide.e.lanes))
-        places = [(wide.spread(scope, loop_ir.LANES), start)]
+        places = [(wide.spread(scope, reduction_order.LANES), start)]
         return b.add(start, length), wide.abreast(places, length, state, finish)[0]
 
     def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
@@ -162,7 +162,7 @@ class Rows:
             low = b.select(b.icmp_signed("<", low, integer(0)), integer(0), low)
             high = minimum(b, inner, b.sub(stop, flat))
             here = self._row(scope, number)
-            phase = b.and_(b.add(flat, low), integer(loop_ir.LANES - 1))
+            phase = b.and_(b.add(flat, low), integer(reduction_order.LANES - 1))
             return choose(
                 b,
                 whole,
@@ -170,7 +170,7 @@ class Rows:
                 lambda: self._segment(here, low, high, phase, flat, state),
             )
 
-        whole = b.icmp_signed("==", b.and_(inner, integer(loop_ir.LANES - 1)), integer(0))
+        whole = b.icmp_signed("==", b.and_(inner, integer(reduction_order.LANES - 1)), integer(0))
         return counted(b, first, last, 1, state, row)
 
     def _whole_segment(
@@ -185,7 +185,7 @@ class Rows:
         def body(index: Value, state: list[Value]) -> State:
             return self.stage.whole(scope, index, state, finish)
 
-        return counted(self.builder, start, stop, loop_ir.LANES, state, body)
+        return counted(self.builder, start, stop, reduction_order.LANES, state, body)
 
     def _positive(self, extent: Value) -> Value:
         b = self.builder
@@ -242,7 +242,7 @@ def block_count(b: Builder, total: Value) -> Value:
 
 
 def _blocks(b: Builder, total: Value) -> Value:
-    return b.lshr(b.add(total, integer(loop_ir.BLOCK - 1)), integer(SHIFT))
+    return b.lshr(b.add(total, integer(reduction_order.BLOCK - 1)), integer(SHIFT))
 
 
 def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
@@ -281,7 +281,9 @@ def _line(
     def line(scope: Scope) -> None:
         start, stop = (frame.begin, frame.end) if axis == 0 else (integer(0), frame.dims[axis])
         rounds = b.sdiv(b.sub(stop, start), integer(FLIGHT))
-        rounds = b.select(b.icmp_signed("<=", total, integer(loop_ir.BLOCK)), rounds, integer(0))
+        rounds = b.select(
+            b.icmp_signed("<=", total, integer(reduction_order.BLOCK)), rounds, integer(0)
+        )
         first = b.add(start, b.mul(rounds, integer(FLIGHT)))
 
         def entered(index: Value) -> Scope:

@@ -15,6 +15,7 @@ from math import prod
 
 from llvmlite import ir as llvm
 
+from weft.engine.devices.cpu.codegen import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
 from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums
@@ -31,7 +32,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     module_text,
 )
 from weft.engine.devices.cpu.llvm.target import Target, host
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, reduction_order
 
 ELEMENTS_PER_GRAIN = 1024
 GAP = 128  # bytes between rows in local memory
@@ -50,7 +51,7 @@ class Local:
     @property
     def bytes(self) -> int:
         """How much is reserved."""
-        row = loop_ir.SIZES[self.dtype] * loop_ir.LONGEST_ROW + GAP
+        row = loop_ir.SIZES[self.dtype] * limits.LONGEST_ROW + GAP
         return self.rows * row if self.whole else loop_ir.SIZES[self.dtype]
 
     @property
@@ -173,7 +174,10 @@ def _reserve(b: Builder, kernel: Staged) -> list[Value]:
     rows = b.alloca(f"[{sum(item.bytes for item in kernel.locals if item.whole)} x i8]")
     place = b.gep(b.arguments["arguments"], [integer(8 * (kernel.rank - 1))])
     length = b.load(place, typ=I64)
-    found, elements = [], b.and_(b.add(length, integer(loop_ir.LANES - 1)), integer(-loop_ir.LANES))
+    found, elements = (
+        [],
+        b.and_(b.add(length, integer(reduction_order.LANES - 1)), integer(-reduction_order.LANES)),
+    )
     for item in kernel.locals:
         if not item.whole:
             found.append(b.alloca(f"[{item.bytes} x i8]"))
@@ -276,14 +280,14 @@ def _lanes(
                 moved = [_moved(p, s, at) for p, s in zip(phases, scopes, strict=True)]
                 further = b.add(number, integer(1))
                 last = b.icmp_signed("==", further, stop)
-                further = b.select(last, b.add(start, integer(loop_ir.LANES)), further)
+                further = b.select(last, b.add(start, integer(reduction_order.LANES)), further)
                 _one_row(phases, moved, ahead, number, further)
                 return carry
 
             counted(b, start, stop, 1, [], row)
             return carry
 
-        counted(b, integer(0), count, loop_ir.LANES, [], block)
+        counted(b, integer(0), count, reduction_order.LANES, [], block)
         sums.keep(memory.values(), first, lanes)
         return carry
 
@@ -331,5 +335,5 @@ def _indexes(frame: Frame, number: Value) -> list[Value]:
 def launch_shape(kernel: Staged, dims: Sequence[int]) -> tuple[int, int]:
     """Units of work, and the grain at which they may be split."""
     if kernel.sums:
-        return loop_ir.LANES, 1
+        return reduction_order.LANES, 1
     return dims[0], max(1, ELEMENTS_PER_GRAIN // max(1, prod(dims[1:])))

@@ -35,10 +35,11 @@ from weft.engine.devices.cpu.gemm.code import (
 from weft.engine.devices.cpu.gemm.microkernel import height_of_tiles, row_panel
 from weft.engine.devices.cpu.gemm.output import Put, Shift, fold
 from weft.engine.devices.cpu.gemm.panels import STRETCH, Ahead, Gather, Sheet
-from weft.engine.devices.cpu.gemm.spec import CHUNK, DEPTH, Spec
+from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.gemm.tile_streaming import Stream
 from weft.engine.devices.cpu.gemm.tile_transposed import Turned
 from weft.engine.devices.cpu.llvm.builder import I1, I64, Builder, Value, integer
+from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
 
 class Parts:
@@ -144,7 +145,7 @@ class Driver:
         f, spec = self.f, self.spec
         self.panels = ceiling(self.columns, spec.columns)
         self.line = maximum(self.panels, 1) * spec.b_stride  # of the buffers
-        self.short = self.k <= CHUNK
+        self.short = self.k <= PRODUCT_CHUNK
         if self.number.native:
             plain = self.short & self.c_strides[2].equals(1)
             self.direct = plain.where(quotient(self.columns, spec.columns), 0)
@@ -172,9 +173,9 @@ class Driver:
             depth = minimum(self.k - start, self.spec.depth)
             self.block(row, rows, start, depth, buffered)
             reached = start + depth
-            ended = (reached & (CHUNK - 1)).equals(0) | reached.equals(self.k)
+            ended = (reached & (PRODUCT_CHUNK - 1)).equals(0) | reached.equals(self.k)
             with when(f, ended & (self.short ^ 1)):
-                first = reached <= CHUNK
+                first = reached <= PRODUCT_CHUNK
                 length = self.panels * self.spec.b_stride
                 self.parts.fold.invoke(f, self.total, self.chain, rows, length, self.line, first)
         with when(f, buffered):
@@ -253,7 +254,7 @@ class Driver:
         with when(f, panels > 0):
             b = self.element_address(self.b, self.b_strides, self.batch, start, self.column)
             out, out_stride = self.place_of_tile(number(f, 0), row, number(f, 0))
-            carry = (start & (CHUNK - 1)).equals(0) ^ 1
+            carry = (start & (PRODUCT_CHUNK - 1)).equals(0) ^ 1
             self.parts.stream.invoke(
                 f, self.packed_a, b, self.b_strides[1], depth, columns, out, out_stride, carry
             )
@@ -269,7 +270,7 @@ class Driver:
         """One register tile: `rows` packed rows from `i` on, which begin at row `first` of the group, and a panel of B.
         Where it `ends` an element's sum, a bias is added."""
         f, spec = self.f, self.spec
-        carry = (start & (CHUNK - 1)).equals(0) ^ 1
+        carry = (start & (PRODUCT_CHUNK - 1)).equals(0) ^ 1
         out, out_stride = self.place_of_tile(panel, row, first + i)
         if self.parts.turned:
             whole = (panel + 1) * spec.columns <= self.columns

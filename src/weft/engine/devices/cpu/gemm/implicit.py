@@ -49,9 +49,10 @@ from weft.engine.devices.cpu.gemm.pack_runs import (
     record_size,
     walk,
 )
-from weft.engine.devices.cpu.gemm.spec import CHUNK, Spec, parse
+from weft.engine.devices.cpu.gemm.spec import Spec, parse
 from weft.engine.devices.cpu.llvm.builder import I64, POINTER, Builder, Value, integer
 from weft.engine.devices.cpu.llvm.target import Target
+from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
 HEAD = 8  # arguments before the axes
 AXIS = 3 * DIMENSIONS
@@ -147,7 +148,7 @@ class AxesDriver:
         self.total = buffer(f, self.element, spec.group_rows * self.line)
         self.along_m = Table(self, 0, spec.group_rows)
         self.along_n = Table(self, 1, spec.width)
-        self.along_k = Table(self, 2, CHUNK)
+        self.along_k = Table(self, 2, PRODUCT_CHUNK)
         self.dense = buffer(f, I64, spec.width // spec.columns)
         self.plain = buffer(f, I64, spec.width // spec.columns)
         self.known = [buffer(f, I64, 1) for _ in range(2)]  # the column and the k of the tables
@@ -264,7 +265,7 @@ class AxesDriver:
     def run(self, low: Index, high: Index) -> None:
         """Groups of rows, as equal as tiles allow."""
         f, spec = self.f, self.spec
-        self.short = self.k <= CHUNK
+        self.short = self.k <= PRODUCT_CHUNK
         groups = maximum(ceiling(high - low, spec.group_rows), 1)
         tiles = ceiling(ceiling_by(high - low, groups), spec.rows)
         step = maximum(tiles * spec.rows, 1)
@@ -278,8 +279,8 @@ class AxesDriver:
     def group(self, row: Index, rows: Index) -> None:
         """All of K for some rows; K = 0 is one empty block, whose sums are zero."""
         f = self.f
-        with loop(f, maximum(self.k, 1), CHUNK) as chunk:
-            length = minimum(self.k - chunk, CHUNK)
+        with loop(f, maximum(self.k, 1), PRODUCT_CHUNK) as chunk:
+            length = minimum(self.k - chunk, PRODUCT_CHUNK)
             self.set_depth(chunk, length)
             blocks = maximum(ceiling(length, self.spec.depth), 1)
             step = maximum(ceiling(ceiling_by(length, blocks), 16) * 16, 16)

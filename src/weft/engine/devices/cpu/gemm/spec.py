@@ -14,9 +14,9 @@ from typing import Any
 from llvmlite import ir
 
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, Target
+from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
-CHUNK = 2048  # elements of K in one chain; part of the definition of the result
-DEPTH = 256  # elements of K in one packed block; divides CHUNK
+DEPTH = 256  # elements of K in one packed block; divides PRODUCT_CHUNK
 SHALLOW = 64  # the same where B is streamed, whose blocks are wide
 STREAMED = 4  # rows up to which a B whose columns lie beside each other is read in long pieces
 PACKED_BYTES = 1 << 18  # of a packed block of B
@@ -101,7 +101,7 @@ class Spec:
     def depth(self) -> int:
         """Elements of K in one block. What is not packed is walked as far as a chain goes."""
         if self.turned:
-            return CHUNK
+            return PRODUCT_CHUNK
         return SHALLOW if self.streams else DEPTH
 
     @property

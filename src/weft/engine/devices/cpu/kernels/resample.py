@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I64, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import Lanes
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels.loop_ir import LANES
 
 COLUMNS = 128  # inner elements of one unit that is spread
 ELEMENTS_PER_GRAIN = 4096

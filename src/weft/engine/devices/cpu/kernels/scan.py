@@ -17,7 +17,7 @@ from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I1, I32, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, HALVES, Lanes
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels.loop_ir import LANES
+from weft.engine.kernels.reduction_order import LANES
 
 ELEMENTS_PER_GRAIN = 4096
 SEGMENT = 1 << 22  # elements of a row in one launch
