@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import weft
 from weft.config import config
 from weft.engine.pipeline import memory_plan
-from weft.engine.pipeline.fusion import regions
 from weft.engine.runtime import executable_cache as cache
+from weft.testing.tuned import unfused
 
 Step = tuple[int, int, int, int]
 SLOTS = 7
@@ -421,19 +421,21 @@ def running(
     """Run what is inside in one way."""
     before = config.batch, config.cache, weft.get_num_threads()
     config.interpreter = interpreter
-    fusion, slots = regions.set_fusion(fused), memory_plan.set_reuse(reuse)
+    slots = memory_plan.set_reuse(reuse)
     config.batch, config.cache = batched, cached
     weft.set_num_threads(threads)
     if not cached:
         cache.clear()
     try:
-        with weft.eager() if eager else contextlib.nullcontext():
+        with (
+            contextlib.nullcontext() if fused else unfused(),
+            weft.eager() if eager else contextlib.nullcontext(),
+        ):
             yield
     finally:
         config.batch, config.cache = before[0], before[1]
         config.interpreter = "novel"
         weft.set_num_threads(before[2])
-        regions.set_fusion(fusion)
         memory_plan.set_reuse(slots)
 
 

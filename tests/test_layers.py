@@ -21,6 +21,7 @@ LAYERS = """
 errors
 _build config io.files compat.absent compat.einops_backend
 engine.capi
+engine.devices.tuning engine.devices.api
 engine.ir
 engine.dispatch
 engine.frontend

@@ -25,6 +25,7 @@ __path__.append(f"{__path__[0]}/compat/torch")
 _collects = _gc.isenabled()
 _gc.disable()
 try:
+    from weft.engine.devices.cpu import device as _cpu  # isort: skip: the first device that there is
     from weft import errors, random
     from weft import functional as _functional
     from weft import tensor as _handle

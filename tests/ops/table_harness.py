@@ -14,11 +14,11 @@ from weft.engine.frontend.recorder import TO_FLOAT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.engine.pipeline import memory_plan
-from weft.engine.pipeline.fusion import regions
 from weft.ops import TABLE
 from weft.testing.recording import tensor_of
 from weft.testing.reference import meaning, round_bfloat16
 from weft.testing.samples import Sample, operand_type
+from weft.testing.tuned import unfused
 
 ROWS = list(TABLE.values())
 # Rows that round where NumPy rounds, though they make floats of integers.
@@ -227,16 +227,18 @@ def running(
 ) -> Iterator[None]:
     """Run what is inside in one way."""
     before = config.batch, weft.get_num_threads()
-    fusion, slots = regions.set_fusion(fused), memory_plan.set_reuse(reuse)
+    slots = memory_plan.set_reuse(reuse)
     config.batch = batched
     weft.set_num_threads(threads)
     try:
-        with weft.eager() if eager else contextlib.nullcontext():
+        with (
+            contextlib.nullcontext() if fused else unfused(),
+            weft.eager() if eager else contextlib.nullcontext(),
+        ):
             yield
     finally:
         config.batch = before[0]
         weft.set_num_threads(before[1])
-        regions.set_fusion(fusion)
         memory_plan.set_reuse(slots)
 
 

@@ -12,8 +12,9 @@ import weft
 from weft import nn, optim
 from weft.config import config
 from weft.engine.frontend.resolve import value_of
-from weft.engine.pipeline import execution, memory_plan, tiering
+from weft.engine.pipeline import execution, memory_plan
 from weft.engine.runtime import error_propagation, executable_cache
+from weft.testing.tuned import tuned
 
 STEPS = 6
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
@@ -173,9 +174,6 @@ def test_two_parameters_of_one_value_part() -> None:
 def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noting a program down looks at signals; what it has overwritten is handed over all the same."""
     monkeypatch.setattr(config, "interpreter", "none")
-    monkeypatch.setattr(
-        tiering, "ENOUGH", 1
-    )  # no kernel is taken apart, so each program is noted down
     training, twin = Training(), Training()
     raised = []
 
@@ -186,7 +184,8 @@ def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.Mo
     for _ in range(STEPS):
         twin.step()
         executable_cache.clear()
-        with monkeypatch.context() as patch:
+        # no kernel is taken apart, so each program is noted down
+        with tuned("tiering", uses=1), monkeypatch.context() as patch:
             patch.setattr(execution, "worth_storing", lambda form: True)
             patch.setattr(execution, "store", stop)
             with pytest.raises(KeyboardInterrupt):

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 import pytest
 from pass_check import check_pass, stays
 
-from weft.engine.pipeline.fusion import rematerialization
+from weft.testing.tuned import tuned
 
 
 @pytest.fixture(autouse=True)
 def little_is_much() -> Iterator[None]:
     """A peak of a kilobyte is one that values are computed again for."""
-    before = rematerialization.set_recomputation(True, 1000, 100)
-    yield
-    rematerialization.set_recomputation(*before)
+    with tuned("rematerialization", peak_bytes=1000, freed_bytes=100):
+        yield
 
 
 def test_a_chain_is_one_kernel() -> None:

@@ -17,10 +17,10 @@ import weft
 from properties import QUICK
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import driver
-from weft.engine.pipeline.fusion import clones, rematerialization
 from weft.engine.pipeline.passes import PASSES, Compilation, Pass, run_passes
 from weft.engine.pipeline.program_parser import parse
 from weft.engine.pipeline.program_text import UNPLACED, text
+from weft.testing.tuned import tuned
 
 BEFORE_TIERING = [each.name for each in PASSES].index("tiering")
 
@@ -56,12 +56,12 @@ def pending_program(steps: list[programs.Step], seed: int, hold: bool) -> Any:
 @pytest.fixture(autouse=True)
 def much_is_rewritten() -> Iterator[None]:
     """Values are computed again however small they are; what programs warn about is no matter here."""
-    before = rematerialization.set_recomputation(True, 64, 8), clones.set_least(8)
-    with warnings.catch_warnings():
+    with (
+        tuned("rematerialization", peak_bytes=64, freed_bytes=8, cloned_bytes=8),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         yield
-    rematerialization.set_recomputation(*before[0])
-    clones.set_least(before[1])
 
 
 def as_one_mark(printed: str) -> str:

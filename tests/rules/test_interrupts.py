@@ -22,10 +22,10 @@ from weft.engine.devices.cpu.kernels import scan
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.node import DONE_STATE, PENDING_STATE
 from weft.engine.pipeline import driver
-from weft.engine.pipeline.lowering import scan_sort_scatter
 from weft.engine.runtime import executable_cache
 from weft.errors import is_internal
 from weft.functional.support import host
+from weft.testing.tuned import tuned
 
 # A signal between opening a file and entering its context leaves the file to the collector: Python's own gap.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -203,8 +203,8 @@ def test_scans_and_scatters_in_many_launches_give_the_same_bits(
     whole = values()
     executable_cache.clear()
     monkeypatch.setattr(scan, "SEGMENT", 48)
-    monkeypatch.setattr(scan_sort_scatter, "POSITIONS", 37)
-    assert values() == whole
+    with tuned("copies", scattered_positions=37):
+        assert values() == whole
 
 
 def test_ctrl_c_leaves_a_long_function_of_numpy_behind(alarm: Alarm) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import weft
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.engine.pipeline import driver
-from weft.engine.pipeline.lowering.segment_gather import FEWEST_PARTS
 
 KINDS = [weft.float32, weft.float64, weft.bfloat16, weft.float16, weft.int64, weft.bool]
 
@@ -38,7 +38,7 @@ def test_rows_of_many_parts_are_one_launch(dtype: Any) -> None:
     assert joined.tolist() == [row for part in parts for row in part.tolist()]
 
 
-@pytest.mark.parametrize("rows", [[2, 3], [1] * (FEWEST_PARTS - 1), [5, 0, 7, 1, 0]])
+@pytest.mark.parametrize("rows", [[2, 3], [1] * (TUNING.copies.fewest_parts - 1), [5, 0, 7, 1, 0]])
 def test_few_and_empty_parts_are_joined_too(rows: list[int]) -> None:
     parts = parts_of(rows, 16)
     joined = weft.cat(parts)

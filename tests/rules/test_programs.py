@@ -12,11 +12,11 @@ import weft
 from weft.config import config
 from weft.debug import stages
 from weft.engine.devices.cpu.jit import compiler
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.engine.ir.tape import tape
-from weft.engine.pipeline import tiering
-from weft.engine.pipeline.fusion.regions import MAX_NODES, set_fusion
 from weft.engine.runtime import executable_cache
 from weft.nn import functional
+from weft.testing.tuned import unfused
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,9 @@ def test_a_novel_structure_runs_as_single_operations_until_it_comes_again(
     assert second.count("compiled now: ") == 1 and "taken apart" not in second
 
 
-@pytest.mark.parametrize("size, turns", [(10, tiering.ENOUGH), (tiering.MEDIUM // 4, 2)])
+@pytest.mark.parametrize(
+    "size, turns", [(10, TUNING.tiering.uses), (TUNING.tiering.medium_elements // 4, 2)]
+)
 def test_where_programs_differ_a_structure_comes_several_times_first(
     size: int, turns: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,10 +183,10 @@ def test_where_programs_differ_a_structure_comes_several_times_first(
 def test_what_takes_longer_than_the_compiler_is_compiled_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    numbers = [3817 + 41 * i for i in range(tiering.NEW_PER_FLUSH + 2)]
+    numbers = [3817 + 41 * i for i in range(TUNING.tiering.new_kernels_of_a_flush + 2)]
     with weft.explaining("schedule"):
         short = [recipe(n, weft.linspace(0.1, 1, 10 + i)) for i, n in enumerate(numbers)]
-        weft.realize(*short, recipe(5094, weft.ones(tiering.LONG // 4)).sum())
+        weft.realize(*short, recipe(5094, weft.ones(TUNING.tiering.long_elements // 4)).sum())
     lines = [line for line in capsys.readouterr().err.splitlines() if "compiled now" in line]
     assert len(lines) == 1 and "neg_sum" in lines[0]
 
@@ -202,10 +204,9 @@ def test_one_flush_compiles_a_bounded_number_of_new_kernels(
             results = [recipe(n, weft.linspace(0.1, 1, 10 + i)) for i, n in enumerate(numbers)]
             weft.realize(*results)
             counts.append(capsys.readouterr().err.count("compiled now: "))
-    assert max(counts) <= tiering.NEW_PER_FLUSH
-    assert (
-        tiering.NEW_PER_FLUSH < sum(counts) <= len(numbers)
-    )  # more than one flush compiles, each chain once
+    most = TUNING.tiering.new_kernels_of_a_flush
+    assert max(counts) <= most
+    assert most < sum(counts) <= len(numbers)  # more than one flush compiles, each chain once
     assert str([recipe(number, x).tolist() for number in numbers]) == expected
 
 
@@ -218,7 +219,7 @@ def test_a_long_chain_is_cut_into_bounded_kernels() -> None:
 
     lines = [line for line in stages(run)["fuse"].splitlines() if "mul" in line]
     assert 3 < len(lines) < 10
-    assert all(line.split("->")[0].count("mul") <= MAX_NODES for line in lines)
+    assert all(line.split("->")[0].count("mul") <= TUNING.fusion.most_nodes for line in lines)
 
 
 def test_a_sum_and_the_derivatives_of_what_is_summed_are_one_kernel() -> None:
@@ -231,11 +232,8 @@ def test_a_sum_and_the_derivatives_of_what_is_summed_are_one_kernel() -> None:
         return x.grad
 
     assert stages(step)["fuse"].count("\n") == 0
-    separate = set_fusion(False)
-    try:
+    with unfused():
         expected = step().tolist()
-    finally:
-        set_fusion(separate)
     assert step().tolist() == expected
 
 
@@ -253,11 +251,8 @@ def test_a_normalised_loss_keeps_three_values_of_its_size() -> None:
     texts = stages(step)
     assert texts["plan"].count("[100, 120]") == 3
     assert texts["fuse"].count("[100, 120]") == 3 + 2
-    separate = set_fusion(False)
-    try:
+    with unfused():
         expected = [gradient.tolist() for gradient in step()]
-    finally:
-        set_fusion(separate)
     assert [gradient.tolist() for gradient in step()] == expected
 
 

@@ -14,8 +14,9 @@ import weft
 from weft import nn
 from weft.debug import stages
 from weft.engine.devices.cpu import pool
-from weft.engine.pipeline.fusion.rematerialization import set_recomputation
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.engine.runtime import executable_cache
+from weft.testing.tuned import tuned
 
 ROWS, WIDTH = 96, 128
 
@@ -23,20 +24,18 @@ ROWS, WIDTH = 96, 128
 @pytest.fixture(autouse=True)
 def from_the_first_byte() -> Iterator[None]:
     """Programs of any size recompute what is as large as an activation here; known ones are forgotten."""
-    before = set_recomputation(True, 1, 4 * ROWS * WIDTH)
-    yield
-    set_recomputation(*before)
+    with tuned("rematerialization", peak_bytes=1, freed_bytes=4 * ROWS * WIDTH):
+        yield
     executable_cache.clear()
 
 
 def keeping(run: Callable[[], Any]) -> Any:
     """The same with all values kept."""
-    before = set_recomputation(False)
     executable_cache.clear()
     try:
-        return run()
+        with tuned("rematerialization", peak_bytes=1 << 60):
+            return run()
     finally:
-        set_recomputation(*before)
         executable_cache.clear()
 
 
@@ -132,9 +131,10 @@ def test_what_is_computed_twice_is_seen_in_the_text() -> None:
 
 
 def test_small_programs_keep_their_values() -> None:
-    set_recomputation(True)
     model, x = MODELS["gelu"]()
-    names = [line.split(": ")[1] for line in stages(lambda: model(x).sum())["fuse"].splitlines()]
+    with tuned("rematerialization", peak_bytes=TUNING.rematerialization.peak_bytes):
+        lines = stages(lambda: model(x).sum())["fuse"].splitlines()
+    names = [line.split(": ")[1] for line in lines]
     assert sum("tanh" in line for line in names) == 4
 
 

@@ -10,8 +10,9 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
-from weft.engine.pipeline.fusion.regions import LONGEST_ROW, set_fusion
+from weft.engine.devices.cpu.codegen.limits import LONGEST_ROW
 from weft.nn import functional
+from weft.testing.tuned import unfused
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: x.softmax(-1),
@@ -49,11 +50,8 @@ def bits(function: Callable[[Any], Any], x: Any) -> str:
 
 
 def apart(function: Callable[[Any], Any], x: Any) -> str:
-    before = set_fusion(False)
-    try:
+    with unfused():
         return bits(function, x)
-    finally:
-        set_fusion(before)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.debug import stages
-from weft.engine.pipeline.fusion.regions import set_fusion
 from weft.nn import functional
+from weft.testing.tuned import unfused
 
 SHAPES = [(128, 2), (130, 17), (257, 64), (8, 40, 100), (4, 5, 50, 31), (4096, 33), (128, 1024)]
 
@@ -39,11 +39,8 @@ def test_bits_are_those_of_separate_kernels(shape: tuple[int, ...], dtype: Any) 
     step = normed_loss(shape, dtype)
     for _ in range(3):
         fused = [gradient.numpy().tobytes() for gradient in step()]
-    separate = set_fusion(False)
-    try:
+    with unfused():
         assert [gradient.numpy().tobytes() for gradient in step()] == fused
-    finally:
-        set_fusion(separate)
 
 
 def test_bits_do_not_depend_on_threads() -> None:
@@ -84,11 +81,8 @@ def test_a_sum_that_is_read_in_front_of_the_rows_stays_there() -> None:
 
     for _ in range(3):
         fused = step().numpy()
-    separate = set_fusion(False)
-    try:
+    with unfused():
         np.testing.assert_array_equal(step().numpy(), fused)
-    finally:
-        set_fusion(separate)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("float32", 4), ("float64", 2)])

@@ -12,18 +12,22 @@ import pytest
 
 import weft
 from weft.debug import stages
-from weft.engine.pipeline.fusion.clones import LEAST, set_least
 from weft.engine.runtime import executable_cache
+from weft.testing.tuned import tuned
 
 NEVER = 1 << 60
+
+
+def least(nbytes: int) -> Any:
+    """From how many bytes on values are computed in each reader."""
+    return tuned("rematerialization", cloned_bytes=nbytes)
 
 
 @pytest.fixture
 def small_values() -> Iterator[None]:
     """Values of any size are worth it."""
-    before = set_least(1)
-    yield
-    set_least(before)
+    with least(1):
+        yield
 
 
 def drawn(*shape: int, seed: int = 0) -> Any:
@@ -55,8 +59,8 @@ def text_of(step: Any, stage: str = "fuse") -> str:
 @pytest.mark.parametrize("shape", [(2, 4, 6, 6), (3, 5, 9, 7), (1, 17, 4, 4)])
 def test_bits_are_those_of_stored_values(small_values: None, shape: tuple[int, ...]) -> None:
     again = [normed_step(shape)() for _ in range(2)]
-    set_least(NEVER)
-    assert normed_step(shape)() == again[0] == again[1]
+    with least(NEVER):
+        assert normed_step(shape)() == again[0] == again[1]
 
 
 def test_bits_do_not_depend_on_threads(small_values: None) -> None:
@@ -87,25 +91,21 @@ def test_batch_norm_stores_neither_differences_nor_normalised_values(small_value
         return sum(line.partition("->")[2].count("[4, 8, 6, 6]") for line in lines)
 
     few = stored()
-    set_least(NEVER)
-    assert stored() == few + 2
+    with least(NEVER):
+        assert stored() == few + 2
 
 
-def shifted(least: int, size: int = 64) -> str:
+def shifted(nbytes: int, size: int = 64) -> str:
     """What is stored where a difference from a mean is read beside the sum of its squares, and once more."""
     x = drawn(size, size)
     weft.realize(x)
-    before = set_least(least)
-    try:
+    with least(nbytes):
         return text_of(lambda: ((c := x - x.mean()).square().sum(), c * c.square().mean()))
-    finally:
-        set_least(before)
 
 
 def test_from_how_many_bytes_on() -> None:
     assert "sub[64, 64]" in shifted(64 * 64 * 4 + 1)
     assert "sub[64, 64]" not in shifted(64 * 64 * 4)
-    assert set_least(LEAST) == LEAST
 
 
 @pytest.mark.parametrize("kind", ["kept", "of two arrays", "slow", "read as a whole"])

@@ -15,6 +15,7 @@ from weft.debug import stages
 from weft.engine.devices.cpu.executor import Program
 from weft.engine.devices.cpu.pool import reset_peak, stats
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.engine.pipeline import driver, horizontal_fusion
 from weft.engine.runtime import executable_cache
 from weft.errors import ArgumentError, VerificationError
@@ -130,7 +131,7 @@ def test_iterations_stay_side_by_side() -> None:
 
 
 def test_large_temporaries_do_not_join() -> None:
-    rows = horizontal_fusion.MOST_BYTES // 4 // 64
+    rows = TUNING.horizontal.gang_bytes // 4 // 64
     large = [weft.randn(rows, 64) for _ in range(3)]
     small = [weft.randn(rows // 2, 64) for _ in range(4)]
     weft.realize()
@@ -275,4 +276,4 @@ def test_an_update_needs_no_more_memory() -> None:
 def test_what_members_leave_for_each_other_is_bounded() -> None:
     found = peak_of_a_step("Muon")
     with without_gangs():
-        assert found <= peak_of_a_step("Muon") + 6 * horizontal_fusion.MOST_BYTES
+        assert found <= peak_of_a_step("Muon") + 6 * TUNING.horizontal.gang_bytes

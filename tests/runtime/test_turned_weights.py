@@ -6,8 +6,12 @@ import pytest
 
 import weft
 from weft.debug import stages
-from weft.engine.pipeline.lowering.prepack import FEWEST, MOST, OFTEN
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.nn import functional as F
+
+OFTEN = TUNING.products.fewest_prepacked
+FEWEST = TUNING.products.fewest_prepacked_rows
+MOST = TUNING.products.most_prepacked_rows
 
 
 def chain(times: int, rows: int, *, bias: bool, read: bool = False) -> weft.Tensor:

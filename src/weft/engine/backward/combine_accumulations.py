@@ -18,6 +18,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.backward.batched_vjp import is_zero
+from weft.engine.devices.api import default_device
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir.node import PENDING_STATE
@@ -25,9 +26,6 @@ from weft.engine.ir.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
 require(__name__, cython.compiled)
-
-FEW = 4  # sums of fewer parts are added up
-MOST_BYTES = 1 << 18  # of rows that one sum is over: the memory of larger ones is soon free again
 
 
 def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
@@ -165,14 +163,15 @@ def _transposed(operation: Any) -> Any:
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     rows = node.inputs[0]
-    small = rows.numel * rows.dtype.itemsize <= MOST_BYTES
+    tuning = default_device().tuning.batching
+    small = rows.numel * rows.dtype.itemsize <= tuning.joined_sum_bytes
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
 def _join_sums(alike: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
     """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
     same rows below each other, which lie in memory once."""
-    if len(alike) < FEW:
+    if len(alike) < default_device().tuning.batching.fewest_joined_sums:
         return None
     rows = _below_each_other(operation.operands[0] for operation in reversed(alike))
     return [reduce("sum", rows, (0,))]

@@ -24,6 +24,7 @@ from cython.cimports.weft.engine.pipeline.execution import execute, execute_alon
 from cython.cimports.weft.engine.runtime.commit import Counters, note_failure
 
 from weft._build.compiled import require as require_compiled
+from weft.engine.devices.api import default_device
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.write_rollback import put_back_after, settle
 from weft.engine.ir import tape as tapes
@@ -88,15 +89,12 @@ def others_first(tape: Tape) -> cython.bint:
     return mode.fiber is not None and mode.walk == 0 and mode.fiber.wait()
 
 
-MOST_PENDING_BYTES = 1 << 32
-
-
 def most_pending_bytes() -> int:
     """How many bytes may be recorded, or held by what is recorded, before it runs: an amount that whole training steps
     fit into, or a quarter of a small machine's memory."""
     from weft.engine.devices.cpu.hardware import physical_memory
 
-    return min(MOST_PENDING_BYTES, physical_memory() // 4) + 1
+    return min(default_device().tuning.memory.pending_bytes, physical_memory() // 4) + 1
 
 
 @cython.ccall

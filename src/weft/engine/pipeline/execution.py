@@ -13,6 +13,7 @@ import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.weft.engine.devices.cpu.executor import flushes_subnormals
+from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature, signature
@@ -55,9 +56,6 @@ require_compiled(__name__, cython.compiled)
 
 _region = cython.declare(cython.int, REGION)
 SIGNALS_EVERY = cython.declare(cython.Py_ssize_t, 1024)  # nodes, Python is let handle signals
-NODES_OF_A_MISS = 8  # there should be so many nodes for each unknown one
-MEETINGS_ALONE = 2  # of a kernel that is not compiled, after which it is compiled for a node alone
-NODES_OF_A_KERNEL = 512  # that are scheduled while a kernel is compiled
 _tally = cython.declare(Counters, outcomes.counters)
 
 
@@ -102,7 +100,7 @@ def is_interpreted(
     if config.cache:
         worth_storing(form)
     ran: cython.bint = interpret(flush)
-    interpreter.note_misses(pending, flush.missed * NODES_OF_A_MISS > len(pending))
+    interpreter.note_misses(pending, flush.missed)
     if ran:
         _tally.flushes += 1
     else:
@@ -268,13 +266,14 @@ def launch_single(flush: Interpretation, node: Node, overwrites: cython.int) -> 
 def waits_for_compiler(flush: Interpretation, lowering: Lowering) -> cython.bint:
     """Whether a node alone has a kernel that is not compiled: the first time it is left to its flush, which compiles
     what it needs together, if scheduling what is left takes no longer than compiling."""
-    if len(flush.order) >= NODES_OF_A_KERNEL:
+    tuning: Tiering = lowering.program.device.tuning.tiering
+    if len(flush.order) >= tuning.nodes_of_a_kernel:
         return False
     launch: Launch
     for launch in lowering.launches:
         if launch.spec.address == 0:
             launch.spec.uses += 1
-            if launch.spec.uses < MEETINGS_ALONE:
+            if launch.spec.uses < tuning.uses_alone:
                 return True
     return False
 

@@ -21,8 +21,6 @@ from weft.errors import VerificationError
 
 require(__name__, cython.compiled)
 
-MOST_BYTES = 1 << 17  # that all members of a gang together leave behind for other kernels
-_most_bytes = cython.declare(cython.longlong, MOST_BYTES)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _contract = cython.declare(cython.int, CONTRACT)
 _index = cython.declare(cython.int, INDEX)
@@ -45,10 +43,11 @@ def gang(program: Program) -> Program:
     open_gangs: dict = {}  # key -> positions of gangs with room
     kernel: Kernel
     position: cython.Py_ssize_t
+    most: cython.longlong = program.device.tuning.horizontal.gang_bytes
     for kernel in program.kernels:
         key = _key_of(program, kernel) if _enabled else None
         nbytes: cython.longlong = 0 if key is None else _bytes_of(kernel)
-        if key is None or nbytes > _most_bytes:
+        if key is None or nbytes > most:
             _open(gangs, left, kernel, nbytes)
             continue
         positions: list = open_gangs.setdefault(key, [])
@@ -57,7 +56,7 @@ def gang(program: Program) -> Program:
             place = bisect.bisect_right(
                 positions, _floor(program, kernel, positions[len(positions) - 1])
             )
-        while place < len(positions) and left[positions[place]] + nbytes > _most_bytes:
+        while place < len(positions) and left[positions[place]] + nbytes > most:
             del positions[place]
         if place == len(positions):
             positions.append(len(gangs))

@@ -20,7 +20,7 @@ from weft.config import config
 
 require(__name__, cython.compiled)
 
-_LEAST = cython.declare(cython.longlong, 0 if config.guard else 64)  # bytes of a temporary
+_exact = cython.declare(cython.bint, config.guard != "")
 
 
 @cython.cclass
@@ -114,7 +114,8 @@ class Lowering:
 
     @cython.cfunc
     def temporary(self, nbytes: cython.longlong) -> cython.int:
-        self.scratch.append(max(nbytes, _LEAST))
+        least: cython.longlong = 0 if _exact else self.program.device.capabilities.alignment
+        self.scratch.append(max(nbytes, least))
         return len(self.plan.external) + len(self.plan.sizes) + len(self.scratch) - 1
 
     def slot_of(self, node: Node):

@@ -66,11 +66,9 @@ def value_of(plan: Plan, node: Node) -> Value:
 
 _reuse = True
 _exact = cython.declare(cython.bint, config.guard != "")
-AT_ONCE = 1 << 20  # elements that a scatter adds in one launch and without looking for signals
 NOTHING, BASES, ALL = range(
     3
 )  # what a program may write over: nothing, what parts are written to, operands too
-DEAR = 1 << 22  # bytes from which a scatter over a value from outside does not copy it
 
 
 def set_reuse(enabled: bool):
@@ -148,7 +146,7 @@ def _assign(program: Program, result: Plan) -> cython.void:
             if kernel.kind == ELEMENTWISE and _takes_operand(program, result, kernel, node):
                 continue
             nbytes: cython.longlong = node.numel * node.dtype.itemsize
-            size: cython.longlong = _round(nbytes)
+            size: cython.longlong = _round(result, nbytes)
             available = free.get(size)
             if available:
                 value_of(result, node).slot = available.pop()
@@ -163,16 +161,17 @@ def _expire(result: Plan, value: Value, free: dict) -> cython.void:
         return
     if value.slot < len(result.external):
         return  # written in place over a value from outside: how much room lies behind that is not known here
-    size: cython.longlong = _round(value.node.numel * value.node.dtype.itemsize)
+    size: cython.longlong = _round(result, value.node.numel * value.node.dtype.itemsize)
     free.setdefault(size, []).append(value.slot)
 
 
 @cython.cfunc
-def _round(nbytes: cython.longlong) -> cython.longlong:
+def _round(result: Plan, nbytes: cython.longlong) -> cython.longlong:
     """The size of a value's slot: slots of one size are shared. Exact where memory is guarded."""
     if _exact:
         return nbytes
-    return (nbytes + 63) // 64 * 64 if nbytes > 0 else 64
+    step: cython.longlong = result.program.device.capabilities.alignment
+    return (nbytes + step - 1) // step * step if nbytes > 0 else step
 
 
 @cython.cfunc
@@ -198,10 +197,12 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
         return False
     if root.state == DONE and (root in result.viewed or not is_private(root)):
         return False
-    if kernel.kind == SCATTER and root.state == DONE and node.numel * node.dtype.itemsize < DEAR:
+    copied: cython.longlong = program.device.tuning.copies.scattered_bytes
+    nbytes: cython.longlong = node.numel * node.dtype.itemsize
+    if kernel.kind == SCATTER and root.state == DONE and nbytes < copied:
         return False
     _overwrite(result, kernel, place.value, node)
-    if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(node):
+    if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(program, node):
         result.overwriting = kernel.position
     return True
 
@@ -217,12 +218,12 @@ def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython
 
 
 @cython.cfunc
-def _adds_in_parts(node: Node) -> cython.bint:
+def _adds_in_parts(program: Program, node: Node) -> cython.bint:
     """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
     source: Node = node.inputs[2]
     if node.row.name not in ("scatter_add", "take_add"):
         return False
-    return len(node.shape) > 3 or source.numel > AT_ONCE
+    return len(node.shape) > 3 or source.numel > program.device.tuning.copies.scattered_at_once
 
 
 @cython.cfunc

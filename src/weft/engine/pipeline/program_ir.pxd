@@ -1,4 +1,5 @@
 from cpython.object cimport PyObject
+from weft.engine.devices.api cimport Device
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
 
@@ -45,6 +46,7 @@ cdef class Kernel:
     cdef public object prepared
 
 cdef class Program:
+    cdef readonly Device device  # that it runs on
     cdef readonly list roots  # the live nodes that it is for
     cdef public list order
     cdef readonly list placed  # the nodes that have a number, by it

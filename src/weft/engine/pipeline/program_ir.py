@@ -4,6 +4,7 @@
 import cython
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.api import Device, default_device
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fingerprint import next_stamp
 from cython.cimports.weft.engine.pipeline.program_ir import has_place, operand, place_of
@@ -108,7 +109,8 @@ class Program:
     A node that has a place has a number, which stands in `Node.index` until another signature or program is made. The
     passes up to `fold_views` know of numbers and order alone."""
 
-    def __cinit__(self):
+    def __cinit__(self, device: Device = None):
+        self.device = default_device() if device is None else device
         self.operands = empty()
         self.first = empty()
         self.roots = []

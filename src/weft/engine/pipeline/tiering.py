@@ -11,6 +11,7 @@ kernels taken apart is `provisional`: it is not stored as known.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
@@ -26,11 +27,6 @@ from weft.errors import VerificationError
 
 require(__name__, cython.compiled)
 
-NEW_PER_FLUSH = 12  # about 50 ms of compiling
-ENOUGH = 8  # uses, after which a kernel is compiled
-MEDIUM = 1 << 20  # elements, of all operations of a kernel: about a millisecond
-LONG = 1 << 24
-
 
 def select(program: Program, again: cython.bint = False, whole: cython.bint = False) -> Program:
     """Work out specs; take novel fused kernels apart. `again`: whether this program has come before; `whole`: leave
@@ -39,6 +35,7 @@ def select(program: Program, again: cython.bint = False, whole: cython.bint = Fa
     long: list = []
     kernel: Kernel
     spec: KernelSpec
+    tuning: Tiering = program.device.tuning.tiering
     for kernel in program.kernels:
         if kernel.kind != ELEMENTWISE:
             continue
@@ -46,32 +43,33 @@ def select(program: Program, again: cython.bint = False, whole: cython.bint = Fa
         if whole or spec is None or not spec.fused or spec.address != 0:
             continue
         work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
-        spec.uses += _uses(work, again)
-        (long if work >= LONG else novel).append(kernel)
+        spec.uses += _uses(tuning, work, again)
+        (long if work >= tuning.long_elements else novel).append(kernel)
     if novel or long:
         _take_apart(program, long + novel)
     return program
 
 
 @cython.cfunc
-def _uses(work: cython.longlong, again: cython.bint) -> cython.longlong:
+def _uses(tuning: Tiering, work: cython.longlong, again: cython.bint) -> cython.longlong:
     """For how many uses one counts: what has come once is compiled where its program comes again, or the second time
     where its operations alone take long."""
-    if again or work >= LONG:
-        return ENOUGH
-    return ENOUGH // 2 if work >= MEDIUM else 1
+    if again or work >= tuning.long_elements:
+        return tuning.uses
+    return tuning.uses // 2 if work >= tuning.medium_elements else 1
 
 
 @cython.cfunc
 def _take_apart(program: Program, novel: list) -> cython.void:
     chosen: set = set()
     apart: set = set()
+    tuning: Tiering = program.device.tuning.tiering
     kernel: Kernel
     for kernel in novel:
         spec = prepared_spec(kernel)
         if spec in chosen:
             continue
-        if spec.uses >= ENOUGH and len(chosen) < NEW_PER_FLUSH:
+        if spec.uses >= tuning.uses and len(chosen) < tuning.new_kernels_of_a_flush:
             chosen.add(spec)
         else:
             apart.add(kernel)
@@ -124,10 +122,12 @@ def verify(program: Program, whole: cython.bint = False):
             )
     _verify_specs(program)
     new: set = set() if whole else _new_specs(program)
-    if len(new) > NEW_PER_FLUSH or any(spec.uses < ENOUGH for spec in new):
+    tuning: Tiering = program.device.tuning.tiering
+    most: cython.longlong = tuning.new_kernels_of_a_flush
+    if len(new) > most or any(spec.uses < tuning.uses for spec in new):
         raise VerificationError(
             "select",
-            expected=f"at most {NEW_PER_FLUSH} new kernels, each after {ENOUGH} uses",
+            expected=f"at most {most} new kernels, each after {tuning.uses} uses",
             got=", ".join(f"{spec!r} at {spec.uses}" for spec in new),
         )
     for nodes in program.apart or ():

@@ -7,14 +7,17 @@ it lies, and any other node is lowered by itself (`single_node`). Nothing is bat
 come again. The loop over the nodes is the driver's, which goes on
 with the whole pipeline where a node cannot be run here.
 
-`pays` is the cost model: scheduling costs about SCHEDULE_NS a node, and spares memory traffic where values are large.
+`pays` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and spares memory traffic
+where values are large.
 """
 
 import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell
+from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
@@ -38,16 +41,6 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-SCHEDULE_NS = 8000  # of all stages, for a node
-CALL_NS = 500  # of a node here, beyond its kernel
-LOWER_NS = 5000  # of one that is lowered by itself
-SPARED_NS_OF_KB = 40  # of what a node stores, where fusion keeps it in registers
-MISSES = (
-    8  # unknown nodes that go through the passes one by one; more are better scheduled together
-)
-NODES_OF_ANOTHER = 16  # for so many nodes of a flush there may be one more
-FREE_TRIES = 3  # flushes in a row with too many unknown nodes, after which some are not tried
-MOST_IN_A_ROW = 6
 LOOKS = cython.declare(cython.Py_ssize_t, 256)
 _put_off = cython.declare(list, [0] * 256)
 _in_a_row = cython.declare(list, [0] * 256)
@@ -80,12 +73,15 @@ def pays(pending: list) -> bool:
     """Whether nodes take less time one by one than to be scheduled and then run."""
     stored: cython.double = 0
     gain: cython.double = 0
+    tuning: Tiering = default_device().tuning.tiering
+    called: cython.double = tuning.schedule_ns - tuning.call_ns
+    lowered: cython.double = tuning.schedule_ns - tuning.lower_ns
     node: Node
     for node in pending:
         if node.row.kind != _view:
             stored += node.numel * node.dtype.itemsize
-        gain += SCHEDULE_NS - (CALL_NS if may_be_called(node) else LOWER_NS)
-    return stored / 1024 * SPARED_NS_OF_KB < gain
+        gain += called if may_be_called(node) else lowered
+    return stored / 1024 * tuning.traffic_ns_of_a_kb < gain
 
 
 def may_know_most(pending: list) -> bool:
@@ -98,12 +94,14 @@ def may_know_most(pending: list) -> bool:
     return left == 0
 
 
-def note_misses(pending: list, too_many: cython.bint) -> None:
-    """A flush had too many unknown nodes, or had not."""
+def note_misses(pending: list, missed: cython.longlong) -> None:
+    """A flush had so many unknown nodes."""
+    tuning: Tiering = default_device().tuning.tiering
+    too_many: cython.bint = missed * tuning.nodes_of_a_miss > len(pending)
     look: cython.Py_ssize_t = _look_of(pending)
-    tries: cython.int = min(cython.cast(cython.int, _in_a_row[look]) + 1, MOST_IN_A_ROW)
+    tries: cython.int = min(cython.cast(cython.int, _in_a_row[look]) + 1, tuning.most_tries)
     _in_a_row[look] = tries if too_many else 0
-    _put_off[look] = 1 << tries if too_many and tries > FREE_TRIES else 0
+    _put_off[look] = 1 << tries if too_many and tries > tuning.free_tries else 0
 
 
 @cython.cfunc
@@ -144,7 +142,8 @@ class Interpretation:
         self.operands = empty()
         self.order = []
         self.runs = True
-        self.most_misses = MISSES + len(pending) // NODES_OF_ANOTHER
+        tuning: Tiering = default_device().tuning.tiering
+        self.most_misses = tuning.unknown_nodes + len(pending) // tuning.nodes_of_an_unknown_one
         node: Node
         for node in reversed(pending):
             if node.live > 0 and node.state == PENDING:

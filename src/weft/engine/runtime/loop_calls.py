@@ -12,9 +12,10 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
-from cython.cimports.weft.engine.devices.cpu.instructions import SPLIT_ABOVE
+from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
+from cython.cimports.weft.engine.devices.tuning import Tuning
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
@@ -37,7 +38,7 @@ from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_ROW
-from weft.engine.pipeline.lowering import loop_kernel
+from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.memory_plan import is_private
 from weft.ops.row import TABLE
 
@@ -45,8 +46,7 @@ require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
-_block = cython.declare(cython.longlong, loop_kernel.BLOCK)
-_tall = cython.declare(cython.longlong, loop_kernel.TALL)
+_block = cython.declare(cython.longlong, BLOCK)
 _put_row = cython.declare(Primitive, TABLE["put"])
 _scalar_row = cython.declare(Primitive, SCALAR_ROW)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
@@ -71,7 +71,8 @@ def call_loop(node: Node) -> cython.bint:
     space: Node = node.inputs[0] if is_reduced else node
     if node.numel == 0 or space.numel == 0 or len(space.shape) > RANK:
         return False
-    if space.numel // 8 * 2 >= SPLIT_ABOVE:
+    tuning: Tuning = default_device().tuning
+    if space.numel // 8 * 2 >= tuning.threads.split_ns:
         return False
     if not _read(node, space, cython.address(loop)):
         return False
@@ -81,7 +82,11 @@ def call_loop(node: Node) -> cython.bint:
             return False
         _put_reduced_last(axes, cython.address(loop))
     _join_axes(cython.address(loop))
-    if loop.reduced > 0 and loop.rank > loop.reduced and _rows(cython.address(loop)) >= _tall:
+    if (
+        loop.reduced > 0
+        and loop.rank > loop.reduced
+        and _rows(cython.address(loop)) >= tuning.reductions.tall_rows
+    ):
         return False
     call: Call = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
@@ -101,7 +106,9 @@ def call_put(node: Node) -> cython.bint:
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
-    if part.numel == 0 or len(part.shape) > RANK or part.numel // 8 * 2 >= SPLIT_ABOVE:
+    if part.numel == 0 or len(part.shape) > RANK:
+        return False
+    if part.numel // 8 * 2 >= default_device().tuning.threads.split_ns:
         return False
     if part.dtype is not node.dtype or base.dtype is not node.dtype:
         return False

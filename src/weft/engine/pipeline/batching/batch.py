@@ -8,19 +8,20 @@ the reverse walk needs of a quotient `batched_residuals`.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
-    LEAST_ROWS,
     adds_rows,
     edge_identity,
     goes_on,
     identity,
     is_one_gather,
     role_of,
+    tuning_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     adopt,
@@ -55,7 +56,7 @@ from weft.config import config
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, VIEW
 from weft.engine.pipeline.batching.membership import batched_operands
 from weft.engine.pipeline.batching.operand_packing import FOLLOWED
-from weft.engine.pipeline.batching.scheduler import NARROW_FROM, form_groups
+from weft.engine.pipeline.batching.scheduler import form_groups
 from weft.errors import VerificationError
 from weft.ops.row import TABLE
 
@@ -64,9 +65,6 @@ require(__name__, cython.compiled)
 _cat_row = cython.declare(Primitive, TABLE["cat"])
 _stack_row = cython.declare(Primitive, TABLE["stack"])
 _watcher = None
-GATHERS_OF_A_GROUP = 1.5  # which bring its operands together, as a rule
-BYTES_OF_A_NODE = 1 << 14  # that are read while a node is run
-LEAST_SPARED = 2  # one node in so many has to be spared, where there are many
 
 
 def enabled():
@@ -87,7 +85,7 @@ def group(nodes: list):
     groups: list = form_groups(nodes, notes)
     if groups is None:
         return None
-    if not _pays(groups, nodes):
+    if groups and not _pays(groups, nodes):
         groups = []
         notes = notes and [(facts, count, max(least, count + 1)) for facts, count, least in notes]
     for members in groups:
@@ -112,21 +110,24 @@ def group(nodes: list):
 def _pays(groups: list, nodes: list) -> cython.bint:
     """Whether groups spare enough of these nodes. Each leaves one, and brings its operands together; products by a
     shared weight spare reading it, too."""
+    tuning: Batching = tuning_of(nodes[0])
     spared: cython.double = 0
-    count: cython.Py_ssize_t = 0
+    count: cython.longlong = 0
     members: list
     node: Node
     for members in groups:
         node = members[0]
         if node.row.kind == CONTRACT:
             weight: Node = node.inputs[1]
-            once: cython.double = weight.numel * weight.dtype.itemsize / BYTES_OF_A_NODE
-            spared += (len(members) - 1) * (1 + once) - GATHERS_OF_A_GROUP
+            once: cython.double = weight.numel * weight.dtype.itemsize / tuning.bytes_of_a_node
+            spared += (len(members) - 1) * (1 + once) - tuning.gathers_of_a_batch
         else:
-            spared += _terms(members) - 1 - GATHERS_OF_A_GROUP
+            spared += _terms(members) - 1 - tuning.gathers_of_a_batch
     for node in nodes:
         count += node.row.kind != VIEW
-    return spared > 0 if count < NARROW_FROM else spared * LEAST_SPARED >= count
+    if count < tuning.narrow_nodes:
+        return spared > 0
+    return spared * tuning.nodes_of_a_spared_one >= count
 
 
 @cython.cfunc
@@ -257,7 +258,7 @@ def _build_ragged(
         _make_quotient(members, operands, first.params, shape, shapes, flags)
         return
     for alike in of_one_height(members):
-        if len(alike) >= LEAST_ROWS:
+        if len(alike) >= tuning_of(first).fewest_rows:
             _build(alike, stacks)
 
 

@@ -1,10 +1,5 @@
+from weft.engine.devices.tuning cimport Batching
 from weft.engine.ir.node cimport Node
-
-cdef enum:
-    ROW_BYTES = 32768  # copying larger rows takes longer than company saves
-    PRODUCT_BYTES = 131072  # except for a product with a weight that all share
-    LONG_BYTES = 524288  # of operations on rows that lie in batches already
-    LEAST_ROWS = 3  # smaller groups cost more in gathering than they save
 
 cdef enum:
     ADDED_UP = -2  # the `qrow` of a sum that only one other sum goes on from: it is added up in that one's row
@@ -13,6 +8,7 @@ cdef inline bint goes_on(Node node) noexcept:
     """Whether a sum is nothing but the beginning of its only reader."""
     return node.qrow == ADDED_UP and node.quotient is None
 
+cdef Batching tuning_of(Node node)
 cdef object identity(Node node)
 cdef object edge_identity(object edge)
 cdef long long most_bytes(Node node)

@@ -7,9 +7,10 @@ pattern, and of the place in the user's program. Nothing is computed for it, and
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.devices.api import default_device
+from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.pipeline.batching.batch_key import LONG_BYTES, ROW_BYTES
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_ROW, VIEW
@@ -22,6 +23,12 @@ _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _MACRO = cython.declare(cython.int, MACRO)
 _add_row = cython.declare(Primitive, TABLE["add"])
+
+
+@cython.cfunc
+def tuning_of(node: Node) -> Batching:
+    """The thresholds of the device that a node runs on."""
+    return default_device().tuning.batching
 
 
 @cython.cfunc
@@ -57,7 +64,8 @@ def most_bytes(node: Node) -> cython.longlong:
     """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
     too large to be copied."""
     rowwise: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
-    return LONG_BYTES if rowwise else ROW_BYTES
+    tuning: Batching = tuning_of(node)
+    return tuning.batched_row_bytes if rowwise else tuning.row_bytes
 
 
 @cython.cfunc

@@ -16,6 +16,7 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
+from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import (
     FAR,
@@ -26,9 +27,6 @@ from cython.cimports.weft.engine.ir.prefetch import (
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
-    LEAST_ROWS,
-    PRODUCT_BYTES,
-    ROW_BYTES,
     address_of,
     adds_rows,
     alike,
@@ -39,6 +37,7 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     most_bytes,
     role_of,
     same_line,
+    tuning_of,
     way_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
@@ -57,11 +56,6 @@ _NEVER = cython.declare(cython.longlong, 1 << 60)
 _FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's number in `turn_of`
 _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
-LEAST_WIDTH = (
-    8  # nodes for each step of the longest way: below, groups bring together more than they spare
-)
-NARROW_FROM = 64  # nodes: of fewer, any group will do
-_LEAST_LONE = cython.declare(cython.Py_ssize_t, 8)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
 _stack_row = cython.declare(Primitive, TABLE["stack"])
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
@@ -135,6 +129,7 @@ class Signature:
 class Agenda:
     """One run over the pending nodes: their signatures and order, what is ready."""
 
+    tuning = cython.declare(Batching)
     nodes = cython.declare(list)
     signatures = cython.declare(list)  # one per node; None runs by itself
     table = cython.declare(dict)
@@ -158,6 +153,7 @@ class Agenda:
 
     def __cinit__(self, nodes: list, notes: list | None):
         count: cython.size_t = len(nodes)
+        self.tuning = tuning_of(nodes[0])
         self.nodes = nodes
         self.notes = notes
         self.signatures = [None] * len(nodes)
@@ -211,7 +207,7 @@ class Agenda:
                     signature.remaining += 1
                     if node.shape is not signature.first.shape:
                         signature.uneven = signature.uneven or node.shape != signature.first.shape
-                    self.crowded = self.crowded or signature.remaining >= LEAST_ROWS
+                    self.crowded = self.crowded or signature.remaining >= self.tuning.fewest_rows
                     self.signatures[position] = signature
             if node.quotient is not None:
                 self.await_operand(position, node.quotient, True)
@@ -325,9 +321,10 @@ class Agenda:
                 sums = max(sums, signature.longest)
         for position in range(len(self.nodes)):
             deepest = max(deepest, self.order.height[position])
-        if count < NARROW_FROM or self.begun.count > count // 4:
+        if count < self.tuning.narrow_nodes or self.begun.count > count // 4:
             return True
-        return count >= LEAST_WIDTH * cython.cast(cython.longlong, deepest - sums)
+        steps: cython.longlong = deepest - sums
+        return count >= self.tuning.fewest_nodes_of_a_step * steps
 
     @cython.cfunc
     def arrange(self) -> cython.void:
@@ -367,7 +364,7 @@ class Agenda:
         signature: Signature
         counted: list = []
         for signature in self.known:
-            if signature.remaining >= LEAST_ROWS and signature.links == 0:
+            if signature.remaining >= self.tuning.fewest_rows and signature.links == 0:
                 cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
                 counted.append((cheap, -signature.remaining, signature.number, signature))
         counted.sort()
@@ -430,9 +427,10 @@ class Agenda:
         are few."""
         places: Integers = _ready_of(signature)
         other: Signature
-        if places.count < LEAST_ROWS and signature.links == 0:
+        fewest: cython.longlong = self.tuning.fewest_rows
+        if places.count < fewest and signature.links == 0:
             for other in signature.others:
-                if 0 < other.ready.count < LEAST_ROWS and other.links == 0:
+                if 0 < other.ready.count < fewest and other.links == 0:
                     extend(places, _ready_of(other), 0)
         places.sort()
         return places
@@ -444,15 +442,16 @@ class Agenda:
         ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end,
         also for one example."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
+        fewest: cython.longlong = self.tuning.fewest_rows
         if not self.copies_little(node):
             return _NEVER
         batched: cython.bint = self.reads_batch(node)
         if batched and node.row.code == _stack_row.code and len(node.inputs) >= _LONG_SUM:
-            return 1 if is_one_gather(node) else LEAST_ROWS
-        if node.row.kind != _ELEMENTWISE or nbytes > ROW_BYTES:
-            return max(_PAIR, min(LEAST_ROWS, nbytes >> 10)) if batched else LEAST_ROWS
+            return 1 if is_one_gather(node) else fewest
+        if node.row.kind != _ELEMENTWISE or nbytes > self.tuning.row_bytes:
+            return max(_PAIR, min(fewest, nbytes >> 10)) if batched else fewest
         if not batched:
-            return max(_LEAST_LONE, nbytes >> 7)
+            return max(self.tuning.fewest_lone_rows, nbytes >> 7)
         if signature.longest >= _LONG_SUM and adds_rows(node):
             return 1
         return max(_PAIR, nbytes >> 10)
@@ -471,9 +470,11 @@ class Agenda:
         for each place that repeats, are taken for examples' own."""
         source: Node
         index: cython.Py_ssize_t
-        if most_bytes(node) <= ROW_BYTES:
+        most: cython.longlong = self.tuning.row_bytes
+        if most_bytes(node) <= most:
             return True  # its operands are no larger
-        most: cython.longlong = PRODUCT_BYTES if _multiplies_weight(node) else ROW_BYTES
+        if _multiplies_weight(node):
+            most = self.tuning.product_bytes
         for index in range(len(node.inputs)):
             source = node.inputs[index]
             if source.numel * source.dtype.itemsize <= most:
@@ -626,6 +627,8 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
     start: cython.Py_ssize_t = 0
     while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
         start += 1  # nothing older than the first fresh node reads from one
+    if start == len(nodes):
+        return []
     agenda: Agenda = Agenda(nodes[start:] if start else nodes, notes)
     try:
         agenda.read()

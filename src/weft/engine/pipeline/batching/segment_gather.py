@@ -11,6 +11,7 @@ from cython.cimports.weft.engine.frontend.node_factory import count_elements, ne
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.pipeline.batching.batch_key import tuning_of
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
 
@@ -25,8 +26,6 @@ _add_row = cython.declare(Primitive, TABLE["add"])
 _view_row = cython.declare(Primitive, TABLE["view"])
 _select_row = cython.declare(Primitive, TABLE["select"])
 _slice_row = cython.declare(Primitive, TABLE["slice"])
-MOST_TERMS = 16  # of a sum that is added up again where it goes on
-_most_terms = cython.declare(cython.Py_ssize_t, MOST_TERMS)
 
 
 @cython.final
@@ -161,7 +160,9 @@ def _add_below(
         if end == begin:
             return False
         if end > begin + 1 and not (
-            leads and end - begin <= _most_terms and node.dtype.name in ("float32", "float64")
+            leads
+            and end - begin <= tuning_of(node).most_terms
+            and node.dtype.name in ("float32", "float64")
         ):
             return False
     place: cython.Py_ssize_t

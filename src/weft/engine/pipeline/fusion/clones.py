@@ -10,6 +10,7 @@ stores neither its differences from the mean nor the normalised values. Bits are
 import cython
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.tuning import Costs
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
 from cython.cimports.weft.engine.pipeline.fusion.def_use import (
@@ -33,23 +34,10 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
-from weft.engine.pipeline.fusion.costs import IN_MEMORY, READ
 
 require(__name__, cython.compiled)
 
-MOST_READERS = 4  # kernels that compute it again
-SMALLER = 16  # times smaller than an array is what counts as nothing beside it
-LEAST = 1 << 18  # bytes of a value that are worth it
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
-_least = cython.declare(cython.longlong, LEAST)
-
-
-def set_least(nbytes: int = LEAST):
-    """From how many bytes on values are computed again instead of being stored. Returns the old number."""
-    global _least
-    previous = _least
-    _least = nbytes
-    return previous
 
 
 @cython.ccall
@@ -58,7 +46,7 @@ def make_twins(program: Program) -> cython.void:
     kernel: Kernel
     node: Node
     found: cython.bint = False
-    most: cython.int = most_nodes()
+    most: cython.int = most_nodes(program)
     if most == 1:
         return
     candidates: set = _candidates(program)
@@ -77,7 +65,7 @@ def make_twins(program: Program) -> cython.void:
             if uses is None:
                 uses = uses_of(program, candidates)
             others: list = _other_uses(program, kernel, node, uses)
-            if others and _have_room(others, len(chain), most):
+            if others and _have_room(program, others, len(chain), most):
                 _give(program, node, chain, others, originals)
                 left -= 1
                 found = True
@@ -91,13 +79,15 @@ def _candidates(program: Program) -> set:
     found: set = set()
     kernel: Kernel
     node: Node
+    costs: Costs = program.device.tuning.costs
+    least: cython.longlong = program.device.tuning.rematerialization.cloned_bytes
     for kernel in program.kernels:
         if kernel.kind != _elementwise or kernel.staged or len(kernel.stores) < 2:
             continue
         for node in kernel.stores:
-            if node.live > 0 or node.numel * node.dtype.itemsize < _least or node in program.kept:
+            if node.live > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
                 continue
-            if cost_of(node) <= IN_MEMORY:
+            if cost_of(costs, node) <= costs.store:
                 found.add(place_of(program, node).value)
     return found
 
@@ -126,18 +116,20 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
     one: Node
     number: cython.Py_ssize_t
     cost: cython.double = 0
+    costs: Costs = program.device.tuning.costs
+    ratio: cython.longlong = program.device.tuning.rematerialization.negligible_ratio
     while stack:
         one = stack.pop()
         if one.dtype is not node.dtype or one.shape != node.shape:
             return None
-        cost += cost_of(one)
+        cost += cost_of(costs, one)
         for number in range(len(one.inputs)):
             place: Place = operand(program, one, number)
             stored: cython.bint = place.value.kernel is None or place.value.stored
-            if place.root.numel * SMALLER <= node.numel and stored:
+            if place.root.numel * ratio <= node.numel and stored:
                 continue
             if not stored and reads_elements(kernel, place):
-                cost -= READ
+                cost -= costs.read
                 if place.root not in chain:
                     chain.add(place.root)
                     stack.append(place.root)
@@ -145,7 +137,7 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
                 array = place.value
             else:
                 return None
-        if cost > IN_MEMORY:
+        if cost > costs.store:
             return None
     return None if array is None else [one for one in kernel.nodes if one in chain]
 
@@ -160,7 +152,9 @@ def _is_array(place: Place, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _have_room(reads: list, count: cython.Py_ssize_t, most: cython.int) -> cython.bint:
+def _have_room(
+    program: Program, reads: list, count: cython.Py_ssize_t, most: cython.int
+) -> cython.bint:
     """Whether few kernels read a value, which may have so many nodes more."""
     kernel: Kernel
     use: Use
@@ -170,7 +164,7 @@ def _have_room(reads: list, count: cython.Py_ssize_t, most: cython.int) -> cytho
     for kernel in kernels:
         if len(kernel.nodes) + count > most:
             return False
-    return len(kernels) <= MOST_READERS
+    return len(kernels) <= program.device.tuning.rematerialization.most_readers
 
 
 @cython.cfunc

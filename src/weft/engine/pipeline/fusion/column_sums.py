@@ -8,13 +8,14 @@ of its input. Bits are the same (`weft.engine.devices.cpu.codegen.reduce_columns
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.tuning import Fusion
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
     is_over_rows,
     most_nodes,
-    most_staged,
+    most_row_nodes,
 )
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -30,12 +31,6 @@ from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
 
 require(__name__, cython.compiled)
 
-# Values that need not be stored: for fewer, walking the sums beside each row takes as long.
-LEAST = 2
-# Rows: of fewer, sixteen partial sums are as much work; more are several blocks.
-FEWEST, MOST = 128, 4096
-# Bytes of sums for each element of a row, of which each call has four in local memory.
-MOST_BYTES = 16
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 
@@ -46,8 +41,8 @@ def take_sums(program: Program) -> cython.void:
     kernel: Kernel
     host: Kernel
     found: cython.bint = False
-    most: cython.int = most_staged()
-    if most_nodes() == 1:
+    most: cython.int = most_row_nodes(program)
+    if most_nodes(program) == 1:
         return
     candidates: list = [kernel for kernel in program.kernels if _is_of_sums(program, kernel)]
     for kernel in candidates:
@@ -71,7 +66,8 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
     if len(kernel.axes) != rank - 1 or rank - 1 in kernel.axes:
         return False
     rows: cython.longlong = count_elements(kernel.shape[: rank - 1])
-    if rows < FEWEST or rows > MOST:
+    tuning: Fusion = program.device.tuning.fusion
+    if rows < tuning.fewest_summed_rows or rows > tuning.most_summed_rows:
         return False
     for node in kernel.nodes:
         if node.row.kind == _reduce and (
@@ -108,12 +104,13 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
                 continue
             if place.value.reader is kernel and place.root.live == 0 and not place.value.kept:
                 saved.setdefault(other, set()).add(place.root)
+    tuning: Fusion = program.device.tuning.fusion
     return [
         other
         for other in saved
-        if len(saved[other]) >= LEAST
+        if len(saved[other]) >= tuning.fewest_saved_values
         and len(other.nodes) + len(kernel.nodes) <= most
-        and _bytes_of_sums(other) + _bytes_of_sums(kernel) <= MOST_BYTES
+        and _bytes_of_sums(other) + _bytes_of_sums(kernel) <= tuning.column_sum_bytes
     ]
 
 

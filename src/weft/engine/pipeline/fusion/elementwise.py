@@ -51,7 +51,7 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
     if len(candidates) > 1:
         candidates.sort(key=_position_of, reverse=True)
     for kernel in candidates:
-        if kernel is best or merge(kernels, kernel, best):
+        if kernel is best or merge(program, kernels, kernel, best):
             continue
         if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
             best = kernel

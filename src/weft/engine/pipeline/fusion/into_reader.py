@@ -35,7 +35,7 @@ def sink(program: Program) -> cython.void:
     anyway: they need not be stored."""
     kernel: Kernel
     moved: cython.bint = False
-    most: cython.int = most_nodes()
+    most: cython.int = most_nodes(program)
     if most == 1:
         return
     for kernel in program.kernels:

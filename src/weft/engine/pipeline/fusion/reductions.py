@@ -21,7 +21,6 @@ from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
 
 require(__name__, cython.compiled)
 
-SIBLINGS = 4  # kernels that a reduction may join although none computes what it reduces
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 
@@ -37,7 +36,7 @@ def join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
         if not (
             kernel.open
             and equal(kernel.shape, shape)
-            and room(kernel) > 0
+            and room(program, kernel) > 0
             and place.root.row.kind != _reduce
             and not in_epilogue(kernel, place.root)
             and (
@@ -76,13 +75,13 @@ def _sibling(program: Program, kernels: list, node: Node, below: Kernel) -> Kern
     shape: tuple = cython.cast(Node, node.inputs[0]).shape
     other: Node
     number: cython.Py_ssize_t
-    for kernel in kernels[-SIBLINGS:]:
+    for kernel in kernels[-program.device.tuning.fusion.most_siblings :]:
         candidate: Kernel = kernel
         if candidate is None or not candidate.open or candidate.position <= below.position:
             continue
         if candidate.axes != node.params[0] or candidate.reduced_shape != node.shape:
             continue
-        if candidate.shape != shape or room(candidate) <= 0:
+        if candidate.shape != shape or room(program, candidate) <= 0:
             continue
         for other in candidate.nodes:
             for number in range(len(other.inputs)):
@@ -98,7 +97,7 @@ def _beside(program: Program, kernels: list, node: Node, kernel: Kernel) -> Kern
     kernel itself."""
     number: cython.Py_ssize_t = len(kernels)
     seen: cython.int = 0
-    while number > 0 and seen < SIBLINGS:
+    while number > 0 and seen < program.device.tuning.fusion.most_siblings:
         number -= 1
         candidate: Kernel = kernels[number]
         if candidate is None or candidate is kernel:
@@ -109,7 +108,7 @@ def _beside(program: Program, kernels: list, node: Node, kernel: Kernel) -> Kern
             and not candidate.staged
             and candidate.reduced_shape == node.shape
             and candidate.shape == kernel.shape
-            and room(candidate) > len(kernel.nodes)
+            and room(program, candidate) > len(kernel.nodes)
             and _shares(program, candidate, kernel)
             and raise_kernel(program, kernels, candidate, kernel)
         ):

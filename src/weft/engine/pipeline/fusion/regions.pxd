@@ -1,9 +1,9 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
 
-cdef int most_nodes()
-cdef int most_staged()
-cdef int room(Kernel kernel)
+cdef int most_nodes(Program program)
+cdef int most_row_nodes(Program program)
+cdef int room(Program program, Kernel kernel)
 cdef void append_kernel(list kernels, Kernel kernel)
 cdef Kernel find(Program program, Node node)
 cdef bint is_over_rows(Kernel kernel, Node node)
@@ -13,8 +13,8 @@ cdef bint by_row(Kernel kernel, Place place)
 cdef bint reads_inside(Program program, Kernel kernel, Node node, Place place)
 cdef bint goes_on(Program program, Kernel kernel, Node node)
 cdef bint may_be_staged(Program program, Kernel kernel)
-cdef bint accepts(Kernel kernel, Node node, Node root)
-cdef bint merge(list kernels, Kernel early, Kernel late)
+cdef bint accepts(Program program, Kernel kernel, Node node, Node root)
+cdef bint merge(Program program, list kernels, Kernel early, Kernel late)
 cdef bint raise_kernel(Program program, list kernels, Kernel early, Kernel late)
 cdef void note_consumers(Program program, Kernel kernel, Node node)
 cdef bint lies_within(Kernel kernel, Place place)

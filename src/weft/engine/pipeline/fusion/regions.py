@@ -8,6 +8,7 @@ predicates by which the passes of this folder decide, and the moves that keep a 
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.tuning import Fusion
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -24,30 +25,17 @@ from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
 
 require(__name__, cython.compiled)
 
-MAX_NODES = 32
-MAX_STAGED = 64  # of a staged kernel, whose phases are loops of their own
-LONGEST_ROW = 16384  # of a staged kernel, as in `weft.engine.kernels.loop_ir`
-FEWEST_ROWS = 16  # fewer are not worth giving up the freedom to cut rows between threads
-_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
-_fewest_rows = cython.declare(cython.longlong, FEWEST_ROWS)
-_max_nodes = cython.declare(cython.int, MAX_NODES)
-_max_staged = cython.declare(cython.int, MAX_STAGED)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 
 
-def set_fusion(enabled: bool):
-    """Fuse chains (the default), or give every node a kernel of its own. Bits are the same; returns the old setting."""
-    global _max_nodes
-    previous = _max_nodes > 1
-    _max_nodes = MAX_NODES if enabled else 1
-    return previous
-
-
 @cython.cfunc
-def room(kernel: Kernel) -> cython.int:
+def room(program: Program, kernel: Kernel) -> cython.int:
     """How many nodes a kernel may have yet."""
-    most: cython.int = _max_staged if kernel.staged and _max_nodes > 1 else _max_nodes
+    tuning: Fusion = program.device.tuning.fusion
+    most: cython.int = tuning.most_nodes
+    if kernel.staged and most > 1:
+        most = tuning.most_row_nodes
     return most - cython.cast(cython.int, len(kernel.nodes))
 
 
@@ -58,15 +46,15 @@ def append_kernel(kernels: list, kernel: Kernel) -> cython.void:
 
 
 @cython.cfunc
-def most_nodes() -> cython.int:
+def most_nodes(program: Program) -> cython.int:
     """How many nodes a kernel may have; 1 where nothing is fused."""
-    return _max_nodes
+    return program.device.tuning.fusion.most_nodes
 
 
 @cython.cfunc
-def most_staged() -> cython.int:
-    """How many nodes a staged kernel may have."""
-    return _max_staged
+def most_row_nodes(program: Program) -> cython.int:
+    """How many nodes a row kernel may have."""
+    return program.device.tuning.fusion.most_row_nodes
 
 
 @cython.cfunc
@@ -128,10 +116,10 @@ def by_row(kernel: Kernel, place: Place) -> cython.bint:
 def reads_inside(program: Program, kernel: Kernel, node: Node, place: Place) -> cython.bint:
     """Whether an elementwise node may read an input within the kernel that computes it."""
     if place.whole and equal(place.shape, node.shape):
-        return accepts(kernel, node, place.root)
+        return accepts(program, kernel, node, place.root)
     return (
         kernel.open
-        and room(kernel) > 0
+        and room(program, kernel) > 0
         and kernel.shape == node.shape
         and is_row_value(kernel, place.root)
         and by_row(kernel, place)
@@ -159,13 +147,13 @@ def may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
     if kernel.axes is None or rank < 2 or kernel.axes != (rank - 1,):
         return False
     length: cython.longlong = kernel.shape[rank - 1]
-    if length < 2 or length > _longest_row:
+    if length < 2 or length > program.device.capabilities.longest_row:
         return False
     rows: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(rank - 1):
         rows *= cython.cast(cython.longlong, kernel.shape[axis])
-    if rows < _fewest_rows:
+    if rows < program.device.tuning.fusion.fewest_rows:
         return False
     node: Node
     number: cython.Py_ssize_t
@@ -182,9 +170,9 @@ def may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
 
 
 @cython.cfunc
-def accepts(kernel: Kernel, node: Node, root: Node) -> cython.bint:
+def accepts(program: Program, kernel: Kernel, node: Node, root: Node) -> cython.bint:
     """Whether an elementwise node may join the kernel that computes its input `root`."""
-    if not kernel.open or room(kernel) <= 0:
+    if not kernel.open or room(program, kernel) <= 0:
         return False
     if kernel.axes is None:
         return kernel.shape == node.shape
@@ -194,7 +182,7 @@ def accepts(kernel: Kernel, node: Node, root: Node) -> cython.bint:
 
 
 @cython.cfunc
-def merge(kernels: list, early: Kernel, late: Kernel) -> cython.bint:
+def merge(program: Program, kernels: list, early: Kernel, late: Kernel) -> cython.bint:
     """Compute `early` inside `late` where nobody between them reads it, and `late` only element by element."""
     if early.axes is not None or late.axes is not None or early.shape != late.shape:
         return False
@@ -202,7 +190,7 @@ def merge(kernels: list, early: Kernel, late: Kernel) -> cython.bint:
         return False
     if early.first_indirect <= late.position:
         return False
-    if len(early.nodes) + len(late.nodes) > _max_nodes:
+    if len(early.nodes) + len(late.nodes) > most_nodes(program):
         return False
     late.nodes = early.nodes + late.nodes
     late.last_consumer = max(late.last_consumer, early.last_consumer)
@@ -223,7 +211,7 @@ def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -
     """Compute `late` inside `early` where all that it reads is there by then, or made by `early` element by element."""
     if late.axes is not None or early.shape != late.shape or early.position > late.position:
         return False
-    if not early.open or len(late.nodes) >= room(early):
+    if not early.open or len(late.nodes) >= room(program, early):
         return False
     node: Node
     number: cython.Py_ssize_t

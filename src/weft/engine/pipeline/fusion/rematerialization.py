@@ -9,6 +9,7 @@ the same; readers behind the peak read the twins. Bits are the same.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.tuning import Rematerialization
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.pipeline.fusion.def_use import Use, uses_of
 from cython.cimports.weft.engine.pipeline.fusion.form_kernels import form_kernels
@@ -31,33 +32,18 @@ from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, REDUCE, SOURCE
 
 require(__name__, cython.compiled)
 
-ENOUGH = 1 << 25  # bytes: programs that need less at their peak stay as they are
-LEAST = 1 << 18  # bytes that have to become free
-MOST_NODES = 24  # twins of one kernel
-MOST_VALUES = 5  # that a kernel stores and that are looked at together
 READERS = (ELEMENTWISE, REDUCE, CONTRACT)
 CHEAP = (ELEMENTWISE, SOURCE)
-_enabled = True
-_enough = ENOUGH
-_least = LEAST
-
-
-def set_recomputation(enabled: bool, enough: int = ENOUGH, least: int = LEAST):
-    """Compute idle values again (the default), or keep them; from which peak on, and how many bytes have to become
-    free by it. Bits are the same; returns the old setting."""
-    global _enabled, _enough, _least
-    previous = _enabled, _enough, _least
-    _enabled, _enough, _least = enabled, enough, least
-    return previous
 
 
 @cython.ccall
 def recompute(program: Program) -> cython.void:
     """Put twins into the order of a program that needs much memory, and form its kernels again."""
-    if not _enabled or most_nodes() == 1 or _stored_bytes(program) < _enough:
+    enough: cython.longlong = program.device.tuning.rematerialization.peak_bytes
+    if most_nodes(program) == 1 or _stored_bytes(program) < enough:
         return
     uses: Uses = Uses(program)
-    if uses.most < _enough:
+    if uses.most < enough:
         return
     choices: list = []
     pinned: set = set()  # values that twins read, which stay
@@ -167,22 +153,24 @@ class Choice:
 @cython.cfunc
 def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
     """The choice that frees most, of those with the fewest twins; None where none is worth it."""
+    tuning: Rematerialization = program.device.tuning.rematerialization
+    least: cython.longlong = tuning.freed_bytes
     idle: list = [
         node
         for node in kernel.stores
-        if _bytes(node) >= _least
+        if _bytes(node) >= least
         and _is_cheap(kernel, node)
         and node not in program.kept
         and node not in pinned
         and uses.is_idle(node)
     ]
-    idle = idle[-MOST_VALUES:]
+    idle = idle[-tuning.most_values :]
     best: Choice = None
     bits: cython.int
     for bits in range(1, 1 << len(idle)):
         again: set = {node for number, node in enumerate(idle) if bits >> number & 1}
         choice: Choice = _choice(program, uses, kernel, again, gone)
-        if choice is None or choice.free < _least:
+        if choice is None or choice.free < least:
             continue
         if best is None or (choice.free, -len(choice.nodes)) > (best.free, -len(best.nodes)):
             best = choice
@@ -207,7 +195,7 @@ def _choice(program: Program, uses: Uses, kernel: Kernel, again: set, gone: set)
     first: cython.Py_ssize_t = min([use.kernel.position for use in late])
     choice.place = min([uses.rank[use.node] for use in late])
     chain: set = _chain(program, uses, kernel, choice, first)
-    if len(chain) > MOST_NODES or choice.roots & gone:
+    if len(chain) > program.device.tuning.rematerialization.most_clones or choice.roots & gone:
         return None
     choice.free = sum([_bytes(node) for node in again])
     for root in choice.roots:

@@ -35,9 +35,6 @@ require(__name__, cython.compiled)
 
 _real = cython.declare(cython.int, REAL)
 _INDEXED = cython.declare(cython.longlong, 1 << 32)  # in place of the rank of a loop kernel
-_LARGE = cython.declare(
-    cython.longlong, 1 << 20
-)  # bytes: of fewer nobody asks how large caches are
 
 
 @cython.cfunc
@@ -64,7 +61,7 @@ def _copy(
     if 0 in shape:
         return
     builder: Builder = copy_loop(dtype, shape, source[2], target[2])
-    if written >= _LARGE and _is_in_lines(builder):
+    if written >= lowering.program.device.tuning.copies.large_bytes and _is_in_lines(builder):
         from weft.engine.pipeline.lowering.streaming_copy import copy_lines
 
         rows = builder.dims.words[0] if builder.rank == 2 else 1

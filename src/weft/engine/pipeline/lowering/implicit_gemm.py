@@ -27,7 +27,8 @@ def lower_axes(lowering: Any, node: Any) -> None:
 
     left, right = [lowering.place_of(source) for source in node.inputs]
     shapes = [source.shape for source in node.inputs]
-    form = choose(node.shape, (shapes[0], left[2]), (shapes[1], right[2]))
+    tuning = lowering.program.device.tuning.products
+    form = choose(tuning, node.shape, (shapes[0], left[2]), (shapes[1], right[2]))
     assert form is not None, "absorb has asked before"
     axes, size = form.axes, node.dtype.itemsize
     places = [left[:2], right[:2], (lowering.slot_of(node), 0)]

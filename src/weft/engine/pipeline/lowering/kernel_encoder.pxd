@@ -1,3 +1,4 @@
+from weft.engine.devices.api cimport Device
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.pipeline.launch_ir cimport KernelSpec
@@ -13,6 +14,7 @@ cdef enum:
     REGION = 5  # words of a region: its dtype, its kind, its first step, of a store the value, whether in the epilogue
 
 cdef class Builder:
+    cdef Device device
     cdef Program program
     cdef Kernel kernel
     cdef readonly KernelSpec spec

@@ -277,6 +277,7 @@ class Builder:
 def new_builder(program: Program, kernel: Kernel) -> Builder:
     """An empty builder over the axes of a kernel."""
     builder: Builder = Builder.__new__(Builder)
+    builder.device = program.device
     builder.program = program
     builder.kernel = kernel
     builder.start(kernel.shape, kernel.axes)

@@ -9,6 +9,7 @@ lowering to LLVM is codegen's.
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, extend, put, reserve
+from cython.cimports.weft.engine.devices.tuning import Reductions, Threads
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -34,6 +35,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Progr
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
+from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
 from weft.engine.pipeline.lowering.spec_table import spec_of
 from weft.ops.row import TABLE
@@ -44,11 +46,7 @@ _KINDS = {"amax": "max", "amin": "min"}
 _NAMES = {LOAD: "load", OFFSET: "offset"}
 _TYPES = {dtype.code: dtype.name for dtype in dtypes.ALL}
 _PARTS = {BODY: "b", REDUCED: "r", EPILOGUE: "e"}
-BLOCK = 4096
-MARGIN = 64  # columns of a row of scratch beyond those of the kernel, as in `weft.engine.kernels.loop_ir`
-COLUMNS = 64  # that are worth a thread
-NARROW = 128  # columns that are few, of at least TALL rows
-TALL = 1024
+_block = cython.declare(cython.longlong, BLOCK)
 _real = cython.declare(cython.int, REAL)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _IN_WORD = cython.declare(cython.Py_ssize_t, 40)  # classes of axes in a word of a key
@@ -129,7 +127,8 @@ def _is_narrow(builder: Builder, axis: cython.Py_ssize_t) -> cython.bint:
         return False
     for number in range(outer, builder.rank):
         rows *= builder.dims.words[number]
-    return builder.dims.words[axis] < NARROW and rows >= TALL
+    tuning: Reductions = builder.device.tuning.reductions
+    return builder.dims.words[axis] < tuning.narrow_columns and rows >= tuning.tall_rows
 
 
 @cython.cfunc
@@ -346,13 +345,15 @@ def launch_loops(
     put_arguments(builder, arguments)
     work: cython.longlong = total * (builder.body_count + 1) // 8 + 1
     units: cython.longlong = arguments.words[0]
-    grain: cython.longlong = 1024 if rank == 1 else max(1, 1024 * units // max(total, 1))
+    tuning: Threads = lowering.program.device.tuning.threads
+    chunk: cython.longlong = tuning.chunk_elements
+    grain: cython.longlong = chunk if rank == 1 else max(1, chunk * units // max(total, 1))
     if builder.reduced == rank:
-        units = (total + BLOCK - 1) // BLOCK
+        units = (total + _block - 1) // _block
         nbytes: cython.longlong = max(units, 1) * 16 * (builder.reduces.count // 3) * 2 + 64
         put(pointers, lowering.temporary(nbytes))
         put(pointers, 0)
-        new_launch(lowering, spec, pointers, arguments, units, 4, work)
+        new_launch(lowering, spec, pointers, arguments, units, tuning.chunk_blocks, work)
         last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
         last.final = True
         return
@@ -361,7 +362,7 @@ def launch_loops(
         _launch_blocks(lowering, builder, pointers, total // units, work)
         return
     if builder.reduced and axis < rank - 1 and rank - builder.reduced == 1:
-        grain = COLUMNS
+        grain = tuning.chunk_columns
     new_launch(lowering, spec, pointers, arguments, units, grain, work)
 
 
@@ -376,12 +377,14 @@ def _launch_blocks(
     """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
     arguments: cython.pointer(Array) = cython.address(builder.dims)
     columns: cython.longlong = arguments.words[0]
-    blocks: cython.longlong = (rows + BLOCK - 1) // BLOCK
-    nbytes: cython.longlong = blocks * (columns + MARGIN) * 16 * (builder.reduces.count // 3)
+    blocks: cython.longlong = (rows + _block - 1) // _block
+    pitch: cython.longlong = columns + lowering.program.device.capabilities.scratch_margin
+    nbytes: cython.longlong = blocks * pitch * 16 * (builder.reduces.count // 3)
     put(pointers, lowering.temporary(nbytes))
     put(pointers, 0)
     new_launch(lowering, builder.spec, pointers, arguments, blocks, 1, work)
-    last: Launch = new_launch(lowering, builder.spec, pointers, arguments, columns, COLUMNS, 0)
+    chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_columns
+    last: Launch = new_launch(lowering, builder.spec, pointers, arguments, columns, chunk, 0)
     last.final = True
 
 

@@ -8,6 +8,7 @@ product is the same chain; no bit depends on it.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.tuning import Products
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, place_of
@@ -17,14 +18,8 @@ from weft.engine.ir.primitive import CONTRACT
 
 require(__name__, cython.compiled)
 
-OFTEN = 16  # products of a few rows that pay for a copy
 ROWS = ("matmul", "linear", "linear_bias")
 DTYPES = ("float32", "float64")
-FEWEST, MOST = (
-    9,
-    84,
-)  # rows: fewer have a kernel that turns it in registers, for more it is a small part
-COLUMNS = 32
 _contract = cython.declare(cython.int, CONTRACT)
 
 
@@ -43,16 +38,17 @@ class Turned:
         counts: dict = {}
         kernel: Kernel
         products: list = []
+        often: cython.longlong = program.device.tuning.products.fewest_prepacked
         for kernel in program.kernels:
             if kernel.kind == _contract:
                 products.append(kernel.nodes[0])
-        if len(products) < OFTEN:
+        if len(products) < often:
             return
         for node in products:
             key = _key(program, node)
             if key is not None:
                 counts[key] = counts.get(key, 0) + 1
-        self.places = {key: None for key, count in counts.items() if count >= OFTEN}
+        self.places = {key: None for key, count in counts.items() if count >= often}
 
     def take_copies(self):
         """The launches that come before a gang; the next one has its own."""
@@ -91,9 +87,11 @@ def _key(program: Program, node: Node):
         return None
     weight: Node = node.inputs[1]
     columns: cython.longlong = node.shape[len(node.shape) - 1]
-    if len(weight.shape) != 2 or columns < COLUMNS:
+    tuning: Products = program.device.tuning.products
+    if len(weight.shape) != 2 or columns < tuning.fewest_prepacked_columns:
         return None
-    if not FEWEST <= node.numel // columns <= MOST:
+    rows: cython.longlong = node.numel // columns
+    if rows < tuning.fewest_prepacked_rows or rows > tuning.most_prepacked_rows:
         return None
     place: Place = place_of(program, weight)
     along_k, along_n = place.strides if node.row.name == "matmul" else place.strides[::-1]

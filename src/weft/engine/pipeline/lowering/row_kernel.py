@@ -9,6 +9,7 @@ to `loop_kernel`.
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
+from cython.cimports.weft.engine.devices.tuning import Costs, Tuning
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
@@ -43,8 +44,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Progr
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import REDUCE
-from weft.engine.pipeline.fusion.costs import IN_CACHE, READ
-from weft.engine.pipeline.fusion.regions import LONGEST_ROW
+from weft.engine.kernels.reduction_order import LANES
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.spec_table import spec_of
 from weft.ops.row import TABLE
@@ -52,11 +52,9 @@ from weft.ops.row import TABLE
 require(__name__, cython.compiled)
 
 _reduce = cython.declare(cython.int, REDUCE)
-_longest_row = cython.declare(cython.longlong, LONGEST_ROW)
-LANES = 16  # that rows are added up in, as in `weft.engine.kernels.loop_ir`
+_lanes = cython.declare(cython.longlong, LANES)
 WHOLE, ADDED = 1, 2
 _add = cython.declare(Primitive, TABLE["add"])
-MOST_BYTES = 1 << 19  # of rows in local memory; beyond, everything is
 
 
 @cython.final
@@ -73,10 +71,12 @@ class Staging:
     locals: list  # four times the code of a dtype, and WHOLE, ADDED for one that is added to
     columns: list  # sums over rows
     bytes: cython.longlong  # of whole rows
+    row: cython.longlong  # elements that one has at most
     spec: KernelSpec
 
     def __cinit__(self, program: Program, kernel: Kernel):
         self.program = program
+        self.row = program.device.capabilities.longest_row
         self.kernel = kernel
         self.phases = []
         self.born = {}
@@ -122,10 +122,11 @@ class Staging:
             number = max(number, cython.cast(cython.Py_ssize_t, self.born[root]) + waits)
         self.compute(node, number)
         self.born[node] = number
-        cost: cython.double = cost_of(node)
+        costs: Costs = self.program.device.tuning.costs
+        cost: cython.double = cost_of(costs, node)
         for root in self.inside(node):
             if not self.by_row(root) and root not in self.held:
-                cost += cython.cast(cython.double, self.costs[root]) - READ
+                cost += cython.cast(cython.double, self.costs[root]) - costs.read
         self.costs[node] = cost
 
     @cython.cfunc
@@ -138,7 +139,7 @@ class Staging:
         value: cython.longlong = builder.argument(place, False)
         local: cython.int = len(self.locals)
         self.locals.append(dtype << 2 | ADDED | WHOLE)
-        self.bytes += node.dtype.itemsize * _longest_row
+        self.bytes += node.dtype.itemsize * self.row
         position: cython.Py_ssize_t = builder.operands.count // REGION
         at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
         self.set_row_steps(builder, at, 1)
@@ -188,7 +189,9 @@ class Staging:
     def is_cheap(self, node: Node) -> cython.bint:
         """Whether a value is computed again rather than held; also where local memory is used up."""
         cost: cython.double = self.costs[node]
-        return cost <= IN_CACHE or self.bytes + node.dtype.itemsize * _longest_row > MOST_BYTES
+        tuning: Tuning = self.program.device.tuning
+        nbytes: cython.longlong = self.bytes + node.dtype.itemsize * self.row
+        return cost <= tuning.costs.store_in_row or nbytes > tuning.fusion.row_memory_bytes
 
     @cython.cfunc
     def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
@@ -215,7 +218,7 @@ class Staging:
         number = self.held[node] = len(self.locals)
         self.locals.append(node.dtype.code << 2 | (0 if self.by_row(node) else WHOLE))
         if not self.by_row(node):
-            self.bytes += node.dtype.itemsize * _longest_row
+            self.bytes += node.dtype.itemsize * self.row
         builder: Builder = self.phases[self.born[node]]
         value: cython.longlong = builder.value_of(node)
         stores = cython.address(builder.stores)
@@ -339,14 +342,17 @@ def _launch_sums(
     length: cython.longlong = arguments.words[builder.rank - 1]
     reserve(pointers, 2 * len(staging.columns) + 2)
     for node in staging.columns:
-        nbytes += node.dtype.itemsize * (length + LANES) * LANES
+        nbytes += node.dtype.itemsize * (length + _lanes) * _lanes
     put(pointers, lowering.temporary(nbytes))
     put(pointers, 0)
     for node in staging.columns:
         put(pointers, value_of(lowering.plan, node).slot)
         put(pointers, 0)
-    new_launch(lowering, staging.spec, pointers, arguments, LANES, 1, work)
-    last: Launch = new_launch(lowering, staging.spec, pointers, arguments, length, 256, 2 * length)
+    new_launch(lowering, staging.spec, pointers, arguments, _lanes, 1, work)
+    chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_added_columns
+    last: Launch = new_launch(
+        lowering, staging.spec, pointers, arguments, length, chunk, 2 * length
+    )
     last.final = True
 
 

@@ -22,7 +22,6 @@ from weft.engine.pipeline.lowering.copy import contiguous
 require(__name__, cython.compiled)
 
 ORDER_WORK, RUNNING_WORK, TAP_WORK = 100, 10, 2  # of an element, in additions
-POSITIONS = 1 << 21  # of a scatter in one launch: signals are answered between launches
 _Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
 
 
@@ -274,8 +273,9 @@ def _launch_scatter(
     units, grain = launch_scatter(*sizes)[:2]
     spec = _scatter(_COMBINES.get(node.row.name), node.dtype.name)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
-    for start in range(0, count, POSITIONS):
-        positions = min(POSITIONS, count - start)
+    most = lowering.program.device.tuning.copies.scattered_positions
+    for start in range(0, count, most):
+        positions = min(most, count - start)
         moves = (start * steps[0][1], start * steps[1][1], 0)
         pointers = [
             (slot, offset + (shift + move) * size)

@@ -10,6 +10,7 @@ import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.growable_array import Array
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.tuning import Copies
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -26,13 +27,6 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-ELEMENTS_PER_GRAIN = 4096
-FEWEST_PARTS = 4  # of a `cat`: fewer are a copy each
-FEWEST_ELEMENTS = 16  # that an entry of the table is worth
-MOST_ENTRIES = 32  # of the table for each part
-_fewest_parts = cython.declare(cython.Py_ssize_t, FEWEST_PARTS)
-_fewest_elements = cython.declare(cython.longlong, FEWEST_ELEMENTS)
-_most_entries = cython.declare(cython.longlong, MOST_ENTRIES)
 _specs: dict = {}
 
 
@@ -129,7 +123,8 @@ def _launch(
     lowering: Lowering, node: Node, table: Table, count: cython.longlong, size: cython.longlong
 ) -> cython.void:
     """Append the gather of so many rows of so many elements."""
-    grain: cython.longlong = max(1, ELEMENTS_PER_GRAIN // max(size, 1))
+    chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_gathered_elements
+    grain: cython.longlong = max(1, chunk // max(size, 1))
     words: cython.longlong[8]
     words[0], words[1] = table.slot, 0
     words[2], words[3] = table.offsets_slot, 0
@@ -187,7 +182,8 @@ def _common_piece(lowering: Lowering, node: Node) -> cython.longlong:
     axis: cython.Py_ssize_t
     number: cython.Py_ssize_t
     parts: cython.Py_ssize_t = len(node.inputs)
-    if parts < _fewest_parts:
+    tuning: Copies = lowering.program.device.tuning.copies
+    if parts < tuning.fewest_parts:
         return 0
     for axis in range(node.params[0]):
         if node.shape[axis] != 1:
@@ -198,7 +194,9 @@ def _common_piece(lowering: Lowering, node: Node) -> cython.longlong:
         if not equal(place.strides, row_major(place.shape)):
             return 0
         size = _greatest_divisor(size, cython.cast(Node, node.inputs[number]).numel)
-    if size < _fewest_elements or node.numel > _most_entries * parts * size:
+    if size < tuning.fewest_entry_elements:
+        return 0
+    if node.numel > tuning.most_entries_of_a_part * parts * size:
         return 0
     return size
 

@@ -27,19 +27,17 @@ def copy_lines(
     """Append the copy of (lines, elements of one) between regions, (slot, byte offset, ...) each, whose lines begin
     `steps` elements after each other, if all that is read and `written`, in bytes, fills the last cache and lines are
     long; whether that is so."""
-    from weft.engine.devices.cpu.kernels.streaming_copy import (
-        BYTES_PER_GRAIN,
-        SHORTEST,
-        launch_lines,
-    )
+    from weft.engine.devices.cpu.kernels.streaming_copy import launch_lines
     from weft.engine.devices.cpu.llvm.target import last_cache
 
+    tuning = lowering.program.device.tuning.copies
     rows, length = shape[0], shape[1] * itemsize
-    if 2 * written < last_cache() or length < SHORTEST:
+    if 2 * written < last_cache() or length < tuning.streamed_line_bytes:
         return False
     apart = tuple(step * itemsize for step in steps)
-    if rows == 1 and length % BYTES_PER_GRAIN == 0:  # one line is several
-        rows, length = length // BYTES_PER_GRAIN, BYTES_PER_GRAIN
+    chunk = tuning.streamed_chunk_bytes
+    if rows == 1 and length % chunk == 0:  # one line is several
+        rows, length = length // chunk, chunk
         apart = (length, length)
     units, grain = launch_lines(rows, length)
     arguments = [rows, length, *apart]

@@ -13,6 +13,7 @@ primitives are. Rows of the table that nobody takes count as zeros, whatever the
 """
 
 import cython
+from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -42,7 +43,6 @@ from weft.ops.row import TABLE
 
 require(__name__, cython.compiled)
 
-LEAST = 64  # multiply-adds that are saved for an element of the result, which is gathered or scattered instead
 DTYPES = (dtypes.float32, dtypes.float64)
 
 _expand_row = cython.declare(Primitive, TABLE["expand"])
@@ -195,7 +195,8 @@ _PRODUCTS = cython.declare(tuple, (_matmul_row.code, TABLE["linear"].code))
 def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
     """Whether the rows of a table are so many fewer than those that are taken, for chains of `depth` multiply-adds."""
     rows: cython.longlong = table.shape[0]
-    return (index.numel - rows) * depth >= LEAST * index.numel and index.numel > rows > 0
+    least: cython.longlong = default_device().tuning.products.fewest_saved_multiplications
+    return (index.numel - rows) * depth >= least * index.numel and index.numel > rows > 0
 
 
 @cython.cfunc

@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 
 from weft._build.compiled import require
+from weft.engine.devices.tuning import Products
 from weft.engine.ir.primitive import VIEW
 from weft.engine.ir.strides import contiguous_strides
 
@@ -27,9 +28,7 @@ require(__name__, cython.compiled)
 Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost dimension first
 DTYPES = ("float32", "float64")
 DIMENSIONS = 4  # of an axis, as in `weft.engine.devices.cpu.gemm.pack_runs`
-LANES = 16  # about as many elements as a vector has
 _view = cython.declare(cython.int, VIEW)
-NARROW, WIDE = 294, 256  # rows that are packed together, columns of a unit
 
 
 class Axes(NamedTuple):
@@ -127,7 +126,7 @@ def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
             if place is None:
                 return False
         operands.append((source.shape, place.strides))
-    return overlaps and choose(node.shape, *operands) is not None
+    return overlaps and choose(program.device.tuning.products, node.shape, *operands) is not None
 
 
 def _overlaps(program: Any, reshape: Any) -> bool:
@@ -184,24 +183,26 @@ def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
 # -- axes ----------------------------------------------------------------------------------------------------------
 
 
-def choose(shape: Any, left: Any, right: Any) -> Form | None:
+def choose(tuning: Products, shape: Any, left: Any, right: Any) -> Form | None:
     """How to walk a product of the given shape; `left` and `right` are the operands' shapes and strides. None where
     that cannot be done in `DIMENSIONS`."""
-    return _choose(shape, *left, *right)
+    return _choose(tuning, shape, *left, *right)
 
 
 @lru_cache(4096)
-def _choose(shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any) -> Form | None:
+def _choose(
+    tuning: Products, shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any
+) -> Form | None:
     axes = _axes(shape, (a_shape, a), (b_shape, b))
     if axes is None:
         return None
     forms = [
-        _form(way, turned)
+        _form(tuning, way, turned)
         for turned, axes in ((False, axes), (True, axes.turned()))
         for way in (axes, axes.sorted())
     ]
     forms = [form for form in forms if form is not None]
-    return min(forms, key=_cost) if forms else None
+    return min(forms, key=lambda form: _cost(tuning, form)) if forms else None
 
 
 def _axes(shape: Any, left: Any, right: Any) -> Axes | None:
@@ -270,7 +271,7 @@ def _size(dims: Dims) -> int:
     return math.prod([dim[0] for dim in dims])
 
 
-def _form(axes: Axes, turned: bool) -> Form | None:
+def _form(tuning: Products, axes: Axes, turned: bool) -> Form | None:
     """How operands are packed in one orientation. Rows of C have to be equally far apart."""
     if max(map(len, axes[1:])) > DIMENSIONS:
         return None
@@ -282,7 +283,7 @@ def _form(axes: Axes, turned: bool) -> Form | None:
     if not line or (len(line) == 1 and line[0][1] == 1):
         a_step = 0
     ways = [
-        (_packing(_run(dims, operand, step), step, along_k), along_k, step)
+        (_packing(tuning, _run(dims, operand, step), step, along_k), along_k, step)
         for along_k, dims, operand in ((False, axes.n, 1), (True, axes.k, 2))
         for step in (1, 2)
     ]
@@ -295,26 +296,29 @@ def _run(dims: Dims, operand: int, step: int) -> int:
     return dims[-1][0] if dims and dims[-1][operand] == step else 1
 
 
-def _packing(run: int, step: int, turning: bool) -> float:
+def _packing(tuning: Products, run: int, step: int, turning: bool) -> float:
     """About how many cycles it takes to pack a vector that consists of runs; to turn it, where it lies along the other
     axis. Vectors begin at multiples of their length."""
-    runs = max(LANES // run, 1) if LANES % run == 0 or run % LANES == 0 else LANES / run + 1
-    runs = min(runs, LANES)
+    lanes = tuning.vector_elements
+    runs = max(lanes // run, 1) if lanes % run == 0 or run % lanes == 0 else lanes / run + 1
+    runs = min(runs, lanes)
     if runs > (4 if turning else 8):
-        return 2.0 * LANES
+        return 2.0 * lanes
     reading = 1 + runs + (runs + 1 if step == 2 else 0)
     return reading + 4 if turning else 1.5 * reading
 
 
-def _cost(form: Form) -> float:
+def _cost(tuning: Products, form: Form) -> float:
     """About how many cycles a product takes: multiplying, packing both operands, writing."""
-    axes = form.axes
+    axes, lanes = form.axes, tuning.vector_elements
     m, n, k = [max(_size(dims), 1) for dims in axes[1:]]
     along = (axes.k, 2) if form.b_along_k else (axes.n, 1)
-    packing_a = 3 if form.a_step == 0 else _packing(_run(axes.k, 1, form.a_step), 1, False)
-    packing_b = _packing(_run(*along, form.b_step), form.b_step, form.b_along_k)
-    groups = -(-m // NARROW)
-    columns = -(-n // (2 * LANES)) * 2 * LANES
+    packing_a = 3 if form.a_step == 0 else _packing(tuning, _run(axes.k, 1, form.a_step), 1, False)
+    packing_b = _packing(tuning, _run(*along, form.b_step), form.b_step, form.b_along_k)
+    groups = -(-m // tuning.packed_rows)
+    columns = -(-n // (2 * lanes)) * 2 * lanes
     writing = 1 / 8 if axes.n and axes.n[-1][2] == 1 else 3
-    vectors = m * columns + m * packing_a * -(-n // WIDE) + columns * packing_b * groups
-    return k * vectors / LANES + m * n * writing
+    vectors = (
+        m * columns + m * packing_a * -(-n // tuning.unit_columns) + columns * packing_b * groups
+    )
+    return k * vectors / lanes + m * n * writing

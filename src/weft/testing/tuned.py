@@ -1,0 +1,27 @@
+"""Other thresholds for a while: tests force a decision of the passes by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from weft.engine.devices.api import default_device
+
+
+@contextmanager
+def tuned(group: str, **fields: Any) -> Iterator[None]:
+    """Let some fields of a group of the device's `Tuning` have other values inside. Programs that are known stay."""
+    device = default_device()
+    before = device.tuning
+    device.tuning = replace(before, **{group: replace(getattr(before, group), **fields)})
+    try:
+        yield
+    finally:
+        device.tuning = before
+
+
+def unfused() -> Any:
+    """Inside, every node has a kernel of its own. Bits are the same."""
+    return tuned("fusion", most_nodes=1)
